@@ -1,0 +1,111 @@
+//! What an assertion is, and how it is registered.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kindlm_types::{
+    Answers, AssertionResult, Class, Execution, FailureCode, Files, Problem, Question,
+};
+use schemars::{Schema, SchemaGenerator};
+use serde_json::Value;
+
+/// A check of one execution.
+pub trait Assertion: fmt::Debug + Send + Sync {
+    /// What must still be found out before [`evaluate`](Assertion::evaluate) can run.
+    ///
+    /// Called again after each round of answers, until it asks nothing that has not been asked before; so a
+    /// second question may depend on the first answer (asking a judge once more after an unreadable reply).
+    fn questions(&self, _evidence: &Evidence<'_>) -> Vec<Question> {
+        Vec::new()
+    }
+
+    /// Judges the evidence. Pure: the same evidence always gives the same results.
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
+}
+
+/// All that a check may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// What happened.
+    pub execution: &'a Execution,
+    /// What was found out for the check's questions.
+    pub answers: &'a Answers,
+    /// The output of the same case and model in the baseline, if there is one.
+    pub baseline: Option<&'a str>,
+}
+
+/// A failure code with what it means.
+#[derive(Clone, Debug)]
+pub struct Code {
+    /// The code.
+    pub code: FailureCode,
+    /// When it is given: one sentence.
+    pub summary: &'static str,
+}
+
+/// Where an assertion has a place of its own in an `expect` block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectPath {
+    /// JSON pointer inside `expect`, such as `/guardrails/keywords`.
+    pub pointer: &'static str,
+    /// Whether the place holds a list, each item of which is one check.
+    pub list: bool,
+}
+
+/// What is known about an assertion without running it.
+#[derive(Debug)]
+pub struct Meta {
+    /// The id: `type` in results and in the list form.
+    pub id: &'static str,
+    /// Its own place under `expect`; without one it is reached by the list form only.
+    pub path: Option<ExpectPath>,
+    /// What it checks: one sentence.
+    pub summary: &'static str,
+    /// The version that brought it.
+    pub since: &'static str,
+    /// Whether a rule or a model judges.
+    pub class: Class,
+    /// The failure codes it gives.
+    pub codes: &'static [Code],
+    /// The page, whose examples are tests.
+    pub docs: &'static str,
+}
+
+/// One entry of the registry.
+#[derive(Debug)]
+pub struct Registration {
+    /// What is known without running it.
+    pub meta: Meta,
+    /// JSON Schema of its configuration.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    /// Makes a check out of its configuration, which has passed `schema`; reports every problem.
+    pub build: fn(&Value, &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>>,
+}
+
+/// What is at hand when checks are made out of configuration.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The files that the configuration refers to.
+    pub files: &'a dyn Files,
+    /// The ids of the suite's models; `None` where references to models are not checked.
+    pub models: Option<&'a [String]>,
+}
+
+impl fmt::Debug for Setup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup").field("models", &self.models).finish_non_exhaustive()
+    }
+}
+
+impl Setup<'_> {
+    /// The problem of referring to a model that the suite does not have.
+    pub fn check_model(&self, pointer: &str, id: &str) -> Option<Problem> {
+        let models = self.models?;
+        if models.iter().any(|it| it == id) {
+            return None;
+        }
+        let help =
+            kindlm_types::suggest(id, "configured models", models.iter().map(String::as_str));
+        Some(Problem::new(pointer, format!("model `{id}` is not configured")).with_help(help))
+    }
+}

@@ -1,0 +1,3 @@
+//! The `kindlm` binary.
+
+fn main() {}

@@ -1,0 +1,88 @@
+//! Renders the report of a run.
+//!
+//! Each reporter is a folder of its own; [`REGISTRY`] lists them. A reporter is a pure function from a
+//! [`Report`] to text: it does not count, sort, decide or open files.
+#![deny(clippy::disallowed_methods)]
+
+use std::fmt;
+
+use kindlm_types::Report;
+
+/// How much a human-readable report tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// The verdict, the gates, and what failed.
+    Quiet,
+    /// Every case, and details of what failed.
+    #[default]
+    Normal,
+    /// Every check, with outputs.
+    Verbose,
+}
+
+/// What the reader's screen can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether ANSI colours are written.
+    pub color: bool,
+    /// Columns to stay within.
+    pub width: usize,
+    /// How much to tell.
+    pub verbosity: Verbosity,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { color: false, width: 80, verbosity: Verbosity::Normal }
+    }
+}
+
+/// Why a report could not be rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The writer refused.
+    #[error("cannot write the report")]
+    Write(#[from] fmt::Error),
+    /// The data could not be put into the format.
+    #[error("cannot render the report as {format}: {message}")]
+    Format {
+        /// The reporter's id.
+        format: &'static str,
+        /// What went wrong.
+        message: String,
+    },
+}
+
+/// What is known about a reporter without running it.
+#[derive(Debug)]
+pub struct Meta {
+    /// The id, as in `--reporter json=path`.
+    pub id: &'static str,
+    /// What it is for: one sentence.
+    pub summary: &'static str,
+    /// The version that brought it.
+    pub since: &'static str,
+    /// The usual ending of its files, such as `json`.
+    pub extension: &'static str,
+    /// The page.
+    pub docs: &'static str,
+}
+
+/// One entry of the registry.
+#[derive(Debug)]
+pub struct Registration {
+    /// What is known without running it.
+    pub meta: Meta,
+    /// Writes the report.
+    pub render: fn(&Report, &Style, &mut dyn fmt::Write) -> Result<(), RenderError>,
+}
+
+// Every reporter is one folder, one `mod` line and one line in the slice below.
+
+/// Every reporter, by id.
+pub static REGISTRY: &[&Registration] = &[];
+
+/// The reporter with this id.
+pub fn find(id: &str) -> Option<&'static Registration> {
+    REGISTRY.iter().copied().find(|it| it.meta.id == id)
+}

@@ -1,0 +1,133 @@
+//! Questions that an assertion cannot answer by itself.
+//!
+//! Assertions are pure: one that needs a model or an embedding says so with a [`Question`] and finds the
+//! answer in [`Answers`] when it evaluates. Equal questions are asked once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{FailureCode, ProviderError, ResponseFormat, Usage};
+
+/// Something that must be found out before a check can be made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Question {
+    /// Ask a judge model.
+    Judge(JudgeQuestion),
+    /// Turn a text into a vector.
+    Embedding(EmbeddingQuestion),
+}
+
+/// A question to a judge model. Sent with temperature 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgeQuestion {
+    /// The judge's model id in the suite; `None` for the suite's default judge.
+    pub model: Option<String>,
+    /// The judge's instructions. The same for many questions, so that prompt caches hit.
+    pub system: String,
+    /// The question itself.
+    pub user: String,
+    /// The form that the answer must have, where the provider can enforce one.
+    pub response_format: Option<ResponseFormat>,
+    /// The most tokens that the answer may have.
+    pub max_tokens: u32,
+    /// Which of several independent answers to the same question, from 0.
+    pub sample: u32,
+}
+
+/// A text to turn into a vector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddingQuestion {
+    /// The model's id in the suite; `None` for the suite's default.
+    pub model: Option<String>,
+    /// The text.
+    pub text: String,
+}
+
+impl Question {
+    /// A text that is equal for equal questions and different for different ones.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Judge(q) => serde_json::json!([
+                "judge",
+                q.model,
+                q.system,
+                q.user,
+                q.response_format.as_ref().map(|format| &format.schema).unwrap_or(&Value::Null),
+                q.max_tokens,
+                q.sample,
+            ])
+            .to_string(),
+            Self::Embedding(q) => serde_json::json!(["embedding", q.model, q.text]).to_string(),
+        }
+    }
+}
+
+/// What was found out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A judge's reply.
+    Text {
+        /// The whole reply.
+        text: String,
+        /// The id of the judge that gave it.
+        model: String,
+        /// Tokens it took.
+        usage: Usage,
+        /// What it cost in US dollars, if the price is known.
+        cost_usd: Option<f64>,
+    },
+    /// A vector.
+    Vector(Arc<[f32]>),
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AskError {
+    /// The model that should answer failed.
+    #[error("{0}")]
+    Provider(#[from] ProviderError),
+    /// There is nobody to ask.
+    #[error("{message}")]
+    NobodyToAsk {
+        /// Why, and what to do.
+        message: String,
+    },
+}
+
+impl AskError {
+    /// The failure code of a check that could not be made for this reason.
+    pub fn failure_code(&self) -> FailureCode {
+        match self {
+            Self::Provider(err) => err.kind.failure_code(),
+            Self::NobodyToAsk { .. } => FailureCode::INTERNAL_ERROR,
+        }
+    }
+}
+
+/// Answers, by question.
+#[derive(Clone, Debug, Default)]
+pub struct Answers(HashMap<String, Arc<Result<Answer, AskError>>>);
+
+impl Answers {
+    /// Records the answer to a question.
+    pub fn insert(&mut self, question: &Question, answer: Result<Answer, AskError>) {
+        self.0.insert(question.key(), Arc::new(answer));
+    }
+
+    /// The answer to a question, or why there is none; `None` if it has not been asked.
+    pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
+        self.0.get(&question.key()).map(Arc::as_ref)
+    }
+
+    /// How many questions have been asked.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing has been asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

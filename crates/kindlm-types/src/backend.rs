@@ -1,0 +1,69 @@
+//! What a run asks of the world: models that answer, texts that become vectors, commands that run.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Prompt, ProviderError, Reply, ToolCall};
+
+/// A boxed future, so that [`Backend`] can be a trait object.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A command to run, as an agent under test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// The command line, for `sh -c`. Variables are already quoted into it.
+    pub command_line: String,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// What a command did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommandOutput {
+    /// Its stdout without the protocol lines.
+    pub text: String,
+    /// The `output_json` that it declared.
+    pub output_json: Option<Value>,
+    /// The tool calls that it declared.
+    pub tool_calls: Vec<ToolCall>,
+    /// What it wrote to stderr.
+    pub stderr: String,
+    /// Its exit code; `None` if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// How long it ran, in milliseconds.
+    pub latency_ms: f64,
+}
+
+/// What a run asks of the world.
+///
+/// The engine plans and judges; everything that leaves the machine, or starts a process, goes through here.
+/// `provider` is a key of the suite's `providers`. Implementations retry what is worth a retry and give up
+/// after `timeout`, which covers one attempt from sending to the last byte of the answer.
+pub trait Backend: Send + Sync {
+    /// Sends one request to a model.
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
+
+    /// Turns a text into a vector.
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>>;
+
+    /// Runs a command and reads its protocol.
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>>;
+}

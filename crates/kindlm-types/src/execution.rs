@@ -1,0 +1,168 @@
+//! The evidence: what happened when one test case ran once on one model.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError};
+
+/// A call of a tool that the model asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    /// The provider's id of the call, or one made up where the provider has none.
+    #[serde(default)]
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments; normally an object. `Null` where the model sent none.
+    #[serde(default)]
+    pub arguments: Value,
+    /// The arguments as sent, where they are not JSON: kept and reported, never dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malformed_arguments: Option<String>,
+}
+
+/// Tokens as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Tokens of the prompt, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+    /// All tokens. Providers may count more than input plus output (reasoning, for example).
+    pub total_tokens: u64,
+    /// The part of the input tokens that was read from the provider's prompt cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
+        self.cached_input_tokens =
+            self.cached_input_tokens.saturating_add(other.cached_input_tokens);
+    }
+}
+
+/// One labelled turn of a conversation: what was said, and what the agent did about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Turn {
+    /// The turn's label in the suite.
+    pub label: String,
+    /// What the user said; `None` when the turn continues the one before.
+    pub user: Option<String>,
+    /// The agent's last text of the turn.
+    pub text: String,
+    /// Indices into [`Execution::tool_calls`].
+    pub tool_calls: std::ops::Range<usize>,
+    /// Tokens of this turn.
+    pub usage: Usage,
+    /// Time spent waiting for the provider, in milliseconds.
+    pub latency_ms: f64,
+}
+
+/// One repeat of one test case on one model: everything that checks may look at.
+///
+/// It never changes after it is recorded; every judgement can be made again from it, offline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Execution {
+    /// The test case's name.
+    pub case: String,
+    /// The model's id in the suite; `command` for command tests.
+    pub model: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// The messages that opened the conversation.
+    pub input: Vec<Message>,
+    /// The last text that the model or the agent gave.
+    pub output: String,
+    /// Structured output, where the source gives it apart from the text (`output_json` of a command).
+    pub output_json: Option<Value>,
+    /// All tool calls of all turns, in order.
+    pub tool_calls: Vec<ToolCall>,
+    /// The labelled turns; empty unless the test case has a `conversation`.
+    pub turns: Vec<Turn>,
+    /// How many requests were answered.
+    pub requests: u32,
+    /// Tokens of all requests.
+    pub usage: Usage,
+    /// Time spent waiting for the provider over all requests, without retries and back-off, in milliseconds.
+    pub latency_ms: Option<f64>,
+    /// What it cost in US dollars; `None` if the price is not known.
+    pub cost_usd: Option<f64>,
+    /// Why the model stopped, at the last request.
+    pub finish_reason: Option<FinishReason>,
+    /// Whether the conversation was ended by `maxTurns`.
+    pub truncated: bool,
+    /// Whether a reply came from the response store.
+    pub cached: bool,
+    /// The exit code of a command.
+    pub exit_code: Option<i32>,
+    /// What a command wrote to stderr.
+    pub stderr: String,
+    /// The test case's variables.
+    pub vars: Map<String, Value>,
+}
+
+/// Why an execution could not be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExecutionError {
+    /// A provider failed, after retries.
+    Provider(ProviderError),
+    /// It was not sent: the run was stopped before (budget, fail-fast, interrupt).
+    NotRun {
+        /// What stopped the run, in words.
+        reason: String,
+    },
+    /// KindLM itself failed.
+    Internal {
+        /// What happened, in words.
+        message: String,
+    },
+}
+
+impl ExecutionError {
+    /// The failure code under which reports show it; `None` if it was merely not run.
+    pub fn code(&self) -> Option<FailureCode> {
+        match self {
+            Self::Provider(err) => Some(err.kind.failure_code()),
+            Self::NotRun { .. } => None,
+            Self::Internal { .. } => Some(FailureCode::INTERNAL_ERROR),
+        }
+    }
+
+    /// What happened, in words.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Provider(err) => err.to_string(),
+            Self::NotRun { reason } => reason.clone(),
+            Self::Internal { message } => message.clone(),
+        }
+    }
+}
+
+/// An execution with what the checks found in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecutionResult {
+    /// The evidence, as far as it was gathered.
+    pub execution: Execution,
+    /// What the checks found, in the order of the file.
+    pub results: Vec<AssertionResult>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it could not be carried out.
+    pub error: Option<ExecutionError>,
+    /// What judging it cost in US dollars; `None` if a price is not known.
+    pub judge_cost_usd: Option<f64>,
+    /// Tokens that judging it took.
+    pub judge_usage: Usage,
+}

@@ -1,0 +1,49 @@
+//! The exit codes.
+
+/// How the program ends. The numbers are a promise to CI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExitStatus {
+    /// All gates passed.
+    Success,
+    /// One or more gates failed.
+    GatesFailed,
+    /// The configuration or the arguments are invalid; nothing was sent.
+    InvalidInput,
+    /// At least one execution is errored by a provider, after retries.
+    ProviderError,
+    /// KindLM itself failed.
+    Internal,
+    /// The user interrupted the run.
+    Interrupted,
+}
+
+impl ExitStatus {
+    /// The number that the process ends with.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::GatesFailed => 1,
+            Self::InvalidInput => 2,
+            Self::ProviderError => 3,
+            Self::Internal => 4,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// Which of two wins when both apply: interrupted, then 2, 4, 3, 1, 0.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        if self.rank() >= other.rank() { self } else { other }
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::GatesFailed => 1,
+            Self::ProviderError => 2,
+            Self::Internal => 3,
+            Self::InvalidInput => 4,
+            Self::Interrupted => 5,
+        }
+    }
+}

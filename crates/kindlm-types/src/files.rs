@@ -1,0 +1,73 @@
+//! The one door through which the pure crates read files.
+
+use std::sync::Arc;
+
+/// Files that a suite refers to, by the path written in it.
+///
+/// An implementation decides what may be read: the binary's reads below the folder of the config file only.
+pub trait Files: Send + Sync {
+    /// Reads a text file. `path` is as written, relative to the suite, with `/` between parts.
+    fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
+
+    /// Lists the files that a glob pattern matches, as paths that [`read`](Files::read) takes, sorted.
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
+}
+
+/// Why a file could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// There is no such file.
+    #[error("`{path}` does not exist (looked in `{folder}`)")]
+    NotFound {
+        /// As written.
+        path: String,
+        /// Where it was looked for.
+        folder: String,
+    },
+    /// The path leads outside the suite's folder, by `..`, as an absolute path or through a symbolic link.
+    #[error("`{path}` is outside the folder of the config file")]
+    Outside {
+        /// As written.
+        path: String,
+    },
+    /// The file is larger than allowed.
+    #[error("`{path}` has {bytes} bytes, more than the {limit} that are allowed")]
+    TooLarge {
+        /// As written.
+        path: String,
+        /// Its size.
+        bytes: u64,
+        /// The largest size allowed.
+        limit: u64,
+    },
+    /// The file is not UTF-8 text.
+    #[error("`{path}` is not UTF-8 text: invalid byte at offset {offset}")]
+    NotText {
+        /// As written.
+        path: String,
+        /// Where the first invalid byte is.
+        offset: usize,
+    },
+    /// Anything else the system said.
+    #[error("cannot read `{path}`: {message}")]
+    Other {
+        /// As written.
+        path: String,
+        /// The system's words.
+        message: String,
+    },
+}
+
+/// No files at all: for suites built in code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        Err(FileError::NotFound { path: path.to_owned(), folder: "(no folder)".to_owned() })
+    }
+
+    fn glob(&self, _pattern: &str) -> Result<Vec<String>, FileError> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,52 @@
+//! The words of KindLM.
+//!
+//! What an agent did is an [`Execution`]; what a check found in it is an [`AssertionResult`] with a
+//! [`Verdict`]; all repeats of one case on one model are a [`CaseResult`]; the whole run is a [`Report`].
+//! This crate holds data and the few traits through which the other crates meet. It knows no YAML, no
+//! HTTP, no provider and no assertion, and does no I/O.
+//!
+//! ```
+//! use kindlm_types::{AssertionResult, FailureCode, Outcome, Severity};
+//!
+//! const MISSING: FailureCode = FailureCode::new("KEYWORD_MISSING");
+//! let results = [
+//!     AssertionResult::pass("keywords", "Keyword deny list"),
+//!     AssertionResult::fail("keywords", "Keyword allow list", MISSING, "no `refund` in the output")
+//!         .with_severity(Severity::Soft),
+//! ];
+//! assert_eq!(Outcome::of(&results), Outcome::Scored);
+//! ```
+#![deny(clippy::disallowed_methods)]
+
+pub mod ask;
+pub mod backend;
+pub mod ecma;
+mod execution;
+mod exit;
+mod files;
+mod price;
+mod problem;
+mod prompt;
+mod provider_error;
+mod report;
+mod result;
+mod verdict;
+
+pub use ask::{Answer, Answers, AskError, Question};
+pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
+pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage};
+pub use exit::ExitStatus;
+pub use files::{FileError, Files, NoFiles};
+pub use price::Price;
+pub use problem::{Place, Problem, nearest, suggest};
+pub use prompt::{
+    FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
+};
+pub use provider_error::{ProviderError, ProviderErrorKind};
+pub use report::{
+    ComplianceInfo, ModelInfo, RateCount, Report, RunInfo, SkippedCase, SuiteInfo, SuiteTotals,
+};
+pub use result::{
+    AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary,
+};
+pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};

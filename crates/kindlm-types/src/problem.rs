@@ -1,0 +1,105 @@
+//! What is wrong with a user's input, before it is known where in a file that is.
+
+/// What part of an object member is at fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The value.
+    #[default]
+    Value,
+    /// The key: it is unknown, misspelt or not allowed here.
+    Key,
+}
+
+/// A problem in a configuration value, located by its JSON pointer.
+///
+/// The crates that own a piece of configuration report problems relative to their own piece; the config
+/// crate maps pointers to file, line and column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// JSON pointer (RFC 6901) from the value that was given; empty for the value itself.
+    pub pointer: String,
+    /// Whether the key or the value at the pointer is at fault.
+    pub place: Place,
+    /// What is wrong: a lower-case fragment without a full stop.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    /// A problem of the value at `pointer`.
+    pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), place: Place::Value, message: message.into(), help: None }
+    }
+
+    /// A problem of the key at `pointer`.
+    pub fn key(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place: Place::Key, ..Self::new(pointer, message) }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same problem seen from further up: `prefix` is a JSON pointer such as `/tests/0`.
+    #[must_use]
+    pub fn under(mut self, prefix: &str) -> Self {
+        self.pointer.insert_str(0, prefix);
+        self
+    }
+}
+
+/// The candidate that a misspelt word most likely means, if any is near enough.
+///
+/// Near enough is a Damerau–Levenshtein distance, ignoring case, of at most a third of the longer word.
+/// Of equally near candidates the first wins.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let lower = candidate.to_lowercase();
+            (strsim::damerau_levenshtein(&word, &lower), word.len().max(lower.len()), candidate)
+        })
+        .filter(|(distance, length, _)| *distance <= (length / 3).max(1))
+        .min_by_key(|(distance, _, _)| *distance)
+        .map(|(_, _, candidate)| candidate)
+}
+
+/// Help for a word that is none of the known ones: "did you mean `x`?", or what is known.
+pub fn suggest<'a>(
+    word: &str,
+    known_as: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
+    if let Some(near) = nearest(word, candidates.clone()) {
+        return format!("did you mean `{near}`?");
+    }
+    let all: Vec<String> = candidates.into_iter().map(|it| format!("`{it}`")).collect();
+    if all.is_empty() {
+        format!("there are no {known_as}")
+    } else {
+        format!("{known_as}: {}", all.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_the_nearest_word_or_lists_all() {
+        let known = ["cat", "car", "schemaFile"];
+        for (word, help) in [
+            ("caz", "did you mean `cat`?"),
+            ("schemafile", "did you mean `schemaFile`?"),
+            ("zzzzzzzz", "known keys: `cat`, `car`, `schemaFile`"),
+        ] {
+            assert_eq!(suggest(word, "known keys", known), help);
+        }
+        assert_eq!(suggest("x", "prompts", []), "there are no prompts");
+    }
+}

@@ -1,0 +1,199 @@
+//! What is sent to a model, and what comes back, in no vendor's dialect.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ToolCall, Usage};
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Instructions that stand above the conversation.
+    System,
+    /// The person, or the program that stands for one.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said. For [`Role::Tool`]: the result, as JSON text.
+    pub content: String,
+    /// The tool calls that an assistant message asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// For [`Role::Tool`]: which call this answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// For [`Role::Tool`]: the tool's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+}
+
+impl Message {
+    /// A message that only says something.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            tool_name: None,
+        }
+    }
+
+    /// The answer to a tool call; `content` is JSON text.
+    pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
+        Self {
+            tool_call_id: Some(call.id.clone()),
+            tool_name: Some(call.name.clone()),
+            ..Self::new(Role::Tool, content)
+        }
+    }
+}
+
+/// Sampling parameters. What is `None` is not sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Params {
+    /// 0 (greedy) to 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The most tokens that the answer may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Nucleus sampling, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Texts that end the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop_sequences: Vec<String>,
+    /// For providers that can repeat a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+}
+
+/// A tool that the model may call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolSpec {
+    /// The tool's name.
+    pub name: String,
+    /// What it does, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
+}
+
+/// Whether the model must, may or must not call tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolChoice {
+    /// The model decides.
+    Auto,
+    /// It must call some tool.
+    Required,
+    /// It must call none.
+    None,
+}
+
+/// The form that the answer must have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResponseFormat {
+    /// A name for the schema, for providers that want one.
+    pub name: String,
+    /// JSON Schema of the answer.
+    pub schema: Value,
+}
+
+/// One request to a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompt {
+    /// The vendor's name of the model, such as `gpt-4o`.
+    pub model: String,
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// Sampling parameters.
+    #[serde(default)]
+    pub params: Params,
+    /// Tools that the model may call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSpec>,
+    /// Whether it must call one; `None` leaves it to the provider's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
+    /// The form that the answer must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<ResponseFormat>,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It was done.
+    Stop,
+    /// It reached the token limit.
+    Length,
+    /// It wants tools to be called.
+    ToolCalls,
+    /// The provider's filter cut it off.
+    ContentFilter,
+    /// The model refused.
+    Refusal,
+    /// Something else, in the provider's word.
+    Other(String),
+}
+
+/// One answer of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The text; empty if there is none.
+    pub text: String,
+    /// The tool calls it asks for, in order.
+    pub tool_calls: Vec<ToolCall>,
+    /// Tokens, as the provider counted them.
+    pub usage: Usage,
+    /// Why it stopped.
+    pub finish_reason: FinishReason,
+    /// The model that answered, in the provider's words.
+    pub model: String,
+    /// The model's refusal in words, where the provider marks one.
+    pub refusal: Option<String>,
+    /// How long the answer took, in milliseconds, without retries and back-off.
+    pub latency_ms: f64,
+    /// How often it was sent, 1 without retries.
+    pub attempts: u32,
+    /// Whether it came from the response store.
+    pub cached: bool,
+}
+
+impl Reply {
+    /// A finished reply that only says something; no tokens, no latency.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            tool_calls: Vec::new(),
+            usage: Usage::default(),
+            finish_reason: FinishReason::Stop,
+            model: String::new(),
+            refusal: None,
+            latency_ms: 0.0,
+            attempts: 1,
+            cached: false,
+        }
+    }
+}

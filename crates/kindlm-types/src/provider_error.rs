@@ -1,0 +1,106 @@
+//! Why a provider did not answer.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::FailureCode;
+
+/// What kind of obstacle stood between the request and the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderErrorKind {
+    /// The credentials are missing, or were refused.
+    Auth,
+    /// Too many requests or tokens per time.
+    RateLimited,
+    /// The account has nothing left to spend.
+    QuotaExhausted,
+    /// No answer in time.
+    Timeout,
+    /// The provider does not know the model.
+    ModelNotFound,
+    /// The prompt is longer than the model can read.
+    ContextLength,
+    /// The provider's filter refused the prompt.
+    ContentFilter,
+    /// The provider says that the request is wrong.
+    InvalidRequest,
+    /// The provider has too much to do.
+    Overloaded,
+    /// The provider failed.
+    Server,
+    /// The provider could not be reached, or the connection broke.
+    Connection,
+    /// The answer could not be read.
+    MalformedResponse,
+    /// A command could not be started or did not end as it should.
+    Command,
+    /// The provider cannot do what was asked, embeddings for example.
+    Unsupported,
+}
+
+impl ProviderErrorKind {
+    /// The failure code under which reports show it.
+    pub fn failure_code(self) -> FailureCode {
+        match self {
+            Self::Auth => FailureCode::PROVIDER_AUTH_FAILED,
+            Self::Timeout => FailureCode::PROVIDER_TIMEOUT,
+            _ => FailureCode::PROVIDER_ERROR,
+        }
+    }
+}
+
+/// Why a provider did not answer. Never contains a key or a header value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{provider}: {message}")]
+pub struct ProviderError {
+    /// What kind of obstacle.
+    pub kind: ProviderErrorKind,
+    /// The provider's key in the suite, such as `openai`.
+    pub provider: String,
+    /// What happened and what to do, in words; the provider's own message where there is one.
+    pub message: String,
+    /// The HTTP status, if there was an answer.
+    pub status: Option<u16>,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// How long the provider asked to wait.
+    pub retry_after: Option<Duration>,
+    /// How often it was sent, 1 without retries; 0 if nothing was sent.
+    pub attempts: u32,
+}
+
+impl ProviderError {
+    /// An error that is not worth a retry.
+    pub fn new(
+        kind: ProviderErrorKind,
+        provider: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            provider: provider.into(),
+            message: message.into(),
+            status: None,
+            retryable: false,
+            retry_after: None,
+            attempts: 1,
+        }
+    }
+
+    /// Marks the error as worth a retry.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+
+    /// Adds the HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+}

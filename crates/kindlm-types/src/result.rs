@@ -1,0 +1,247 @@
+//! What checks found, what repeats add up to, and what the gates say.
+
+use serde_json::{Map, Value};
+
+use crate::{Class, ExecutionResult, FailureCode, Outcome, Score, Severity, Verdict};
+
+/// What one configured check found in one execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssertionResult {
+    /// The assertion's id, such as `tool-calls`; `type` in JSON.
+    pub assertion: String,
+    /// Names this very check, such as `Tool called: lookup_order`.
+    pub label: String,
+    /// The answer.
+    pub verdict: Verdict,
+    /// How well the check was met, from 0 to 1; `None` where nothing could be measured.
+    pub score: Option<Score>,
+    /// What a failure means.
+    pub severity: Severity,
+    /// Whether a rule or a model judged.
+    pub class: Class,
+    /// The share of this check in the weighted mean score of the execution; 1 unless configured.
+    pub weight: f64,
+    /// The named score that this check contributes to.
+    pub metric: Option<String>,
+    /// The turn of a conversation that was checked; `None` for the whole execution.
+    pub turn: Option<String>,
+    /// The reason in words, whatever the verdict: a judge's reasoning, for example.
+    pub reasoning: Option<String>,
+    /// Everything else worth keeping: matches, differences, thresholds.
+    pub metadata: Map<String, Value>,
+}
+
+impl AssertionResult {
+    /// A result with the given verdict: score 1 for a pass, 0 for a failure, none otherwise.
+    pub fn new(assertion: impl Into<String>, label: impl Into<String>, verdict: Verdict) -> Self {
+        let score = match verdict {
+            Verdict::Pass => Some(Score::ONE),
+            Verdict::Fail { .. } => Some(Score::ZERO),
+            Verdict::Errored { .. } | Verdict::Skipped { .. } => None,
+        };
+        Self {
+            assertion: assertion.into(),
+            label: label.into(),
+            verdict,
+            score,
+            severity: Severity::Gate,
+            class: Class::Deterministic,
+            weight: 1.0,
+            metric: None,
+            turn: None,
+            reasoning: None,
+            metadata: Map::new(),
+        }
+    }
+
+    /// The expectation held; score 1.
+    pub fn pass(assertion: impl Into<String>, label: impl Into<String>) -> Self {
+        Self::new(assertion, label, Verdict::Pass)
+    }
+
+    /// The expectation did not hold; score 0.
+    pub fn fail(
+        assertion: impl Into<String>,
+        label: impl Into<String>,
+        code: FailureCode,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::new(assertion, label, Verdict::Fail { code, message: message.into() })
+    }
+
+    /// It could not be found out; no score.
+    pub fn errored(
+        assertion: impl Into<String>,
+        label: impl Into<String>,
+        code: FailureCode,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::new(assertion, label, Verdict::Errored { code, message: message.into() })
+    }
+
+    /// The check does not apply; no score.
+    pub fn skipped(
+        assertion: impl Into<String>,
+        label: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::new(assertion, label, Verdict::Skipped { reason: reason.into() })
+    }
+
+    /// Replaces the score.
+    #[must_use]
+    pub fn with_score(mut self, score: Score) -> Self {
+        self.score = Some(score);
+        self
+    }
+
+    /// Replaces the severity.
+    #[must_use]
+    pub fn with_severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+
+    /// Adds the reason in words.
+    #[must_use]
+    pub fn with_reasoning(mut self, reasoning: impl Into<String>) -> Self {
+        self.reasoning = Some(reasoning.into());
+        self
+    }
+
+    /// Adds one entry to the metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+/// The scores of one check over the repeats of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoreSummary {
+    /// The assertion's id.
+    pub assertion: String,
+    /// The check's label.
+    pub label: String,
+    /// Whether a rule or a model judged.
+    pub class: Class,
+    /// Mean over the repeats that have a score.
+    pub mean: f64,
+    /// Lowest score.
+    pub min: f64,
+    /// Highest score.
+    pub max: f64,
+    /// How many repeats have a score.
+    pub count: u32,
+}
+
+/// Money spent, as far as the prices are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// The sum of the known costs, in US dollars.
+    pub known_usd: f64,
+    /// How many executions have no known cost. Above 0, the true cost is higher than `known_usd`.
+    pub unknown: u32,
+}
+
+impl Cost {
+    /// Adds the cost of one execution; `None` is counted as unknown.
+    pub fn add(&mut self, usd: Option<f64>) {
+        match usd {
+            Some(usd) => self.known_usd += usd,
+            None => self.unknown += 1,
+        }
+    }
+
+    /// The sum, unless a part of it is unknown.
+    pub fn usd(self) -> Option<f64> {
+        (self.unknown == 0).then_some(self.known_usd)
+    }
+}
+
+/// How many checks held, of those that were judged; skipped and errored ones are not judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckCounts {
+    /// Deterministic checks that passed.
+    pub deterministic_passed: u64,
+    /// Deterministic checks that passed or failed.
+    pub deterministic_total: u64,
+    /// Probabilistic checks that passed.
+    pub probabilistic_passed: u64,
+    /// Probabilistic checks that passed or failed.
+    pub probabilistic_total: u64,
+}
+
+/// One test case on one model, over all its repeats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseResult {
+    /// The test case's name.
+    pub case: String,
+    /// The model's id in the suite; `command` for command tests.
+    pub model: String,
+    /// The test case's tags.
+    pub tags: Vec<String>,
+    /// How the case ended: `errored` if any repeat is, else by its pass rate.
+    pub outcome: Outcome,
+    /// Passed repeats / judged repeats, from 0 to 1; 0 when no repeat could be judged.
+    pub pass_rate: f64,
+    /// How many repeats were executed.
+    pub repeats: u32,
+    /// How many of them could not be executed or judged.
+    pub errored_repeats: u32,
+    /// The scores of each check, in order of first appearance.
+    pub scores: Vec<ScoreSummary>,
+    /// The distinct failure codes of failed and errored checks, in order of first appearance.
+    pub failure_codes: Vec<FailureCode>,
+    /// Checks that held.
+    pub checks: CheckCounts,
+    /// Mean latency in milliseconds over the repeats that measured one; cached replies are left out.
+    pub latency_avg_ms: Option<f64>,
+    /// Money spent over all repeats.
+    pub cost: Cost,
+    /// Tokens used over all repeats.
+    pub total_tokens: u64,
+    /// The repeats, by `repeat`.
+    pub executions: Vec<ExecutionResult>,
+}
+
+impl CaseResult {
+    /// Whether the case counts as passed (`scored` counts).
+    pub fn passed(&self) -> bool {
+        self.outcome.held()
+    }
+}
+
+/// Whether a gate held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateOutcome {
+    /// The measured value meets the threshold.
+    Held,
+    /// The measured value does not meet the threshold.
+    Broken,
+    /// There was nothing to measure; the gate holds.
+    NothingToMeasure,
+}
+
+/// One gate's threshold against what was measured over the whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateResult {
+    /// The gate's id, such as `passRateMin`.
+    pub gate: String,
+    /// Whether it held.
+    pub outcome: GateOutcome,
+    /// What was measured; `None` when there was nothing to measure.
+    pub actual: Option<f64>,
+    /// What was asked for.
+    pub threshold: f64,
+    /// Both, in words.
+    pub message: String,
+}
+
+impl GateResult {
+    /// Whether the gate lets the run pass.
+    pub fn passed(&self) -> bool {
+        self.outcome != GateOutcome::Broken
+    }
+}

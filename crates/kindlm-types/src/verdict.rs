@@ -1,0 +1,248 @@
+//! Scores, verdicts, and how the verdicts of an execution add up to its outcome.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::AssertionResult;
+
+/// A finite number that says how well a check was met.
+///
+/// Checks of this product give scores from 0 (not at all) to 1 (perfectly). Users' own scripts may give
+/// any finite number; NaN and infinities cannot be represented, so no sentinel can hide in a mean.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Score(f64);
+
+/// A number that is not a score.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{0} is not a score: a score is a finite number")]
+pub struct ScoreError(f64);
+
+impl Score {
+    /// Nothing of the check was met.
+    pub const ZERO: Score = Score(0.0);
+    /// The check was met perfectly.
+    pub const ONE: Score = Score(1.0);
+
+    /// Accepts any finite number.
+    pub fn new(value: f64) -> Result<Self, ScoreError> {
+        if value.is_finite() { Ok(Self(value)) } else { Err(ScoreError(value)) }
+    }
+
+    /// The nearest score in 0..=1; `None` for NaN.
+    pub fn clamped(value: f64) -> Option<Self> {
+        (!value.is_nan()).then(|| Self(value.clamp(0.0, 1.0)))
+    }
+
+    /// The number itself.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Score {
+    type Error = ScoreError;
+    fn try_from(value: f64) -> Result<Self, ScoreError> {
+        Self::new(value)
+    }
+}
+
+impl From<Score> for f64 {
+    fn from(score: Score) -> f64 {
+        score.0
+    }
+}
+
+impl From<bool> for Score {
+    fn from(held: bool) -> Self {
+        if held { Self::ONE } else { Self::ZERO }
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::ecma::number(self.0))
+    }
+}
+
+/// Why a check failed or could not be judged: a stable, upper-case name such as `TOOL_CALL_MISSING`.
+///
+/// Each assertion declares its own codes beside its logic; this type only carries them.
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct FailureCode(Cow<'static, str>);
+
+impl FailureCode {
+    /// The provider did not answer in time, or the answer took longer than allowed.
+    pub const PROVIDER_TIMEOUT: Self = Self::new("PROVIDER_TIMEOUT");
+    /// The provider refused the credentials.
+    pub const PROVIDER_AUTH_FAILED: Self = Self::new("PROVIDER_AUTH_FAILED");
+    /// The provider could not be reached, or answered with an error.
+    pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
+    /// KindLM itself could not do what was asked.
+    pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
+
+    /// A code with a name known at compile time.
+    pub const fn new(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FailureCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A check's answer.
+///
+/// A model that misbehaved is [`Fail`](Verdict::Fail). A check that could not be made, because a judge was
+/// unreadable or evidence is missing, is [`Errored`](Verdict::Errored): never a pass, never a zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The expectation held.
+    Pass,
+    /// The expectation did not hold.
+    Fail {
+        /// What kind of failure.
+        code: FailureCode,
+        /// What was expected and what was found, in words.
+        message: String,
+    },
+    /// It could not be found out whether the expectation holds.
+    Errored {
+        /// What kind of obstacle.
+        code: FailureCode,
+        /// What stood in the way, in words.
+        message: String,
+    },
+    /// The check does not apply here. It counts as held and is left out of every rate.
+    Skipped {
+        /// Why it does not apply.
+        reason: String,
+    },
+}
+
+impl Verdict {
+    /// Passed, or skipped: nothing speaks against the execution.
+    pub fn held(&self) -> bool {
+        matches!(self, Self::Pass | Self::Skipped { .. })
+    }
+
+    /// The code of a failed or errored check.
+    pub fn code(&self) -> Option<&FailureCode> {
+        match self {
+            Self::Fail { code, .. } | Self::Errored { code, .. } => Some(code),
+            Self::Pass | Self::Skipped { .. } => None,
+        }
+    }
+
+    /// The message of a failed or errored check, or the reason of a skipped one.
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Self::Fail { message, .. } | Self::Errored { message, .. } => Some(message),
+            Self::Skipped { reason } => Some(reason),
+            Self::Pass => None,
+        }
+    }
+
+    /// `passed`, `failed`, `errored` or `skipped`.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Pass => "passed",
+            Self::Fail { .. } => "failed",
+            Self::Errored { .. } => "errored",
+            Self::Skipped { .. } => "skipped",
+        }
+    }
+}
+
+/// What a failing check means for the execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Must hold: a failure fails the execution.
+    #[default]
+    Gate,
+    /// A score to watch: a failure makes the execution `scored`.
+    Soft,
+}
+
+/// Whether the same evidence always gives the same answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Judged by rules.
+    #[default]
+    Deterministic,
+    /// Judged by a model.
+    Probabilistic,
+}
+
+/// How an execution, or all repeats of a case, ended.
+///
+/// The order is the order of precedence: of several that apply, the greatest wins.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Everything held.
+    Passed,
+    /// Every gate-severity check held, but a soft one is below its threshold.
+    Scored,
+    /// A gate-severity check failed.
+    Failed,
+    /// It could not be executed or judged.
+    Errored,
+    /// It was not executed at all.
+    Skipped,
+}
+
+impl Outcome {
+    /// The outcome of an execution with these results.
+    pub fn of<'a>(results: impl IntoIterator<Item = &'a AssertionResult>) -> Self {
+        results.into_iter().map(Self::of_one).max().unwrap_or(Self::Passed)
+    }
+
+    fn of_one(result: &AssertionResult) -> Self {
+        match (&result.verdict, result.severity) {
+            (Verdict::Pass | Verdict::Skipped { .. }, _) => Self::Passed,
+            (Verdict::Fail { .. }, Severity::Soft) => Self::Scored,
+            (Verdict::Fail { .. }, Severity::Gate) => Self::Failed,
+            (Verdict::Errored { .. }, _) => Self::Errored,
+        }
+    }
+
+    /// Whether nothing speaks against the execution (`scored` holds, unless the run is strict).
+    pub fn held(self) -> bool {
+        matches!(self, Self::Passed | Self::Scored)
+    }
+
+    /// The outcome as a lower-case word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Scored => "scored",
+            Self::Failed => "failed",
+            Self::Errored => "errored",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
