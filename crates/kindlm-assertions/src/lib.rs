@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod check;
+pub mod pattern;
 mod registry;
 
 pub use check::{Check, Options};

@@ -1,0 +1,205 @@
+//! Sets of characters, and what "ignoring case" means to ECMAScript.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+/// A set of Unicode scalar values (and, harmlessly, surrogates) as sorted, disjoint ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CharSet(Vec<(u32, u32)>);
+
+const LAST: u32 = 0x10_FFFF;
+const DIGIT: &[(u32, u32)] = &[(0x30, 0x39)];
+const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)];
+const LINE_END: &[(u32, u32)] = &[(0xA, 0xA), (0xD, 0xD), (0x2028, 0x2029)];
+const SPACE: &[(u32, u32)] = &[
+    (0x9, 0xD),
+    (0x20, 0x20),
+    (0xA0, 0xA0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200A),
+    (0x2028, 0x2029),
+    (0x202F, 0x202F),
+    (0x205F, 0x205F),
+    (0x3000, 0x3000),
+    (0xFEFF, 0xFEFF),
+];
+
+impl CharSet {
+    /// The set of `\d`, `\w`, `\s` or, in upper case, of everything else.
+    pub(super) fn named(letter: char) -> Option<Self> {
+        let ranges = match letter.to_ascii_lowercase() {
+            'd' => DIGIT,
+            'w' => WORD,
+            's' => SPACE,
+            _ => return None,
+        };
+        let set = Self(ranges.to_vec());
+        Some(if letter.is_ascii_uppercase() { set.complement() } else { set })
+    }
+
+    /// What ends a line: `\n`, `\r`, and the Unicode line and paragraph separators.
+    pub(super) fn line_ends() -> Self {
+        Self(LINE_END.to_vec())
+    }
+
+    /// Every character.
+    pub(super) fn all() -> Self {
+        Self(vec![(0, LAST)])
+    }
+
+    pub(super) fn of(code: u32) -> Self {
+        Self(vec![(code, code)])
+    }
+
+    /// Every character that ECMAScript takes for equal to this one when it ignores case.
+    pub(super) fn equal_ignoring_case(code: u32) -> Self {
+        let members = char::from_u32(code)
+            .and_then(|c| SAME_IGNORING_CASE.get(&u32::from(canonical(c))))
+            .filter(|members| members.contains(&code));
+        members.map_or_else(
+            || Self::of(code),
+            |members| Self(members.iter().map(|&it| (it, it)).collect()),
+        )
+    }
+
+    pub(super) fn add(&mut self, first: u32, last: u32) {
+        self.0.push((first, last));
+        self.normalise();
+    }
+
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+        self.normalise();
+    }
+
+    fn normalise(&mut self) {
+        self.0.sort_unstable();
+        let mut merged: Vec<(u32, u32)> = Vec::with_capacity(self.0.len());
+        for &(first, last) in &self.0 {
+            match merged.last_mut() {
+                Some(previous) if first <= previous.1.saturating_add(1) => {
+                    previous.1 = previous.1.max(last);
+                }
+                _ => merged.push((first, last)),
+            }
+        }
+        self.0 = merged;
+    }
+
+    pub(super) fn complement(&self) -> Self {
+        let mut rest = Vec::with_capacity(self.0.len() + 1);
+        let mut next = 0;
+        for &(first, last) in &self.0 {
+            if first > next {
+                rest.push((next, first - 1));
+            }
+            next = last + 1;
+        }
+        if next <= LAST {
+            rest.push((next, LAST));
+        }
+        Self(rest)
+    }
+
+    pub(super) fn contains(&self, code: u32) -> bool {
+        let after = self.0.partition_point(|&(first, _)| first <= code);
+        after > 0 && self.0[after - 1].1 >= code
+    }
+
+    /// The set with every character that ECMAScript takes for equal when it ignores case.
+    pub(super) fn ignoring_case(mut self) -> Self {
+        let additions: Vec<u32> = SAME_IGNORING_CASE
+            .values()
+            .filter(|members| members.iter().any(|&member| self.contains(member)))
+            .flatten()
+            .copied()
+            .collect();
+        self.0.extend(additions.into_iter().map(|code| (code, code)));
+        self.normalise();
+        self
+    }
+
+    /// Writes the set as a bracket expression that both Rust engines read alike.
+    pub(super) fn write(&self, out: &mut String) {
+        out.push('[');
+        let scalars: Vec<(u32, u32)> =
+            self.0.iter().copied().flat_map(without_surrogates).collect();
+        if scalars.is_empty() {
+            // Nothing: the complement of everything.
+            out.push_str(r"^\x{0}-\x{10FFFF}");
+        }
+        for (first, last) in scalars {
+            // Writing to a string cannot fail.
+            let _ = write!(out, r"\x{{{first:X}}}-\x{{{last:X}}}");
+        }
+        out.push(']');
+    }
+}
+
+/// The parts of a range that are characters: no engine for UTF-8 can match half a surrogate pair.
+fn without_surrogates((first, last): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
+    [(first, last.min(0xD7FF)), (first.max(0xE000), last)].into_iter().filter(|(a, b)| a <= b)
+}
+
+/// Characters that ECMAScript takes for equal under the flag `i` without `u`, by their canonical form.
+///
+/// Derived from the `Canonicalize` operation of ECMA-262, 22.2.2.7.3.
+static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| {
+    let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for c in '\0'..='\u{FFFF}' {
+        classes.entry(u32::from(canonical(c))).or_default().push(u32::from(c));
+    }
+    classes.retain(|_, members| members.len() > 1);
+    classes
+});
+
+/// The canonical form of a character: its upper case, if that is one UTF-16 unit and does not turn a
+/// non-ASCII character into an ASCII one.
+fn canonical(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(one), None) if one.len_utf16() == 1 && (c.is_ascii() || !one.is_ascii()) => one,
+        _ => c,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_ignoring_case_is_what_javascript_says() {
+        for (a, b, equal) in [
+            ('a', 'A', true),
+            ('é', 'É', true),
+            ('σ', 'ς', true),
+            ('µ', 'Μ', true),
+            ('s', 'ſ', false),
+            ('k', '\u{212A}', false),
+            ('å', '\u{212B}', false),
+            ('ß', 'ẞ', false),
+            ('i', 'ı', false),
+            ('i', 'İ', false),
+            ('\u{10400}', '\u{10428}', false),
+        ] {
+            let set = CharSet::of(u32::from(a)).ignoring_case();
+            assert_eq!(set.contains(u32::from(b)), equal, "{a} and {b}");
+            let class = CharSet::equal_ignoring_case(u32::from(a));
+            assert_eq!(class.contains(u32::from(b)), equal, "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn a_complement_has_exactly_the_rest() {
+        for set in
+            [CharSet::default(), CharSet::all(), CharSet(WORD.to_vec()), CharSet(SPACE.to_vec())]
+        {
+            let rest = set.complement();
+            for code in (0..0x3100).chain([LAST]) {
+                assert_ne!(set.contains(code), rest.contains(code), "{code:x}");
+            }
+            assert_eq!(rest.complement(), set);
+        }
+    }
+}

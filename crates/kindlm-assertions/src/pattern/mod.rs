@@ -1,0 +1,220 @@
+//! Regular expressions as users write them: ECMAScript syntax and meaning, on engines that cannot hang.
+//!
+//! A pattern is valid if JavaScript accepts it (without the flag `u`, as the original does) and then means
+//! what it means there: `\d`, `\w` and `\b` are ASCII, `.` stops at every line separator, a reference to a
+//! group that has not matched is empty. It is translated and runs in linear time; only look-around and
+//! back-references need a backtracking engine, which gives up after [`STEP_LIMIT`] steps.
+//!
+//! Two things differ from JavaScript, both because text here is Unicode, not UTF-16: a character outside the
+//! basic plane counts as one, and half a surrogate pair (`\uD83D` alone) matches nothing.
+
+mod class;
+mod translate;
+
+use std::ops::Range;
+
+use kindlm_types::Problem;
+
+use translate::{Engine, translate};
+
+/// How often the backtracking engine may step back before it gives up on a text.
+pub const STEP_LIMIT: usize = 1_000_000;
+
+/// How a pattern is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// JavaScript's flag `i`.
+    pub ignore_case: bool,
+}
+
+/// A compiled regular expression.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    source: String,
+    program: Program,
+}
+
+#[derive(Clone, Debug)]
+enum Program {
+    Linear(regex::Regex),
+    Backtracking(fancy_regex::Regex),
+}
+
+/// Why a pattern cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// JavaScript would not accept it.
+    #[error("`{source_text}` is not a valid regular expression: {reason}")]
+    Syntax {
+        /// The pattern.
+        source_text: String,
+        /// What is wrong with it.
+        reason: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+    /// It is valid, but needs too much memory or has a form that the engines do not know.
+    #[error("the regular expression `{source_text}` cannot be used: {reason}")]
+    Unusable {
+        /// The pattern.
+        source_text: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The backtracking engine gave up: the pattern needs too many steps on this text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the regular expression `{source_text}` was given up after {STEP_LIMIT} steps")]
+pub struct SearchError {
+    /// The pattern.
+    pub source_text: String,
+}
+
+impl PatternError {
+    /// The problem to report where the pattern is written.
+    pub fn problem(&self, pointer: impl Into<String>) -> Problem {
+        let problem = Problem::new(pointer, self.to_string());
+        match self {
+            Self::Syntax { help: Some(help), .. } => problem.with_help(help),
+            Self::Syntax { help: None, .. } => {
+                problem.with_help("patterns are written as in JavaScript, without `/` around them")
+            }
+            Self::Unusable { .. } => problem.with_help("write a simpler or smaller pattern"),
+        }
+    }
+}
+
+impl Pattern {
+    /// Compiles a pattern that minds case.
+    pub fn compile(source: &str) -> Result<Self, PatternError> {
+        Self::new(source, Flags::default())
+    }
+
+    /// Compiles a pattern.
+    pub fn new(source: &str, flags: Flags) -> Result<Self, PatternError> {
+        let invalid = |reason: String| PatternError::Syntax {
+            source_text: source.to_owned(),
+            reason,
+            help: inline_flags(source).map(|inline| help_for_inline_flags(inline, flags)),
+        };
+        let points = source.chars().map(u32::from);
+        regress::backends::try_parse(points, regress::Flags::default())
+            .map_err(|err| invalid(lower_first(&err.text)))?;
+        let linear = translate(source, flags, Engine::Linear).map_err(invalid)?;
+        let program = if linear.needs_backtracking {
+            translate(source, flags, Engine::Backtracking)
+                .map_err(invalid)
+                .map(|it| Program::backtracking(&it.text))?
+        } else {
+            Program::linear(&linear.text)
+        };
+        let program = program
+            .map_err(|reason| PatternError::Unusable { source_text: source.to_owned(), reason })?;
+        Ok(Self { source: source.to_owned(), program })
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the pattern matches anywhere in a text.
+    pub fn is_match(&self, text: &str) -> Result<bool, SearchError> {
+        match &self.program {
+            Program::Linear(regex) => Ok(regex.is_match(text)),
+            Program::Backtracking(regex) => regex.is_match(text).map_err(|_| self.gave_up()),
+        }
+    }
+
+    /// The matches in a text as byte ranges, as JavaScript's `match` with the flag `g` finds them.
+    ///
+    /// Ends after the first error. An empty match moves on by one character.
+    pub fn find_iter<'p, 't>(&'p self, text: &'t str) -> Matches<'p, 't> {
+        Matches { pattern: self, text, at: Some(0) }
+    }
+
+    fn find_at(&self, text: &str, at: usize) -> Result<Option<Range<usize>>, SearchError> {
+        match &self.program {
+            Program::Linear(regex) => Ok(regex.find_at(text, at).map(|it| it.range())),
+            Program::Backtracking(regex) => match regex.find_from_pos(text, at) {
+                Ok(found) => Ok(found.map(|it| it.start()..it.end())),
+                Err(_) => Err(self.gave_up()),
+            },
+        }
+    }
+
+    fn gave_up(&self) -> SearchError {
+        SearchError { source_text: self.source.clone() }
+    }
+}
+
+impl Program {
+    fn linear(text: &str) -> Result<Self, String> {
+        regex::Regex::new(text).map(Self::Linear).map_err(|err| match err {
+            regex::Error::CompiledTooBig(limit) => format!("it needs more than {limit} bytes"),
+            _ => "it is nested too deeply".to_owned(),
+        })
+    }
+
+    fn backtracking(text: &str) -> Result<Self, String> {
+        fancy_regex::RegexBuilder::new(text)
+            .backtrack_limit(STEP_LIMIT)
+            .max_prog_size(STEP_LIMIT)
+            .build()
+            .map(Self::Backtracking)
+            .map_err(|err| lower_first(&err.to_string()))
+    }
+}
+
+/// The matches of a pattern in a text; see [`Pattern::find_iter`].
+#[derive(Clone, Debug)]
+pub struct Matches<'p, 't> {
+    pattern: &'p Pattern,
+    text: &'t str,
+    at: Option<usize>,
+}
+
+impl Iterator for Matches<'_, '_> {
+    type Item = Result<Range<usize>, SearchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.pattern.find_at(self.text, self.at.take()?) {
+            Ok(None) => None,
+            Ok(Some(found)) => {
+                self.at = if found.is_empty() {
+                    self.text[found.end..].chars().next().map(|c| found.end + c.len_utf8())
+                } else {
+                    Some(found.end)
+                };
+                Some(Ok(found))
+            }
+            Err(err) => Some(Err(err)),
+        }
+    }
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// The letters of an inline flag group such as `(?i)`, which JavaScript does not know.
+fn inline_flags(source: &str) -> Option<&str> {
+    source.match_indices("(?").find_map(|(at, open)| {
+        let rest = &source[at + open.len()..];
+        let flags = &rest[..rest.find(')')?];
+        (!flags.is_empty() && flags.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-'))
+            .then_some(flags)
+    })
+}
+
+fn help_for_inline_flags(inline: &str, flags: Flags) -> String {
+    if flags.ignore_case && inline == "i" {
+        return "matching ignores case already: remove `(?i)`".to_owned();
+    }
+    format!("JavaScript has no inline flags such as `(?{inline})`: remove them")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,421 @@
+//! ECMAScript regular expressions, rewritten so that Rust's engines give them the same meaning.
+//!
+//! Characters and classes are written out as explicit sets, so no engine's own idea of case or of `\w`
+//! plays a part. One pass without recursion: nesting cannot exhaust the stack.
+
+use std::fmt::Write as _;
+
+use super::Flags;
+use super::class::CharSet;
+
+/// Which engine's syntax to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    /// `regex`: linear time; no look-around, no back-references.
+    Linear,
+    /// `fancy-regex`: everything, with a step limit.
+    Backtracking,
+}
+
+/// A rewritten pattern.
+#[derive(Debug)]
+pub(super) struct Translated {
+    /// The pattern in the engine's syntax; of no use to [`Engine::Linear`] if `needs_backtracking`.
+    pub(super) text: String,
+    /// Whether the pattern has look-around, back-references or the like.
+    pub(super) needs_backtracking: bool,
+}
+
+/// Rewrites a pattern that is known to be valid.
+pub(super) fn translate(source: &str, flags: Flags, engine: Engine) -> Result<Translated, String> {
+    let chars: Vec<char> = source.chars().collect();
+    let groups = group_names(&chars);
+    let mode = Mode { ignore_case: flags.ignore_case, dot_all: false, multiline: false };
+    let mut translator = Translator {
+        chars,
+        at: 0,
+        groups,
+        engine,
+        mode,
+        outer: Vec::new(),
+        out: String::with_capacity(source.len() * 2),
+        needs_backtracking: false,
+    };
+    translator.run()?;
+    Ok(Translated { text: translator.out, needs_backtracking: translator.needs_backtracking })
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mode {
+    ignore_case: bool,
+    dot_all: bool,
+    multiline: bool,
+}
+
+struct Translator {
+    chars: Vec<char>,
+    at: usize,
+    /// The names of the capturing groups, in order; `None` for those without.
+    groups: Vec<Option<String>>,
+    engine: Engine,
+    mode: Mode,
+    /// The modes to go back to at each closing parenthesis.
+    outer: Vec<Mode>,
+    out: String,
+    needs_backtracking: bool,
+}
+
+const WORD_BOUNDARY: (&str, &str) =
+    (r"(?-u:\b)", "(?:(?<=[0-9A-Z_a-z])(?![0-9A-Z_a-z])|(?<![0-9A-Z_a-z])(?=[0-9A-Z_a-z]))");
+const NOT_WORD_BOUNDARY: &str =
+    "(?:(?<=[0-9A-Z_a-z])(?=[0-9A-Z_a-z])|(?<![0-9A-Z_a-z])(?![0-9A-Z_a-z]))";
+const LINE_START: &str = r"(?:\A|(?<=[\n\r\x{2028}\x{2029}]))";
+const LINE_END: &str = r"(?:\z|(?=[\n\r\x{2028}\x{2029}]))";
+
+impl Translator {
+    fn run(&mut self) -> Result<(), String> {
+        while let Some(c) = self.next() {
+            match c {
+                '\\' => self.escape()?,
+                '[' => self.class(),
+                '(' => self.group()?,
+                ')' => {
+                    self.mode = self.outer.pop().ok_or("unbalanced parenthesis")?;
+                    self.out.push(')');
+                }
+                '.' if self.mode.dot_all => CharSet::all().write(&mut self.out),
+                '.' => CharSet::line_ends().complement().write(&mut self.out),
+                '^' if self.mode.multiline => self.hard(LINE_START),
+                '^' => self.out.push_str(r"\A"),
+                '$' if self.mode.multiline => self.hard(LINE_END),
+                '$' => self.out.push_str(r"\z"),
+                '|' | '*' | '+' | '?' => self.out.push(c),
+                '{' => self.repetition(),
+                _ => self.literal(u32::from(c)),
+            }
+        }
+        Ok(())
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += 1;
+        Some(c)
+    }
+
+    fn skip(&mut self, text: &str) -> bool {
+        let rest = &self.chars[self.at..];
+        let found = text.chars().count() <= rest.len()
+            && text.chars().eq(rest[..text.chars().count()].iter().copied());
+        if found {
+            self.at += text.chars().count();
+        }
+        found
+    }
+
+    /// Writes what only the backtracking engine understands.
+    fn hard(&mut self, text: &str) {
+        self.needs_backtracking = true;
+        self.out.push_str(text);
+    }
+
+    fn literal(&mut self, code: u32) {
+        let set = if self.mode.ignore_case {
+            CharSet::equal_ignoring_case(code)
+        } else {
+            CharSet::of(code)
+        };
+        match char::from_u32(code) {
+            Some(c) if set == CharSet::of(code) => {
+                if c.is_ascii_alphanumeric() || !c.is_ascii() {
+                    self.out.push(c);
+                } else {
+                    // Writing to a string cannot fail.
+                    let _ = write!(self.out, r"\x{{{code:X}}}");
+                }
+            }
+            _ => set.write(&mut self.out),
+        }
+    }
+
+    /// What stands in the braces that have just been opened, if that makes them a repetition.
+    fn bounds(&self, at: usize) -> Option<String> {
+        let rest = self.chars.get(at..)?;
+        let bounds = &rest[..rest.iter().position(|&c| c == '}')?];
+        let is_number = |part: &[char]| part.iter().all(char::is_ascii_digit);
+        let mut parts = bounds.splitn(2, |&c| c == ',');
+        let low = parts.next()?;
+        let high = parts.next().unwrap_or_default();
+        (!low.is_empty() && is_number(low) && is_number(high)).then(|| bounds.iter().collect())
+    }
+
+    fn repetition_follows(&self) -> bool {
+        match self.peek() {
+            Some('*' | '+' | '?') => true,
+            Some('{') => self.bounds(self.at + 1).is_some(),
+            _ => false,
+        }
+    }
+
+    /// `{` begins a repetition, or is a brace where it cannot (Annex B).
+    fn repetition(&mut self) {
+        match self.bounds(self.at) {
+            Some(bounds) => {
+                self.at += bounds.len() + 1;
+                // Writing to a string cannot fail.
+                let _ = write!(self.out, "{{{bounds}}}");
+            }
+            None => self.literal(u32::from('{')),
+        }
+    }
+
+    fn group(&mut self) -> Result<(), String> {
+        self.outer.push(self.mode);
+        for (open, hard) in
+            [("?:", false), ("?=", true), ("?!", true), ("?<=", true), ("?<!", true)]
+        {
+            if self.skip(open) {
+                self.needs_backtracking |= hard;
+                self.out.push('(');
+                self.out.push_str(open);
+                return Ok(());
+            }
+        }
+        if self.skip("?<") {
+            while self.next().is_some_and(|c| c != '>') {}
+        } else if self.skip("?") {
+            self.modifiers()?;
+            self.out.push_str("(?:");
+            return Ok(());
+        }
+        // Only back-references need to know what a group matched.
+        self.out.push_str(if self.engine == Engine::Linear { "(?:" } else { "(" });
+        Ok(())
+    }
+
+    /// The flags of `(?i-s:…)`.
+    fn modifiers(&mut self) -> Result<(), String> {
+        let mut on = true;
+        loop {
+            match self.next() {
+                Some('-') => on = false,
+                Some('i') => self.mode.ignore_case = on,
+                Some('m') => self.mode.multiline = on,
+                Some('s') => self.mode.dot_all = on,
+                Some(':') => return Ok(()),
+                _ => return Err("it has a group of an unknown kind".to_owned()),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), String> {
+        let Some(c) = self.next() else { return Err("it ends with a backslash".to_owned()) };
+        match c {
+            'b' | 'B' if self.repetition_follows() => return Err("nothing to repeat".to_owned()),
+            'b' if self.engine == Engine::Linear => self.out.push_str(WORD_BOUNDARY.0),
+            'b' => self.out.push_str(WORD_BOUNDARY.1),
+            'B' => self.hard(NOT_WORD_BOUNDARY),
+            'k' if self.groups.iter().any(Option::is_some) => self.named_reference(),
+            '1'..='9' if self.is_reference() => {
+                let number = self.decimal();
+                self.reference(number);
+            }
+            _ => match CharSet::named(c) {
+                Some(set) => set.write(&mut self.out),
+                None => {
+                    let code = self.character_escape(c, false);
+                    self.literal(code);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// Whether the number that starts at the last character is that of a group.
+    fn is_reference(&self) -> bool {
+        let digits = self.chars[self.at - 1..].iter().take_while(|c| c.is_ascii_digit());
+        let number: String = digits.collect();
+        number.parse::<usize>().is_ok_and(|number| number <= self.groups.len())
+    }
+
+    fn decimal(&mut self) -> usize {
+        self.at -= 1;
+        let mut number = 0;
+        while let Some(digit) = self.peek().and_then(|c| c.to_digit(10)) {
+            number = number * 10 + digit as usize;
+            self.at += 1;
+        }
+        number
+    }
+
+    fn named_reference(&mut self) {
+        let _ = self.skip("<");
+        let name: String = self.chars[self.at..].iter().take_while(|&&c| c != '>').collect();
+        self.at += name.chars().count() + 1;
+        let numbers: Vec<usize> = (1..=self.groups.len())
+            .filter(|number| self.groups[number - 1].as_deref() == Some(&name))
+            .collect();
+        // Of several groups of the same name at most one has matched.
+        for number in numbers {
+            self.reference(number);
+        }
+    }
+
+    /// What the group matched, or nothing if it has not.
+    fn reference(&mut self, number: usize) {
+        let flag = if self.mode.ignore_case { "i" } else { "" };
+        self.hard(&format!("(?({number})(?{flag}:\\{number})|)"));
+    }
+
+    /// The character behind a backslash. `c` has been read.
+    fn character_escape(&mut self, c: char, in_class: bool) -> u32 {
+        match c {
+            't' => 0x9,
+            'n' => 0xA,
+            'v' => 0xB,
+            'f' => 0xC,
+            'r' => 0xD,
+            'b' if in_class => 0x8,
+            'x' => self.hex(2).unwrap_or(u32::from('x')),
+            'u' => self.unicode(),
+            'c' => self.control(in_class),
+            '0'..='7' => self.octal(),
+            _ => u32::from(c),
+        }
+    }
+
+    fn hex(&mut self, digits: usize) -> Option<u32> {
+        let text: String = self.chars.get(self.at..self.at + digits)?.iter().collect();
+        if !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        self.at += digits;
+        u32::from_str_radix(&text, 16).ok()
+    }
+
+    /// `\uXXXX`; two that are the halves of a surrogate pair are one character.
+    fn unicode(&mut self) -> u32 {
+        let Some(high) = self.hex(4) else { return u32::from('u') };
+        let back = self.at;
+        if (0xD800..0xDC00).contains(&high) && self.skip("\\u") {
+            if let Some(low @ 0xDC00..=0xDFFF) = self.hex(4) {
+                return 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+            }
+            self.at = back;
+        }
+        high
+    }
+
+    /// `\cX`; where `X` does not fit, the backslash stands for itself (Annex B).
+    fn control(&mut self, in_class: bool) -> u32 {
+        match self.peek() {
+            Some(c) if c.is_ascii_alphabetic() || in_class && (c.is_ascii_digit() || c == '_') => {
+                self.at += 1;
+                u32::from(c) % 32
+            }
+            _ => {
+                self.at -= 1;
+                u32::from('\\')
+            }
+        }
+    }
+
+    /// Up to three octal digits, at most 377 (Annex B). The first has been read.
+    fn octal(&mut self) -> u32 {
+        self.at -= 1;
+        let mut value = 0;
+        for _ in 0..3 {
+            match self.peek().and_then(|c| c.to_digit(8)) {
+                Some(digit) if value * 8 + digit <= 0o377 => {
+                    value = value * 8 + digit;
+                    self.at += 1;
+                }
+                _ => break,
+            }
+        }
+        value
+    }
+
+    fn class(&mut self) {
+        let negated = self.skip("^");
+        let mut set = CharSet::default();
+        while let Some(c) = self.next() {
+            if c == ']' {
+                break;
+            }
+            let first = self.class_atom(c);
+            if self.peek() != Some('-') || matches!(self.chars.get(self.at + 1), None | Some(']')) {
+                first.add_to(&mut set);
+                continue;
+            }
+            self.at += 1;
+            let Some(c) = self.next() else { break };
+            let last = self.class_atom(c);
+            if let (Atom::One(first), Atom::One(last)) = (&first, &last) {
+                set.add(*first, *last);
+            } else {
+                // A class is no end of a range: all three stand for themselves (Annex B).
+                first.add_to(&mut set);
+                Atom::One(u32::from('-')).add_to(&mut set);
+                last.add_to(&mut set);
+            }
+        }
+        let set = if self.mode.ignore_case { set.ignoring_case() } else { set };
+        let set = if negated { set.complement() } else { set };
+        set.write(&mut self.out);
+    }
+
+    fn class_atom(&mut self, c: char) -> Atom {
+        if c != '\\' {
+            return Atom::One(u32::from(c));
+        }
+        let Some(c) = self.next() else { return Atom::One(u32::from('\\')) };
+        match CharSet::named(c) {
+            Some(set) => Atom::Many(set),
+            None => Atom::One(self.character_escape(c, true)),
+        }
+    }
+}
+
+enum Atom {
+    One(u32),
+    Many(CharSet),
+}
+
+impl Atom {
+    fn add_to(&self, set: &mut CharSet) {
+        match self {
+            Self::One(code) => set.add(*code, *code),
+            Self::Many(more) => set.add_all(more),
+        }
+    }
+}
+
+/// The capturing groups in order of their opening parentheses, with their names.
+fn group_names(chars: &[char]) -> Vec<Option<String>> {
+    let mut groups = Vec::new();
+    let mut in_class = false;
+    let mut at = 0;
+    while let Some(&c) = chars.get(at) {
+        match c {
+            '\\' => at += 1,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => match &chars[at + 1..] {
+                ['?', '<', next, ..] if !matches!(next, '=' | '!') => {
+                    let name = chars[at + 3..].iter().take_while(|&&c| c != '>').collect();
+                    groups.push(Some(name));
+                }
+                ['?', ..] => {}
+                _ => groups.push(None),
+            },
+            _ => {}
+        }
+        at += 1;
+    }
+    groups
+}
