@@ -1,1 +1,35 @@
-//! Skeleton.
+//! JSON Schema for KindLM: compile once, validate, report every error.
+//!
+//! [`Schema`] checks what a model said against a schema that the user wrote, offline. [`Shape`] checks what
+//! the user wrote in a configuration against a schema generated from the types that will read it, and turns
+//! every violation into a [`Problem`](kindlm_types::Problem) in the user's words.
+//!
+//! The validator is generic and slow to compile, so nothing of it shows in this crate's signatures.
+//!
+//! ```
+//! use kindlm_schema::Schema;
+//! use serde_json::json;
+//!
+//! let schema = Schema::compile(&json!({"properties": {"total": {"minimum": 0}}, "required": ["id"]}))?;
+//! let violations = schema.violations(&json!({"total": -1}));
+//! let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+//! assert_eq!(lines, ["/: `id` is required", "/total: must be at least 0, found -1"]);
+//! # Ok::<(), kindlm_schema::SchemaError>(())
+//! ```
+#![deny(clippy::disallowed_methods)]
+
+mod branch;
+mod compile;
+mod generate;
+mod lint;
+mod numbers;
+mod order;
+mod shape;
+mod walk;
+mod words;
+
+pub use compile::{Schema, SchemaError, Violation};
+pub use generate::{finish, generator};
+pub use lint::{Lint, lint};
+pub use numbers::normalise_numbers;
+pub use shape::Shape;

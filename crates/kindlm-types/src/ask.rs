@@ -54,7 +54,7 @@ impl Question {
                 q.model,
                 q.system,
                 q.user,
-                q.response_format.as_ref().map(|format| &format.schema).unwrap_or(&Value::Null),
+                q.response_format.as_ref().map_or(&Value::Null, |format| &format.schema),
                 q.max_tokens,
                 q.sample,
             ])

@@ -1,0 +1,112 @@
+//! Which of several allowed forms a value was most likely meant to have.
+
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{JsonType, ValidationError};
+use serde_json::Value;
+
+use crate::words;
+
+/// The errors of each branch of an `anyOf` or `oneOf`.
+type Branches = [Vec<ValidationError<'static>>];
+
+/// What to say about a value that fits none of several forms.
+pub(crate) enum Choice<'a> {
+    /// It is none of these values; the JSON pointer says where they are expected.
+    Options {
+        /// Where, in the instance.
+        pointer: String,
+        /// What was found there.
+        found: &'a Value,
+        /// What may be there.
+        options: Vec<Value>,
+    },
+    /// It has none of these types.
+    Types(Vec<JsonType>),
+    /// It was most likely meant to be of the form with these errors.
+    Errors(&'a [ValidationError<'static>]),
+}
+
+/// The branches of an error that has some.
+pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branches> {
+    match error.kind() {
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => Some(context),
+        _ => None,
+    }
+}
+
+/// Chooses by value for enums, by type, by the value of a distinguishing key, by fewest errors.
+pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches) -> Choice<'a> {
+    let path = error.instance_path().as_str();
+    let found = error.instance().as_ref();
+    if !found.is_object() && !found.is_array() {
+        let options = options_at(branches, path);
+        if !options.is_empty() {
+            return Choice::Options { pointer: path.to_owned(), found, options };
+        }
+    }
+    let fitting: Vec<_> = branches.iter().filter(|it| wrong_type(it, path).is_none()).collect();
+    if fitting.is_empty() {
+        let types = branches.iter().filter_map(|it| wrong_type(it, path)).flatten().collect();
+        return Choice::Types(types);
+    }
+    let meant: Vec<_> = fitting.iter().copied().filter(|it| tag(it, path).is_none()).collect();
+    if meant.is_empty()
+        && let Some(pointer) = fitting.first().and_then(|it| tag(it, path))
+        && fitting.iter().all(|it| tag(it, path).as_ref() == Some(&pointer))
+    {
+        let key = pointer.rsplit('/').next().map(crate::walk::unescape).unwrap_or_default();
+        let options = options_at(branches, &pointer);
+        return Choice::Options { pointer, found: found.get(&key).unwrap_or(found), options };
+    }
+    let candidates = if meant.is_empty() { &fitting } else { &meant };
+    Choice::Errors(candidates.iter().min_by_key(|it| it.len()).map_or(&[], |it| it.as_slice()))
+}
+
+/// The first error of the form that was most likely meant, in depth.
+pub(crate) fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
+    match choose(error, branches(error)?) {
+        Choice::Errors([first, ..]) => Some(closest(first).unwrap_or(first)),
+        _ => None,
+    }
+}
+
+/// The types that a branch asks for, where the value has none of them.
+fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<JsonType>> {
+    branch.iter().find_map(|error| match error.kind() {
+        Kind::Type { kind } if error.instance_path().as_str() == path => Some(words::types(kind)),
+        _ => None,
+    })
+}
+
+/// The pointer of a direct member whose value tells this branch from others and is another one.
+fn tag(branch: &[ValidationError<'static>], path: &str) -> Option<String> {
+    branch.iter().find_map(|error| {
+        let pointer = error.instance_path().as_str();
+        let below = pointer.strip_prefix(path)?.strip_prefix('/')?;
+        let constant = match error.kind() {
+            Kind::Constant { .. } => true,
+            Kind::Enum { options } => options.as_array().is_some_and(|it| it.len() == 1),
+            _ => false,
+        };
+        (constant && !below.contains('/')).then(|| pointer.to_owned())
+    })
+}
+
+/// Every value that some branch would accept at this place.
+fn options_at(branches: &Branches, path: &str) -> Vec<Value> {
+    let mut options = Vec::new();
+    for error in branches.iter().flatten().filter(|it| it.instance_path().as_str() == path) {
+        match error.kind() {
+            Kind::Constant { expected_value } => options.push(expected_value.as_ref().clone()),
+            Kind::Enum { options: listed } => {
+                options.extend(listed.as_array().into_iter().flatten().cloned());
+            }
+            _ => {
+                if let Some(inner) = self::branches(error) {
+                    options.extend(options_at(inner, path));
+                }
+            }
+        }
+    }
+    options
+}

@@ -1,0 +1,209 @@
+//! Schemas that users write, for what models say.
+
+use std::fmt;
+
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value, json};
+
+use crate::{branch, walk, words};
+
+/// How many steps a backtracking pattern may take before it counts as not matched.
+const BACKTRACK_LIMIT: usize = 1_000_000;
+
+/// A compiled JSON Schema: drafts 4, 6, 7, 2019-09 and 2020-12, chosen by `$schema`.
+///
+/// Without `$schema` it is read as draft 7, the default of Ajv, which the original used: schemas written for
+/// it keep their meaning (`dependencies`, list-valued `items`, `definitions`). As in Ajv, and unlike in the
+/// letter of drafts 4 to 7, keywords beside a `$ref` are checked too, and `nullable: true` admits null:
+/// a check that the user wrote is never silently left out.
+///
+/// `format` is asserted in every draft; formats and keywords that are not known are ignored here and found
+/// by [`lint`](crate::lint). References are followed within the schema only; nothing is fetched or opened.
+pub struct Schema {
+    validator: Validator,
+}
+
+/// Why a schema cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", place(pointer))]
+pub struct SchemaError {
+    /// JSON pointer to the fault in the schema; empty for the schema itself.
+    pub pointer: String,
+    /// What is wrong and what to do: a lower-case fragment.
+    pub message: String,
+}
+
+fn place(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!("at `{pointer}`: ") }
+}
+
+/// One way in which a value departs from a schema. Displays as `/instance/path: what is wrong`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON pointer into the value; empty for the value itself.
+    pub instance: String,
+    /// JSON pointer to the keyword in the schema, through `$ref`s.
+    pub schema: String,
+    /// What is wrong: a lower-case fragment.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instance = if self.instance.is_empty() { "/" } else { &self.instance };
+        write!(f, "{instance}: {}", self.message)
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").finish_non_exhaustive()
+    }
+}
+
+impl Schema {
+    /// Compiles a schema: an object or a boolean.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let declared = schema.get("$schema").and_then(Value::as_str);
+        let mut options = jsonschema::options()
+            .should_validate_formats(true)
+            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT))
+            .offline();
+        if declared.is_none() {
+            options = options.with_draft(Draft::Draft7);
+        }
+        let built = if is_old(declared) {
+            let mut schema = schema.clone();
+            walk::each_mut(&mut schema, &mut as_ajv_has_it);
+            options.build(&schema)
+        } else {
+            options.build(schema)
+        };
+        built.map(|validator| Self { validator }).map_err(|err| explain(schema, &err))
+    }
+
+    /// Whether a value conforms.
+    pub fn is_valid(&self, value: &Value) -> bool {
+        self.validator.is_valid(value)
+    }
+
+    /// Every departure of a value from the schema, in the order of the value; empty if it conforms.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if self.validator.is_valid(value) {
+            return Vec::new();
+        }
+        let mut found: Vec<Violation> =
+            self.validator.iter_errors(value).map(|it| violation(&it)).collect();
+        found.sort_by_cached_key(|it| crate::order::key(value, &it.instance));
+        found.dedup();
+        found
+    }
+}
+
+fn violation(error: &ValidationError<'_>) -> Violation {
+    let mut message = words::describe(error);
+    if let Some(closest) = branch::closest(error) {
+        let path = error.instance_path().as_str();
+        let below = closest.instance_path().as_str().strip_prefix(path).unwrap_or_default();
+        let below = if below.is_empty() { String::new() } else { format!("`{below}` ") };
+        message = format!("{message} (closest: {below}{})", words::describe(closest));
+    }
+    Violation {
+        instance: error.instance_path().as_str().to_owned(),
+        schema: error.evaluation_path().as_str().to_owned(),
+        message,
+    }
+}
+
+/// Whether the schema is of a draft in which `$ref` hides its siblings.
+fn is_old(declared: Option<&str>) -> bool {
+    declared
+        .is_none_or(|uri| ["draft-04", "draft-06", "draft-07"].iter().any(|it| uri.contains(it)))
+}
+
+/// Moves `$ref` into `allOf` where it has siblings, and lets `nullable` admit null.
+fn as_ajv_has_it(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    if map.len() > 1 && map.get("$ref").is_some_and(Value::is_string) {
+        let reference = map.shift_remove("$ref").unwrap_or_default();
+        if let Value::Array(all) = map.entry("allOf").or_insert_with(|| json!([])) {
+            all.push(json!({ "$ref": reference }));
+        }
+    }
+    if map.get("nullable") == Some(&Value::Bool(true)) {
+        admit_null(map);
+    }
+}
+
+fn admit_null(map: &mut Map<String, Value>) {
+    match map.get_mut("type") {
+        Some(Value::Array(types)) if !types.contains(&json!("null")) => types.push(json!("null")),
+        Some(single @ Value::String(_)) => *single = json!([single.take(), "null"]),
+        _ => {}
+    }
+}
+
+/// A build error in words, with its place in the schema.
+fn explain(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
+    if let Kind::Referencing(_) = error.kind() {
+        return unresolved(schema, error);
+    }
+    if let Some(uri) = schema.get("$schema").and_then(Value::as_str)
+        && error.to_string().contains(uri)
+    {
+        let message = format!(
+            "`{uri}` is not a known draft of JSON Schema; use `https://json-schema.org/draft/2020-12/schema`, \
+             or leave `$schema` out"
+        );
+        return SchemaError { pointer: "/$schema".to_owned(), message };
+    }
+    let pointer = error.instance_path().as_str().to_owned();
+    let found = schema.pointer(&pointer).unwrap_or(schema);
+    let last = pointer.rsplit('/').next().unwrap_or_default();
+    let message = match (last, found) {
+        ("pattern", Value::String(pattern)) => {
+            format!("`{pattern}` is not a valid regular expression")
+        }
+        ("type", Value::String(name)) => format!(
+            "`{name}` is not a type; the types are `string`, `number`, `integer`, `boolean`, `object`, `array` and `null`"
+        ),
+        _ if pointer.is_empty() && !found.is_object() && !found.is_boolean() => {
+            format!("a schema is an object or a boolean, not {}", words::found_name(found))
+        }
+        _ => words::describe(error),
+    };
+    SchemaError { pointer, message }
+}
+
+/// A reference that leads nowhere, or out of the schema.
+fn unresolved(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
+    let mut outside = None;
+    let mut dangling = None;
+    walk::each(schema, "", &mut |pointer, it| {
+        let Some(reference) = it.get("$ref").and_then(Value::as_str) else { return };
+        let found = (format!("{pointer}/$ref"), reference.to_owned());
+        match reference.strip_prefix('#') {
+            Some(inside) if inside.is_empty() || schema.pointer(inside).is_some() => {}
+            Some(_) => _ = dangling.get_or_insert(found),
+            None if error.to_string().contains(reference) => outside = Some(found),
+            None => _ = outside.get_or_insert(found),
+        }
+    });
+    match (outside, dangling) {
+        (Some((pointer, reference)), _) => SchemaError {
+            pointer,
+            message: format!(
+                "`$ref` to `{reference}` leads out of this schema, and nothing is fetched or opened; \
+                 copy the schema it means into `$defs` and refer to `#/$defs/…`"
+            ),
+        },
+        (None, Some((pointer, reference))) => SchemaError {
+            pointer,
+            message: format!(
+                "`$ref` to `{reference}` leads nowhere: there is nothing at that place in this schema"
+            ),
+        },
+        (None, None) => SchemaError { pointer: String::new(), message: error.to_string() },
+    }
+}

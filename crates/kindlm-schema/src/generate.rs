@@ -1,0 +1,108 @@
+//! Schemas generated from the types that read the configuration.
+
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::walk;
+
+/// Makes schemas for [`finish`]; draft 2020-12, for what is read rather than written.
+pub fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .for_deserialize()
+        .with(|settings| settings.meta_schema = None)
+        .into_generator()
+}
+
+/// A generated schema with its definitions, made to say exactly what the configuration accepts:
+/// an optional key may be left out but not be null, and integers stay in the range of their type.
+#[must_use]
+pub fn finish(schema: Schema, mut generator: SchemaGenerator) -> Value {
+    let mut schema = schema.to_value();
+    let definitions = generator.take_definitions(true);
+    if !definitions.is_empty()
+        && let Value::Object(map) = &mut schema
+    {
+        map.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    walk::each_mut(&mut schema, &mut |it| {
+        if let Value::Object(map) = it {
+            bound_integer(map);
+            refuse_null(map);
+        }
+    });
+    schema
+}
+
+/// Takes null out of the schemas of optional keys.
+fn refuse_null(map: &mut Map<String, Value>) {
+    let required = map.get("required").cloned().unwrap_or_default();
+    let is_required =
+        |key: &str| required.as_array().is_some_and(|it| it.iter().any(|name| name == key));
+    let Some(Value::Object(properties)) = map.get_mut("properties") else { return };
+    for (key, schema) in properties {
+        if !is_required(key)
+            && let Value::Object(schema) = schema
+        {
+            strip_null(schema);
+        }
+    }
+}
+
+fn strip_null(schema: &mut Map<String, Value>) {
+    if schema.get("default") == Some(&Value::Null) {
+        schema.shift_remove("default");
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|it| it != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(options)) = schema.get_mut("enum") {
+        options.retain(|it| !it.is_null());
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        let Some(Value::Array(branches)) = schema.get_mut(keyword) else { continue };
+        let is_null = |it: &Value| {
+            it.get("type").is_some_and(|name| name == "null")
+                || it.get("const").is_some_and(Value::is_null)
+        };
+        branches.retain(|it| !is_null(it));
+        if let [Value::Object(only)] = branches.as_slice() {
+            let only = only.clone();
+            schema.shift_remove(keyword);
+            for (key, value) in only {
+                schema.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// Adds the bounds that `format` only names.
+fn bound_integer(map: &mut Map<String, Value>) {
+    let (low, high) = match map.get("format").and_then(Value::as_str) {
+        Some("uint8") => (json!(0), json!(u8::MAX)),
+        Some("uint16") => (json!(0), json!(u16::MAX)),
+        Some("uint32") => (json!(0), json!(u32::MAX)),
+        Some("uint64" | "uint") => (json!(0), json!(u64::MAX)),
+        Some("int8") => (json!(i8::MIN), json!(i8::MAX)),
+        Some("int16") => (json!(i16::MIN), json!(i16::MAX)),
+        Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+        Some("int64" | "int") => (json!(i64::MIN), json!(i64::MAX)),
+        Some("double" | "float") => {
+            map.shift_remove("format");
+            return;
+        }
+        _ => return,
+    };
+    // The name means nothing to an editor; the bounds do.
+    map.shift_remove("format");
+    if !map.contains_key("exclusiveMinimum") {
+        map.entry("minimum").or_insert(low);
+    }
+    if !map.contains_key("exclusiveMaximum") {
+        map.entry("maximum").or_insert(high);
+    }
+}

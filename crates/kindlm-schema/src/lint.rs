@@ -1,0 +1,141 @@
+//! What a schema probably does not mean: misspelt keywords and formats are legal, and check nothing.
+
+use kindlm_types::nearest;
+use serde_json::Value;
+
+use crate::walk::{self, escape};
+
+/// Something in a schema that has no effect and was probably meant to have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lint {
+    /// JSON pointer into the schema.
+    pub pointer: String,
+    /// What has no effect, and what was probably meant: a lower-case fragment.
+    pub message: String,
+}
+
+/// Every keyword of drafts 4 to 2020-12, with Ajv's `nullable` and the annotations of `OpenAPI`.
+const KEYWORDS: &[&str] = &[
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$id",
+    "$recursiveAnchor",
+    "$recursiveRef",
+    "$ref",
+    "$schema",
+    "$vocabulary",
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "default",
+    "definitions",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "deprecated",
+    "description",
+    "discriminator",
+    "else",
+    "enum",
+    "example",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "externalDocs",
+    "format",
+    "id",
+    "if",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "nullable",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "readOnly",
+    "required",
+    "then",
+    "title",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+    "writeOnly",
+    "xml",
+];
+
+/// Formats that are checked.
+const FORMATS: &[&str] = &[
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "idn-email",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "iri",
+    "iri-reference",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "time",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "uuid",
+];
+
+/// Finds keywords and formats that check nothing because nobody knows them, in the order of the schema.
+///
+/// Keywords that start with `x-` are taken for extensions. A schema with lints is still a valid schema.
+#[must_use]
+pub fn lint(schema: &Value) -> Vec<Lint> {
+    let mut lints = Vec::new();
+    walk::each(schema, "", &mut |pointer, it| {
+        let Value::Object(map) = it else { return };
+        for (keyword, value) in map {
+            let here = format!("{pointer}/{}", escape(keyword));
+            let message = match value {
+                Value::String(format) if keyword == "format" => unknown("format", format, FORMATS),
+                _ if keyword.starts_with("x-") => None,
+                _ => unknown("keyword", keyword, KEYWORDS),
+            };
+            lints.extend(message.map(|message| Lint { pointer: here, message }));
+        }
+    });
+    lints
+}
+
+fn unknown(what: &str, word: &str, known: &[&str]) -> Option<String> {
+    if known.contains(&word) {
+        return None;
+    }
+    let hint = nearest(word, known.iter().copied())
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default();
+    Some(format!("`{word}` is not a {what} of JSON Schema and checks nothing{hint}"))
+}

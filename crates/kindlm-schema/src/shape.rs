@@ -1,0 +1,305 @@
+//! What a piece of configuration must look like, and what is wrong with one that does not.
+
+use std::fmt;
+
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{Draft, ValidationError, Validator};
+use kindlm_types::{Problem, nearest, suggest};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::Value;
+
+use crate::branch::{self, Choice};
+use crate::walk::{self, escape, unescape};
+use crate::{finish, generator, order, words};
+
+/// Most levels of nested alternatives that are looked into.
+const DEPTH: usize = 16;
+
+/// The schema of a piece of configuration, compiled.
+///
+/// Finds every problem at once, in the order of the document: unknown and missing keys, wrong types, values
+/// that are not among the allowed ones, values out of range.
+///
+/// ```
+/// use kindlm_schema::Shape;
+/// use serde_json::json;
+///
+/// #[derive(schemars::JsonSchema)]
+/// #[serde(deny_unknown_fields, rename_all = "camelCase")]
+/// struct Latency {
+///     /// Longest time that passes, in milliseconds.
+///     max_ms: f64,
+/// }
+///
+/// let problems = Shape::of::<Latency>().problems(&json!({"maxMS": 5}));
+/// assert_eq!(problems[0].message, "`maxMs` is required");
+/// assert_eq!(problems[1].message, "unknown key `maxMS`");
+/// assert_eq!(problems[1].help.as_deref(), Some("did you mean `maxMs`?"));
+/// ```
+pub struct Shape {
+    schema: Value,
+    compiled: Result<Validator, String>,
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shape").finish_non_exhaustive()
+    }
+}
+
+impl Shape {
+    /// The shape of a type that serde reads.
+    pub fn of<T: JsonSchema>() -> Self {
+        Self::generate(T::json_schema)
+    }
+
+    /// The shape that a function generates, as the registries have one for each entry.
+    pub fn generate(make: impl FnOnce(&mut SchemaGenerator) -> schemars::Schema) -> Self {
+        let mut generator = generator();
+        let schema = make(&mut generator);
+        Self::new(finish(schema, generator))
+    }
+
+    /// The shape that a JSON Schema of draft 2020-12 describes, taken as it is.
+    pub fn new(schema: Value) -> Self {
+        let compiled = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .should_validate_formats(true)
+            .offline()
+            .build(&schema)
+            .map_err(|err| format!("at `{}`: {err}", err.instance_path()));
+        Self { schema, compiled }
+    }
+
+    /// The schema, for editors.
+    pub fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Everything that is wrong with a value, in the order of the value; empty if it has this shape.
+    pub fn problems(&self, value: &Value) -> Vec<Problem> {
+        let validator = match &self.compiled {
+            Ok(validator) if validator.is_valid(value) => return Vec::new(),
+            Ok(validator) => validator,
+            Err(message) => {
+                let message = format!("the built-in schema for this cannot be used: {message}");
+                return vec![
+                    Problem::new("", message)
+                        .with_help("this is a bug in KindLM; please report it"),
+                ];
+            }
+        };
+        let mut problems = Vec::new();
+        let errors: Vec<_> = validator.iter_errors(value).collect();
+        self.collect_all(&errors, DEPTH, &mut problems);
+        problems.sort_by_cached_key(|it| order::key(value, &it.pointer));
+        problems.dedup();
+        problems
+    }
+
+    fn collect_all(
+        &self,
+        errors: &[ValidationError<'_>],
+        depth: usize,
+        problems: &mut Vec<Problem>,
+    ) {
+        for error in errors {
+            if !is_implied(error, errors) {
+                self.collect(error, depth, problems);
+            }
+        }
+    }
+
+    fn collect(&self, error: &ValidationError<'_>, depth: usize, problems: &mut Vec<Problem>) {
+        let pointer = error.instance_path().as_str();
+        match error.kind() {
+            Kind::AdditionalProperties { unexpected }
+            | Kind::UnevaluatedProperties { unexpected } => {
+                let known = self.known_keys(error);
+                problems.extend(unexpected.iter().map(|key| {
+                    Problem::key(
+                        format!("{pointer}/{}", escape(key)),
+                        format!("unknown key `{key}`"),
+                    )
+                    .with_help(suggest(
+                        key,
+                        "known keys",
+                        known.iter().map(String::as_str),
+                    ))
+                }));
+            }
+            Kind::Required { property } => {
+                problems.push(self.missing(error, property.as_str().unwrap_or_default()));
+            }
+            Kind::PropertyNames { error: inner } => {
+                let key = inner.instance().as_str().unwrap_or_default();
+                let message = format!("key `{key}`: {}", words::describe(inner));
+                problems.push(Problem::key(format!("{pointer}/{}", escape(key)), message));
+            }
+            Kind::Enum { options } => {
+                let options = options.as_array().map_or(&[][..], Vec::as_slice);
+                problems.push(self.none_of(error, pointer, error.instance(), options));
+            }
+            _ => match branch::branches(error) {
+                Some(branches) if depth > 0 => self.choose(error, branches, depth, problems),
+                _ => problems.push(self.described(error, words::describe(error))),
+            },
+        }
+    }
+
+    fn choose(
+        &self,
+        error: &ValidationError<'_>,
+        branches: &[Vec<ValidationError<'static>>],
+        depth: usize,
+        problems: &mut Vec<Problem>,
+    ) {
+        match branch::choose(error, branches) {
+            Choice::Options { pointer, found, options } => {
+                problems.push(self.none_of(error, &pointer, found, &options));
+            }
+            Choice::Types(types) => {
+                let found = words::found_name(error.instance());
+                let message = format!("expected {}, found {found}", words::type_names(types));
+                problems.push(self.described(error, message));
+            }
+            Choice::Errors([]) => {
+                problems.push(self.described(error, words::describe(error)));
+            }
+            Choice::Errors(errors) => self.collect_all(errors, depth - 1, problems),
+        }
+    }
+
+    fn described(&self, error: &ValidationError<'_>, message: String) -> Problem {
+        let mut problem = Problem::new(error.instance_path().as_str(), message);
+        problem.help = self.description(&steps(error));
+        problem
+    }
+
+    fn none_of(
+        &self,
+        error: &ValidationError<'_>,
+        pointer: &str,
+        found: &Value,
+        options: &[Value],
+    ) -> Problem {
+        let mut problem = Problem::new(pointer, words::expected_one_of(options, found));
+        let near =
+            found.as_str().and_then(|it| nearest(it, options.iter().filter_map(Value::as_str)));
+        problem.help = match near {
+            Some(near) => Some(format!("did you mean `{near}`?")),
+            None => self.description(&steps(error)),
+        };
+        problem
+    }
+
+    fn missing(&self, error: &ValidationError<'_>, key: &str) -> Problem {
+        let pointer = error.instance_path().as_str();
+        let place = readable(pointer).map(|it| format!(" in `{it}`")).unwrap_or_default();
+        let mut problem = Problem::new(pointer, format!("`{key}` is required{place}"));
+        let mut path = steps(error);
+        path.pop();
+        path.extend(["properties".to_owned(), key.to_owned(), String::new()]);
+        problem.help = self.description(&path).map(|it| format!("`{key}`: {it}"));
+        problem
+    }
+
+    /// The keys that the object around an unknown one may have.
+    fn known_keys(&self, error: &ValidationError<'_>) -> Vec<String> {
+        let mut path = steps(error);
+        path.pop();
+        let mut known = Vec::new();
+        if let Some(schema) = walk::at(&self.schema, &path) {
+            self.gather(schema, DEPTH, &mut known);
+        }
+        known
+    }
+
+    fn gather(&self, schema: &Value, depth: usize, known: &mut Vec<String>) {
+        if depth == 0 {
+            return;
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for key in properties.into_iter().flat_map(|it| it.keys()) {
+            if !known.contains(key) {
+                known.push(key.clone());
+            }
+        }
+        if let Some(target) = walk::target(&self.schema, schema) {
+            self.gather(target, depth - 1, known);
+        }
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
+                self.gather(part, depth - 1, known);
+            }
+        }
+    }
+
+    /// What the schema says about the value whose keyword is at the end of an evaluation path.
+    ///
+    /// The description beside a reference or around alternatives speaks of the key, the one inside of a
+    /// type in general; the outermost wins.
+    fn description(&self, path: &[String]) -> Option<String> {
+        let mut path = &path[..path.len().checked_sub(1)?];
+        let mut found = None;
+        loop {
+            let text = walk::at(&self.schema, path).and_then(|it| it.get("description")?.as_str());
+            found = text.or(found);
+            path = match path {
+                [outer @ .., last] if last == "$ref" => outer,
+                [outer @ .., keyword, _]
+                    if ["anyOf", "oneOf", "allOf"].contains(&keyword.as_str()) =>
+                {
+                    outer
+                }
+                [_, ..] if found.is_none() => return self.behind_reference(path),
+                _ => break,
+            };
+        }
+        found.map(first_paragraph)
+    }
+
+    /// The description of what the schema at this path refers to.
+    fn behind_reference(&self, path: &[String]) -> Option<String> {
+        let target = walk::target(&self.schema, walk::at(&self.schema, path)?)?;
+        target.get("description")?.as_str().map(first_paragraph)
+    }
+}
+
+/// Whether an error says less than another about the same value: what is not among the allowed values need
+/// not also have the wrong type.
+fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
+    matches!(error.kind(), Kind::Type { .. })
+        && errors.iter().any(|it| {
+            matches!(it.kind(), Kind::Enum { .. } | Kind::Constant { .. })
+                && it.instance_path() == error.instance_path()
+        })
+}
+
+/// The parts of the path through the schema that led to an error, references included.
+fn steps(error: &ValidationError<'_>) -> Vec<String> {
+    error.evaluation_path().as_str().split('/').skip(1).map(unescape).collect()
+}
+
+/// The first paragraph of a doc comment on one line, without its full stop.
+fn first_paragraph(text: &str) -> String {
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_suffix('.').map(str::to_owned).unwrap_or(line)
+}
+
+/// A pointer as people write it: `/tests/0/vars` is `tests[0].vars`. `None` for the value itself.
+fn readable(pointer: &str) -> Option<String> {
+    let mut text = String::new();
+    for part in pointer.split('/').skip(1) {
+        if part.bytes().all(|it| it.is_ascii_digit()) && !part.is_empty() {
+            text.extend(["[", part, "]"]);
+        } else {
+            if !text.is_empty() {
+                text.push('.');
+            }
+            text.push_str(&unescape(part));
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}

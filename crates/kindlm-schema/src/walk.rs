@@ -1,0 +1,111 @@
+//! Where schemas stand inside schemas.
+
+use serde_json::Value;
+
+/// Keywords whose value is a schema.
+const SCHEMA: &[&str] = &[
+    "additionalItems",
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// Keywords whose value is a list of schemas.
+const LIST: &[&str] = &["allOf", "anyOf", "items", "oneOf", "prefixItems"];
+
+/// Keywords whose value is a map of schemas.
+const MAP: &[&str] = &[
+    "$defs",
+    "definitions",
+    "dependencies",
+    "dependentSchemas",
+    "patternProperties",
+    "properties",
+];
+
+/// Calls `visit` on the schema and then on every schema below it, with the JSON pointer of each.
+///
+/// What is data rather than schema (`const`, `enum`, `default`, `examples`) is not entered.
+pub(crate) fn each<'a>(schema: &'a Value, pointer: &str, visit: &mut dyn FnMut(&str, &'a Value)) {
+    visit(pointer, schema);
+    let Value::Object(map) = schema else { return };
+    for (keyword, value) in map {
+        let keyword_str = keyword.as_str();
+        let here = format!("{pointer}/{}", escape(keyword));
+        match value {
+            Value::Object(children) if MAP.contains(&keyword_str) => {
+                for (key, child) in children {
+                    each(child, &format!("{here}/{}", escape(key)), visit);
+                }
+            }
+            Value::Array(children) if LIST.contains(&keyword_str) => {
+                for (index, child) in children.iter().enumerate() {
+                    each(child, &format!("{here}/{index}"), visit);
+                }
+            }
+            _ if SCHEMA.contains(&keyword_str) => each(value, &here, visit),
+            _ => {}
+        }
+    }
+}
+
+/// Calls `change` on every schema below this one, and then on the schema itself.
+pub(crate) fn each_mut(schema: &mut Value, change: &mut dyn FnMut(&mut Value)) {
+    if let Value::Object(map) = &mut *schema {
+        for (keyword, value) in map {
+            let keyword = keyword.as_str();
+            match value {
+                Value::Object(children) if MAP.contains(&keyword) => {
+                    for child in children.values_mut() {
+                        each_mut(child, change);
+                    }
+                }
+                Value::Array(children) if LIST.contains(&keyword) => {
+                    for child in children {
+                        each_mut(child, change);
+                    }
+                }
+                value if SCHEMA.contains(&keyword) => each_mut(value, change),
+                _ => {}
+            }
+        }
+    }
+    change(schema);
+}
+
+/// One part of a JSON pointer, escaped as RFC 6901 has it.
+pub(crate) fn escape(part: &str) -> String {
+    part.replace('~', "~0").replace('/', "~1")
+}
+
+/// One part of a JSON pointer, as the key that it stands for.
+pub(crate) fn unescape(part: &str) -> String {
+    part.replace("~1", "/").replace("~0", "~")
+}
+
+/// The schema that `$ref` leads to, within `root`.
+pub(crate) fn target<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
+    let reference = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
+    root.pointer(reference)
+}
+
+/// The schema at an evaluation path, in which `$ref` stands for a step to where the reference leads.
+pub(crate) fn at<'a>(root: &'a Value, parts: &[String]) -> Option<&'a Value> {
+    let mut here = root;
+    for part in parts {
+        here = match (part.as_str(), here) {
+            ("$ref", _) => target(root, here)?,
+            (_, Value::Array(items)) => items.get(part.parse::<usize>().ok()?)?,
+            (key, _) => here.get(key)?,
+        };
+    }
+    Some(here)
+}

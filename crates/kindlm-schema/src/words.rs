@@ -1,0 +1,194 @@
+//! Violations in words, for people who did not write the schema.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::{JsonType, ValidationError};
+use kindlm_types::ecma;
+use serde_json::Value;
+
+/// Longest value that is quoted whole in a message, in characters.
+const PREVIEW: usize = 60;
+
+/// Most alternatives that are listed in a message.
+const LISTED: usize = 12;
+
+/// What is wrong, as a lower-case fragment.
+pub(crate) fn describe(error: &ValidationError<'_>) -> String {
+    let found = error.instance().as_ref();
+    match error.kind() {
+        Kind::Type { kind } => {
+            format!("expected {}, found {}", types_of(kind), found_type(kind, found))
+        }
+        Kind::Enum { options } => {
+            expected_one_of(options.as_array().map_or(&[], Vec::as_slice), found)
+        }
+        Kind::Constant { expected_value } => {
+            format!("expected {}, found {}", quote(expected_value), quote(found))
+        }
+        Kind::Required { property } => format!("{} is required", quote(property)),
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            let noun = if unexpected.len() == 1 { "property" } else { "properties" };
+            format!("unknown {noun} {}", list(unexpected.iter().map(|it| format!("`{it}`"))))
+        }
+        Kind::PropertyNames { error } => {
+            format!("key {}: {}", quote(error.instance()), describe(error))
+        }
+        Kind::Pattern { pattern } => {
+            format!("must match the pattern `{pattern}`, found {}", quote(found))
+        }
+        Kind::Format { format } => format!("must be a valid {format}, found {}", quote(found)),
+        Kind::Not { .. } => "matches what is ruled out by `not`".to_owned(),
+        Kind::FalseSchema => "is not allowed here".to_owned(),
+        Kind::UniqueItems => unique(found),
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            format!("matches none of the {} allowed forms", context.len())
+        }
+        Kind::OneOfMultipleValid { .. } => "matches more than one of the allowed forms".to_owned(),
+        other => limit(other, found).unwrap_or_else(|| error.to_string()),
+    }
+}
+
+/// Limits of size, in words.
+fn limit(kind: &Kind, found: &Value) -> Option<String> {
+    let value = ecma::stringify(found);
+    Some(match kind {
+        Kind::Minimum { limit } => {
+            format!("must be at least {}, found {value}", ecma::stringify(limit))
+        }
+        Kind::Maximum { limit } => {
+            format!("must be at most {}, found {value}", ecma::stringify(limit))
+        }
+        Kind::ExclusiveMinimum { limit } => {
+            format!("must be greater than {}, found {value}", ecma::stringify(limit))
+        }
+        Kind::ExclusiveMaximum { limit } => {
+            format!("must be less than {}, found {value}", ecma::stringify(limit))
+        }
+        Kind::MultipleOf { multiple_of } => {
+            format!("must be a multiple of {}, found {value}", ecma::number(*multiple_of))
+        }
+        Kind::MinLength { limit: 1 }
+        | Kind::MinItems { limit: 1 }
+        | Kind::MinProperties { limit: 1 } => "must not be empty".to_owned(),
+        Kind::MinLength { limit } => sized("at least", *limit, "character", found),
+        Kind::MaxLength { limit } => sized("at most", *limit, "character", found),
+        Kind::MinItems { limit } => sized("at least", *limit, "item", found),
+        Kind::MaxItems { limit } => sized("at most", *limit, "item", found),
+        Kind::AdditionalItems { limit } => sized("at most", *limit as u64, "item", found),
+        Kind::UnevaluatedItems { .. } => "has more items than allowed".to_owned(),
+        Kind::MinProperties { limit } => sized("at least", *limit, "key", found),
+        Kind::MaxProperties { limit } => sized("at most", *limit, "key", found),
+        Kind::Contains => "has no item of the required form".to_owned(),
+        _ => return None,
+    })
+}
+
+fn sized(bound: &str, limit: u64, noun: &str, found: &Value) -> String {
+    let size = match found {
+        Value::String(text) => text.chars().count(),
+        Value::Array(items) => items.len(),
+        Value::Object(map) => map.len(),
+        _ => 0,
+    };
+    let plural = if limit == 1 { "" } else { "s" };
+    format!("must have {bound} {limit} {noun}{plural}, has {size}")
+}
+
+/// `expected one of …, found …`.
+pub(crate) fn expected_one_of(options: &[Value], found: &Value) -> String {
+    match options {
+        [only] => format!("expected {}, found {}", quote(only), quote(found)),
+        _ => format!("expected one of {}, found {}", list(options.iter().map(quote)), quote(found)),
+    }
+}
+
+/// The names of the types, with an article: `a string or a list`.
+pub(crate) fn type_names(types: impl IntoIterator<Item = JsonType>) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in types.into_iter().map(type_name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.as_slice() {
+        [] => "nothing".to_owned(),
+        [only] => (*only).to_owned(),
+        [init @ .., last] => format!("{} or {last}", init.join(", ")),
+    }
+}
+
+/// The types that a `type` keyword asks for.
+pub(crate) fn types(kind: &TypeKind) -> Vec<JsonType> {
+    match kind {
+        TypeKind::Single(single) => vec![*single],
+        TypeKind::Multiple(set) => set.iter().collect(),
+    }
+}
+
+fn types_of(kind: &TypeKind) -> String {
+    type_names(types(kind))
+}
+
+fn type_name(json: JsonType) -> &'static str {
+    match json {
+        JsonType::Null => "null",
+        JsonType::Boolean => "a boolean",
+        JsonType::Integer => "an integer",
+        JsonType::Number => "a number",
+        JsonType::String => "a string",
+        JsonType::Array => "a list",
+        JsonType::Object => "an object",
+    }
+}
+
+/// The type that was found; the number itself where an integer was expected.
+fn found_type(kind: &TypeKind, found: &Value) -> String {
+    if found.is_number() && types(kind).contains(&JsonType::Integer) {
+        return quote(found);
+    }
+    found_name(found).to_owned()
+}
+
+/// The type of a value, with an article.
+pub(crate) fn found_name(found: &Value) -> &'static str {
+    type_name(match found {
+        Value::Null => JsonType::Null,
+        Value::Bool(_) => JsonType::Boolean,
+        Value::Number(_) => JsonType::Number,
+        Value::String(_) => JsonType::String,
+        Value::Array(_) => JsonType::Array,
+        Value::Object(_) => JsonType::Object,
+    })
+}
+
+/// A value in backticks, shortened: strings bare, everything else as JSON.
+pub(crate) fn quote(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) if text.is_empty() => "\"\"".to_owned(),
+        Value::String(text) => text.clone(),
+        other => ecma::stringify(other),
+    };
+    match text.char_indices().nth(PREVIEW) {
+        Some((end, _)) => format!("`{}…`", &text[..end]),
+        None => format!("`{text}`"),
+    }
+}
+
+fn list(items: impl ExactSizeIterator<Item = String>) -> String {
+    let total = items.len();
+    let mut shown: Vec<String> = items.take(LISTED).collect();
+    if total > LISTED {
+        shown.push(format!("… ({} more)", total - LISTED));
+    }
+    shown.join(", ")
+}
+
+/// Which items of a list are equal.
+fn unique(found: &Value) -> String {
+    let items = found.as_array().map_or(&[][..], Vec::as_slice);
+    for (second, item) in items.iter().enumerate() {
+        if let Some(first) = items[..second].iter().position(|it| it == item) {
+            return format!("items {first} and {second} are equal: {}", quote(item));
+        }
+    }
+    "must not have equal items".to_owned()
+}
