@@ -1,1 +1,39 @@
-//! Skeleton.
+//! What KindLM keeps on disk, and the door through which a suite reads files.
+//!
+//! [`Folder`] reads the files that a suite refers to and nothing outside its folder; [`Runs`] keeps the
+//! report of each run; [`Baselines`] keeps what later runs are compared with, and [`Baseline::compare`]
+//! compares. Every write is atomic: whoever looks sees the old file or the new one.
+//!
+//! ```
+//! use kindlm_store::{Folder, Runs};
+//! use kindlm_types::{FileError, Files};
+//!
+//! let folder = tempfile::tempdir()?;
+//! std::fs::write(folder.path().join("order.schema.json"), "{}")?;
+//!
+//! let files = Folder::open(folder.path())?;
+//! assert_eq!(&*files.read("./order.schema.json")?, "{}");
+//! assert!(matches!(files.read("../secrets.txt"), Err(FileError::Outside { .. })));
+//!
+//! let runs = Runs::new(folder.path().join(".kindlm"));
+//! runs.save("20261120-140912-001-7f3a", r#"{"schemaVersion":1}"#)?;
+//! assert_eq!(runs.last()?.as_deref(), Some("20261120-140912-001-7f3a"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod atomic;
+mod baseline;
+mod baselines;
+mod compare;
+mod error;
+mod folder;
+mod name;
+mod runs;
+
+pub use atomic::write;
+pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
+pub use baselines::Baselines;
+pub use compare::{Change, Comparison, ScoreChange};
+pub use error::StoreError;
+pub use folder::{Folder, MAX_FILE_BYTES};
+pub use runs::Runs;

@@ -1,0 +1,215 @@
+//! What one run gave, kept to compare later runs with.
+
+use indexmap::IndexMap;
+use kindlm_types::{CaseResult, FailureCode, Outcome, Report};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of the file format that this crate writes, and the only one that it reads.
+const VERSION: &str = "1";
+
+/// What one run gave, kept to compare later runs with.
+///
+/// The file is the original's (version `"1"`), with more in each entry; files of the original can be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Baseline {
+    version: String,
+    /// The suite's name.
+    pub suite_name: String,
+    /// When the run started, RFC 3339.
+    pub created_at: String,
+    /// The run that it was made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    #[serde(serialize_with = "by_name")]
+    results: IndexMap<(String, String), Entry>,
+}
+
+/// What one test case gave on one model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The test case's name.
+    #[serde(default)]
+    pub case: String,
+    /// The model's id.
+    #[serde(default)]
+    pub model: String,
+    /// How the case ended; absent in files of the original.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// The share of repeats that passed, from 0 to 1.
+    pub pass_rate: f64,
+    /// The output of the first repeat that was executed; empty if none was.
+    #[serde(default)]
+    pub output_text: String,
+    /// The distinct failure codes.
+    #[serde(default)]
+    pub failure_codes: Vec<FailureCode>,
+    /// Mean latency in milliseconds.
+    #[serde(default)]
+    pub latency_avg_ms: Option<f64>,
+    /// Cost of all repeats in US dollars, if known.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+    /// How many repeats were executed.
+    #[serde(default)]
+    pub run_count: u32,
+    /// The mean score of each check.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<EntryScore>,
+}
+
+/// The mean score of one check over the repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EntryScore {
+    /// The assertion's id.
+    pub assertion: String,
+    /// The check's label.
+    pub label: String,
+    /// The mean.
+    pub mean: f64,
+}
+
+/// What is wrong with the text of a baseline.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BaselineError {
+    /// It is not what `kindlm baseline set` writes.
+    #[error(
+        "it is damaged: {message}; set it again with `kindlm baseline set`, or restore it from version control"
+    )]
+    Corrupt {
+        /// What is wrong.
+        message: String,
+    },
+    /// A version of KindLM with another format wrote it.
+    #[error("it has version {version:?}, and this KindLM reads version \"1\"")]
+    Version {
+        /// As found.
+        version: String,
+    },
+}
+
+impl Baseline {
+    /// Makes a baseline out of a run.
+    pub fn of(report: &Report) -> Self {
+        let mut baseline = Self::new(&report.suite.name, &report.run.started_at);
+        baseline.run_id = Some(report.run.id.clone()).filter(|id| !id.is_empty());
+        for case in &report.cases {
+            baseline.insert(Entry::of(case));
+        }
+        baseline
+    }
+
+    /// A baseline without entries.
+    pub fn new(suite_name: impl Into<String>, created_at: impl Into<String>) -> Self {
+        Self {
+            version: VERSION.to_owned(),
+            suite_name: suite_name.into(),
+            created_at: created_at.into(),
+            run_id: None,
+            results: IndexMap::new(),
+        }
+    }
+
+    /// Adds an entry; of two with the same case and model the last stays.
+    pub fn insert(&mut self, entry: Entry) {
+        self.results.insert((entry.case.clone(), entry.model.clone()), entry);
+    }
+
+    /// The entry of a case on a model.
+    pub fn get(&self, case: &str, model: &str) -> Option<&Entry> {
+        self.results.get(&(case.to_owned(), model.to_owned()))
+    }
+
+    /// All entries, in the order of the run.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.results.values()
+    }
+
+    /// Reads the text of a baseline file.
+    pub fn parse(text: &str) -> Result<Self, BaselineError> {
+        let corrupt = |message: &str| BaselineError::Corrupt { message: message.to_owned() };
+        let value: Value =
+            serde_json::from_str(text).map_err(|err| corrupt(&format!("not JSON: {err}")))?;
+        let Value::Object(map) = value else { return Err(corrupt("not a JSON object")) };
+        let text_of = |name: &str| match map.get(name) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(_) => Err(corrupt(&format!("`{name}` is not a text"))),
+            None => Err(corrupt(&format!("`{name}` is missing"))),
+        };
+        let version = text_of("version")?;
+        if version != VERSION {
+            return Err(BaselineError::Version { version });
+        }
+        let mut baseline = Self::new(text_of("suiteName")?, text_of("createdAt")?);
+        baseline.run_id = map.get("runId").and_then(Value::as_str).map(str::to_owned);
+        let Some(Value::Object(results)) = map.get("results") else {
+            return Err(corrupt("`results` is missing or not an object"));
+        };
+        for (name, value) in results {
+            let mut entry = Entry::deserialize(value)
+                .map_err(|err| corrupt(&format!("the result of `{name}`: {err}")))?;
+            if entry.case.is_empty() {
+                // A file of the original: case and model are in the key only.
+                let (case, model) = name.rsplit_once("::").unwrap_or((name, ""));
+                case.clone_into(&mut entry.case);
+                model.clone_into(&mut entry.model);
+            }
+            baseline.insert(entry);
+        }
+        Ok(baseline)
+    }
+
+    /// The text of the file.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_else(|err| err.to_string());
+        text.push('\n');
+        text
+    }
+}
+
+impl Entry {
+    /// What a case gave on a model.
+    pub fn of(case: &CaseResult) -> Self {
+        let first = case.executions.iter().find(|it| it.error.is_none());
+        Self {
+            case: case.case.clone(),
+            model: case.model.clone(),
+            outcome: Some(case.outcome),
+            pass_rate: case.pass_rate,
+            output_text: first.map(|it| it.execution.output.clone()).unwrap_or_default(),
+            failure_codes: case.failure_codes.clone(),
+            latency_avg_ms: case.latency_avg_ms,
+            cost_usd: case.cost.usd(),
+            run_count: case.repeats,
+            scores: case
+                .scores
+                .iter()
+                .map(|it| EntryScore {
+                    assertion: it.assertion.clone(),
+                    label: it.label.clone(),
+                    mean: it.mean,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Writes the results under the original's keys, `case::model`. Two cases may have the same key, because
+/// names may contain `::`; the second gets a tilde, and who it is stands in the entry.
+fn by_name<S: serde::Serializer>(
+    results: &IndexMap<(String, String), Entry>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut named = IndexMap::with_capacity(results.len());
+    for ((case, model), entry) in results {
+        let mut key = format!("{case}::{model}");
+        while named.contains_key(&key) {
+            key.push('~');
+        }
+        named.insert(key, entry);
+    }
+    named.serialize(serializer)
+}

@@ -1,0 +1,90 @@
+//! The baselines of a suite's folder, by label.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use crate::{Baseline, StoreError, atomic, name};
+
+/// The baselines below a state folder: `baselines/<label>.json`.
+#[derive(Clone, Debug)]
+pub struct Baselines {
+    folder: PathBuf,
+}
+
+impl Baselines {
+    /// The baselines below a state folder, normally `.kindlm` beside the config file. It need not exist.
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        Self { folder: state.into().join("baselines") }
+    }
+
+    /// The file of a baseline.
+    pub fn path(&self, label: &str) -> Result<PathBuf, StoreError> {
+        name::check("baseline label", label)?;
+        Ok(self.folder.join(format!("{label}.json")))
+    }
+
+    /// Keeps a baseline; replaces the one that had the label.
+    pub fn set(&self, label: &str, baseline: &Baseline) -> Result<PathBuf, StoreError> {
+        let path = self.path(label)?;
+        atomic::write(&path, baseline.to_json().as_bytes())?;
+        Ok(path)
+    }
+
+    /// The baseline with this label; `None` if there is none.
+    pub fn find(&self, label: &str) -> Result<Option<Baseline>, StoreError> {
+        match self.load(label) {
+            Ok(baseline) => Ok(Some(baseline)),
+            Err(StoreError::NoSuchBaseline { .. }) => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// The baseline with this label.
+    pub fn load(&self, label: &str) -> Result<Baseline, StoreError> {
+        let path = self.path(label)?;
+        let text = fs::read(&path).map_err(|err| match err.kind() {
+            ErrorKind::NotFound => self.missing(label),
+            _ => StoreError::io("read", &path, &err),
+        })?;
+        Baseline::parse(&String::from_utf8_lossy(&text))
+            .map_err(|source| StoreError::Baseline { path: path.display().to_string(), source })
+    }
+
+    /// The labels of all baselines, sorted.
+    pub fn list(&self) -> Result<Vec<String>, StoreError> {
+        let failed = |err: std::io::Error| StoreError::io("read", &self.folder, &err);
+        let items = match fs::read_dir(&self.folder) {
+            Ok(items) => items,
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(err) => return Err(failed(err)),
+        };
+        let mut labels = Vec::new();
+        for item in items {
+            let Ok(file) = item.map_err(failed)?.file_name().into_string() else { continue };
+            if let Some(label) = file.strip_suffix(".json")
+                && name::check("baseline label", label).is_ok()
+            {
+                labels.push(label.to_owned());
+            }
+        }
+        labels.sort_unstable();
+        Ok(labels)
+    }
+
+    /// Forgets a baseline.
+    pub fn remove(&self, label: &str) -> Result<(), StoreError> {
+        let path = self.path(label)?;
+        fs::remove_file(&path).map_err(|err| match err.kind() {
+            ErrorKind::NotFound => self.missing(label),
+            _ => StoreError::io("remove", &path, &err),
+        })
+    }
+
+    fn missing(&self, label: &str) -> StoreError {
+        StoreError::NoSuchBaseline {
+            label: label.to_owned(),
+            folder: self.folder.display().to_string(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Why something could not be kept or found.
+
+use std::io;
+use std::path::Path;
+
+use crate::BaselineError;
+
+/// Why something could not be kept or found.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused.
+    #[error("cannot {action} `{path}`: {message}")]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which file or folder.
+        path: String,
+        /// The system's words, and what to do where that is known.
+        message: String,
+    },
+    /// A run id or a label that cannot be the name of a file.
+    #[error(
+        "`{name}` cannot be a {kind}: use 1 to 100 letters, digits, `.`, `_` and `-`, and begin with a letter or a digit"
+    )]
+    BadName {
+        /// What it should name.
+        kind: &'static str,
+        /// As given.
+        name: String,
+    },
+    /// There is no run with that id.
+    #[error("there is no run `{id}` in `{folder}`")]
+    NoSuchRun {
+        /// As given.
+        id: String,
+        /// Where it was looked for.
+        folder: String,
+    },
+    /// There is no baseline with that label.
+    #[error("there is no baseline `{label}` in `{folder}`")]
+    NoSuchBaseline {
+        /// As given.
+        label: String,
+        /// Where it was looked for.
+        folder: String,
+    },
+    /// The file of a baseline cannot be used.
+    #[error("cannot use the baseline `{path}`: {source}")]
+    Baseline {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        source: BaselineError,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, path: &Path, err: &io::Error) -> Self {
+        Self::Io { action, path: path.display().to_string(), message: words(err) }
+    }
+}
+
+/// The system's words without its number, with what to do where that is known.
+pub(crate) fn words(err: &io::Error) -> String {
+    let text = err.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let text = text.strip_prefix("failed to persist temporary file: ").unwrap_or(text);
+    let advice = match err.kind() {
+        io::ErrorKind::PermissionDenied => ": this user may not; check the owner and mode",
+        io::ErrorKind::ReadOnlyFilesystem => ": it is mounted read-only; choose another folder",
+        io::ErrorKind::StorageFull => ": make room, then try again",
+        _ => "",
+    };
+    let mut words = text.to_owned();
+    if let Some(first) = words.get_mut(0..1) {
+        first.make_ascii_lowercase();
+    }
+    words + advice
+}

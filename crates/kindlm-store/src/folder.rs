@@ -1,0 +1,240 @@
+//! The files below one folder.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use globset::GlobBuilder;
+use kindlm_types::{FileError, Files};
+
+use crate::error::words;
+
+/// The largest file that is read, in bytes: 64 MiB.
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The files below one folder, and no others.
+///
+/// A path that leads out of the folder is refused, be it by `..`, as an absolute path of any system, or
+/// through a symbolic link; unless [`allow_outside`](Folder::allow_outside) says otherwise.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    root: PathBuf,
+    outside: bool,
+}
+
+impl Folder {
+    /// Opens a folder.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, FileError> {
+        let written = root.as_ref();
+        let path = if written.as_os_str().is_empty() { Path::new(".") } else { written };
+        let root = path.canonicalize().map_err(|err| FileError::Other {
+            path: path.display().to_string(),
+            message: words(&err),
+        })?;
+        Ok(Self { root, outside: false })
+    }
+
+    /// Whether files outside the folder may be read as well.
+    #[must_use]
+    pub fn allow_outside(mut self, allow: bool) -> Self {
+        self.outside = allow;
+        self
+    }
+
+    /// The folder itself, without symbolic links.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The real place of a path, if it may be read.
+    fn resolve(&self, path: &str) -> Result<PathBuf, FileError> {
+        let other = |message: String| FileError::Other { path: path.to_owned(), message };
+        if path.is_empty() {
+            return Err(other("the path is empty".to_owned()));
+        }
+        // Before the disk is looked at: whether a file outside exists is nobody's business.
+        if !self.outside && leads_out(path) {
+            return Err(FileError::Outside { path: path.to_owned() });
+        }
+        let real = self.root.join(path).canonicalize().map_err(|err| match err.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => FileError::NotFound {
+                path: path.to_owned(),
+                folder: self.root.display().to_string(),
+            },
+            _ => other(words(&err)),
+        })?;
+        if !self.outside && !real.starts_with(&self.root) {
+            return Err(FileError::Outside { path: path.to_owned() });
+        }
+        Ok(real)
+    }
+}
+
+impl Files for Folder {
+    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        let other = |message: String| FileError::Other { path: path.to_owned(), message };
+        let too_large =
+            |bytes| FileError::TooLarge { path: path.to_owned(), bytes, limit: MAX_FILE_BYTES };
+        let real = self.resolve(path)?;
+        let metadata = fs::metadata(&real).map_err(|err| other(words(&err)))?;
+        if metadata.is_dir() {
+            return Err(other("it is a folder".to_owned()));
+        }
+        // Reading a pipe would wait for ever, reading a device would never end.
+        if !metadata.is_file() {
+            return Err(other("it is not a regular file".to_owned()));
+        }
+        if metadata.len() > MAX_FILE_BYTES {
+            return Err(too_large(metadata.len()));
+        }
+        let file = fs::File::open(&real).map_err(|err| other(words(&err)))?;
+        let mut bytes = Vec::new();
+        // The file may have grown since.
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|err| other(words(&err)))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(too_large(bytes.len() as u64));
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|err| FileError::NotText {
+            path: path.to_owned(),
+            offset: err.valid_up_to(),
+        })?;
+        // A byte order mark is how some editors say "UTF-8"; it is no part of the text.
+        Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
+    }
+
+    /// `*`, `?`, `[…]` and `{a,b}` stay within one path part; `**` crosses parts. Names that begin with a
+    /// dot match only where the pattern writes the dot. Linked folders are not entered.
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
+        let other = |message: String| FileError::Other { path: pattern.to_owned(), message };
+        if !self.outside && leads_out(pattern) {
+            return Err(FileError::Outside { path: pattern.to_owned() });
+        }
+        let (prefix, rest) = split_literal(pattern);
+        let matcher = GlobBuilder::new(rest)
+            .literal_separator(true)
+            .build()
+            .map_err(|err| other(err.kind().to_string()))?
+            .compile_matcher();
+        let base = self.root.join(prefix);
+        let real = match base.canonicalize() {
+            Ok(real) => real,
+            Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            Err(err) => return Err(other(words(&err))),
+        };
+        if !self.outside && !real.starts_with(&self.root) {
+            return Err(FileError::Outside { path: pattern.to_owned() });
+        }
+        let mut walk = Walk {
+            hidden: rest.starts_with('.') || rest.contains("/."),
+            // Without `**` nothing can match below the pattern's own depth.
+            depth: if rest.contains("**") { 64 } else { rest.matches('/').count() },
+            found: Vec::new(),
+        };
+        walk.folder(&real, "", 0).map_err(|err| other(words(&err)))?;
+        let mut found: Vec<String> = walk
+            .found
+            .into_iter()
+            .filter(|it| matcher.is_match(it))
+            .map(|it| format!("{prefix}{it}"))
+            .collect();
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// Whether the path leaves the folder by its words alone. Paths of other systems count: a suite is shared.
+fn leads_out(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let drive = bytes.len() > 1 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':';
+    if drive || path.starts_with(['/', '\\']) || Path::new(path).is_absolute() {
+        return true;
+    }
+    let mut depth = 0_usize;
+    for part in Path::new(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(_) => depth += 1,
+            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir | Component::Prefix(_) | Component::RootDir => return true,
+        }
+    }
+    false
+}
+
+/// Splits `cases/2026/*.jsonl` into `cases/2026/` and `*.jsonl`.
+fn split_literal(pattern: &str) -> (&str, &str) {
+    let magic = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+    let cut = pattern[..magic].rfind('/').map_or(0, |slash| slash + 1);
+    pattern.split_at(cut)
+}
+
+struct Walk {
+    hidden: bool,
+    depth: usize,
+    found: Vec<String>,
+}
+
+impl Walk {
+    fn folder(&mut self, folder: &Path, relative: &str, depth: usize) -> std::io::Result<()> {
+        for item in fs::read_dir(folder)? {
+            let item = item?;
+            // A name that is not Unicode cannot be written in a suite either.
+            let Ok(name) = item.file_name().into_string() else { continue };
+            if name.starts_with('.') && !self.hidden {
+                continue;
+            }
+            let path = format!("{relative}{name}");
+            let kind = item.file_type()?;
+            if kind.is_dir() {
+                if depth < self.depth {
+                    self.folder(&item.path(), &format!("{path}/"), depth + 1)?;
+                }
+            } else if kind.is_file() || item.path().is_file() {
+                self.found.push(path);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_paths_that_lead_out() {
+        for (path, out) in [
+            ("a.json", false),
+            ("./a.json", false),
+            ("a/../b.json", false),
+            ("a/b/../../c", false),
+            ("..", true),
+            ("../a.json", true),
+            ("a/../../b.json", true),
+            ("/etc/passwd", true),
+            ("\\\\server\\share\\x", true),
+            ("C:\\x", true),
+            ("c:/x", true),
+            ("C:x", true),
+            ("..a", false),
+        ] {
+            assert_eq!(leads_out(path), out, "{path}");
+        }
+    }
+
+    #[test]
+    fn splits_a_pattern_at_its_last_plain_folder() {
+        for (pattern, parts) in [
+            ("*.json", ("", "*.json")),
+            ("cases/*.json", ("cases/", "*.json")),
+            ("a/b*/c.json", ("a/", "b*/c.json")),
+            ("a/b/c.json", ("a/b/", "c.json")),
+            ("**/c.json", ("", "**/c.json")),
+        ] {
+            assert_eq!(split_literal(pattern), parts);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The reports of past runs.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::{StoreError, atomic, name};
+
+/// The reports of past runs: `runs/<run-id>/report.json` and `last-run` below a state folder.
+///
+/// Run ids come from outside and sort by time; reports are the JSON text of the wire format.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    state: PathBuf,
+}
+
+impl Runs {
+    /// The runs below a state folder, normally `.kindlm` beside the config file. It need not exist.
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        Self { state: state.into() }
+    }
+
+    /// The file of a run's report.
+    pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
+        name::check("run id", id)?;
+        Ok(self.folder().join(id).join("report.json"))
+    }
+
+    /// Keeps the report of a run, and remembers it as the last one.
+    pub fn save(&self, id: &str, report: &str) -> Result<PathBuf, StoreError> {
+        let path = self.path(id)?;
+        atomic::write(&path, report.as_bytes())?;
+        atomic::write(&self.last_file(), format!("{id}\n").as_bytes())?;
+        Ok(path)
+    }
+
+    /// The id of the last run; `None` before the first.
+    pub fn last(&self) -> Result<Option<String>, StoreError> {
+        let path = self.last_file();
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let id = text.trim();
+                name::check("run id", id)?;
+                Ok(Some(id.to_owned()))
+            }
+            Err(err) if err.kind() == ErrorKind::NotFound => Ok(None),
+            Err(err) => Err(StoreError::io("read", &path, &err)),
+        }
+    }
+
+    /// The ids of all runs, oldest first.
+    pub fn list(&self) -> Result<Vec<String>, StoreError> {
+        let folder = self.folder();
+        let items = match fs::read_dir(&folder) {
+            Ok(items) => items,
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(err) => return Err(StoreError::io("read", &folder, &err)),
+        };
+        let mut ids = Vec::new();
+        for item in items {
+            let item = item.map_err(|err| StoreError::io("read", &folder, &err))?;
+            let Ok(id) = item.file_name().into_string() else { continue };
+            if self.path(&id).is_ok_and(|path| path.is_file()) {
+                ids.push(id);
+            }
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// The report of a run, as JSON text.
+    pub fn load(&self, id: &str) -> Result<String, StoreError> {
+        let path = self.path(id)?;
+        fs::read_to_string(&path).map_err(|err| match err.kind() {
+            ErrorKind::NotFound => {
+                StoreError::NoSuchRun { id: id.to_owned(), folder: display(&self.folder()) }
+            }
+            _ => StoreError::io("read", &path, &err),
+        })
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.state.join("runs")
+    }
+
+    fn last_file(&self) -> PathBuf {
+        self.state.join("last-run")
+    }
+}
+
+fn display(path: &Path) -> String {
+    path.display().to_string()
+}

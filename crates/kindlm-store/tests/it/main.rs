@@ -1,0 +1,6 @@
+//! The store on a real disk, in folders that are made for it.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod baselines;
+mod folder;
+mod runs;
