@@ -21,6 +21,9 @@ pub struct ToolCall {
     /// The arguments as sent, where they are not JSON: kept and reported, never dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed_arguments: Option<String>,
+    /// What the tool answered; `None` where the answer was not seen (a command's own tools, for example).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Value>,
 }
 
 /// Tokens as the provider counted them.
