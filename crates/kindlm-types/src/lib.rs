@@ -30,7 +30,9 @@ mod prompt;
 mod provider_error;
 mod report;
 mod result;
+mod summary;
 mod verdict;
+pub mod wire;
 
 pub use ask::{Answer, Answers, AskError, Question};
 pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
@@ -49,4 +51,5 @@ pub use report::{
 pub use result::{
     AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary,
 };
+pub use summary::{ErrorFinding, Finding, RepeatCounts, TagTotals};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};

@@ -1,6 +1,6 @@
 //! Everything about one run.
 
-use crate::{CaseResult, Class, Cost, ExitStatus, GateResult, Outcome};
+use crate::{CaseResult, Class, Cost, ExitStatus, GateResult};
 use crate::{ExecutionError, ProviderErrorKind};
 
 /// Which run this was.
@@ -153,27 +153,8 @@ impl Report {
 
     /// Totals over all cases.
     pub fn totals(&self) -> SuiteTotals {
-        let mut totals =
-            SuiteTotals { skipped: self.skipped.len() as u64, ..SuiteTotals::default() };
-        for case in &self.cases {
-            match case.outcome {
-                Outcome::Passed => totals.passed += 1,
-                Outcome::Scored => totals.scored += 1,
-                Outcome::Failed => totals.failed += 1,
-                Outcome::Errored => totals.errored += 1,
-                Outcome::Skipped => totals.skipped += 1,
-            }
-            if case.outcome != Outcome::Skipped {
-                totals.cases += 1;
-            }
-            totals.executions += u64::from(case.repeats);
-            totals.tokens += case.total_tokens;
-            totals.cost.known_usd += case.cost.known_usd;
-            totals.cost.unknown += case.cost.unknown;
-            for execution in &case.executions {
-                totals.judge_cost.add(execution.judge_cost_usd);
-            }
-        }
+        let mut totals = SuiteTotals::of(&self.cases);
+        totals.skipped += self.skipped.len() as u64;
         totals
     }
 

@@ -1,0 +1,357 @@
+//! What a report adds up to: the counts, groups and orders that reporters show but never work out themselves.
+
+use crate::report::SuiteTotals;
+use crate::{
+    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FailureCode, GateResult, Outcome,
+    RateCount, Report, Verdict,
+};
+
+/// How the repeats of a case ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepeatCounts {
+    /// Everything held.
+    pub passed: u32,
+    /// A soft check is below its threshold.
+    pub scored: u32,
+    /// A gate-severity check failed.
+    pub failed: u32,
+    /// Could not be executed or judged.
+    pub errored: u32,
+    /// Not executed.
+    pub skipped: u32,
+}
+
+impl RepeatCounts {
+    /// Repeats against which nothing speaks.
+    pub fn held(self) -> u32 {
+        self.passed + self.scored
+    }
+
+    /// All repeats that were executed.
+    pub fn executed(self) -> u32 {
+        self.held() + self.failed + self.errored
+    }
+}
+
+/// One check that did not hold, over all repeats in which it did not hold in the same way.
+#[derive(Clone, Debug)]
+pub struct Finding<'a> {
+    /// What the check found, in the first of these repeats.
+    pub result: &'a AssertionResult,
+    /// That repeat.
+    pub execution: &'a ExecutionResult,
+    /// The repeats, each counted from 0.
+    pub repeats: Vec<u32>,
+}
+
+/// One reason why executions could not be carried out, over all repeats with that reason.
+#[derive(Clone, Debug)]
+pub struct ErrorFinding<'a> {
+    /// The reason.
+    pub error: &'a ExecutionError,
+    /// The repeats, each counted from 0.
+    pub repeats: Vec<u32>,
+}
+
+impl CaseResult {
+    /// How the repeats ended.
+    pub fn repeat_counts(&self) -> RepeatCounts {
+        let mut counts = RepeatCounts::default();
+        for execution in &self.executions {
+            match execution.outcome {
+                Outcome::Passed => counts.passed += 1,
+                Outcome::Scored => counts.scored += 1,
+                Outcome::Failed => counts.failed += 1,
+                Outcome::Errored => counts.errored += 1,
+                Outcome::Skipped => counts.skipped += 1,
+            }
+        }
+        counts
+    }
+
+    /// Whether the same case held in one repeat and failed in another.
+    pub fn is_flaky(&self) -> bool {
+        let counts = self.repeat_counts();
+        counts.held() > 0 && counts.failed > 0
+    }
+
+    /// The checks that failed or could not be judged, in order of first appearance.
+    ///
+    /// Repeats in which the same check of the same turn gave the same code are one finding.
+    pub fn findings(&self) -> Vec<Finding<'_>> {
+        let mut findings: Vec<Finding<'_>> = Vec::new();
+        for execution in &self.executions {
+            let repeat = execution.execution.repeat;
+            for result in execution.results.iter().filter(|it| !it.verdict.held()) {
+                match findings.iter_mut().find(|it| is_same_check(it.result, result)) {
+                    Some(finding) if finding.repeats.last() == Some(&repeat) => {}
+                    Some(finding) => finding.repeats.push(repeat),
+                    None => findings.push(Finding { result, execution, repeats: vec![repeat] }),
+                }
+            }
+        }
+        findings
+    }
+
+    /// Why executions could not be carried out, in order of first appearance.
+    pub fn errors(&self) -> Vec<ErrorFinding<'_>> {
+        let mut findings: Vec<ErrorFinding<'_>> = Vec::new();
+        for execution in &self.executions {
+            let Some(error) = &execution.error else { continue };
+            let repeat = execution.execution.repeat;
+            match findings.iter_mut().find(|it| it.error == error) {
+                Some(finding) => finding.repeats.push(repeat),
+                None => findings.push(ErrorFinding { error, repeats: vec![repeat] }),
+            }
+        }
+        findings
+    }
+
+    /// The first repeat that explains the outcome: the first that did not hold or has a soft finding.
+    pub fn telling_execution(&self) -> Option<&ExecutionResult> {
+        let mut candidates = self.executions.iter().filter(|it| it.outcome != Outcome::Passed);
+        let first = candidates.next();
+        // A repeat with findings explains more than one that was never answered.
+        std::iter::once(first).flatten().chain(candidates).find(|it| it.error.is_none()).or(first)
+    }
+
+    /// Time spent waiting for the provider over all repeats, in milliseconds.
+    pub fn latency_total_ms(&self) -> f64 {
+        self.executions.iter().filter_map(|it| it.execution.latency_ms).sum()
+    }
+
+    /// How many repeats were answered from the response store.
+    pub fn cached_repeats(&self) -> u32 {
+        let cached = self.executions.iter().filter(|it| it.execution.cached).count();
+        u32::try_from(cached).unwrap_or(u32::MAX)
+    }
+}
+
+fn is_same_check(a: &AssertionResult, b: &AssertionResult) -> bool {
+    let kind = |it: &AssertionResult| matches!(it.verdict, Verdict::Errored { .. });
+    a.assertion == b.assertion
+        && a.label == b.label
+        && a.turn == b.turn
+        && a.verdict.code() == b.verdict.code()
+        && kind(a) == kind(b)
+}
+
+impl SuiteTotals {
+    /// The totals of some cases.
+    pub fn of<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
+        let mut totals = Self::default();
+        for case in cases {
+            totals.add(case);
+        }
+        totals
+    }
+
+    /// Adds one case.
+    pub fn add(&mut self, case: &CaseResult) {
+        match case.outcome {
+            Outcome::Passed => self.passed += 1,
+            Outcome::Scored => self.scored += 1,
+            Outcome::Failed => self.failed += 1,
+            Outcome::Errored => self.errored += 1,
+            Outcome::Skipped => self.skipped += 1,
+        }
+        if case.outcome != Outcome::Skipped {
+            self.cases += 1;
+        }
+        self.executions += u64::from(case.repeats);
+        self.tokens += case.total_tokens;
+        self.cost.known_usd += case.cost.known_usd;
+        self.cost.unknown += case.cost.unknown;
+        for execution in &case.executions {
+            self.judge_cost.add(execution.judge_cost_usd);
+        }
+    }
+
+    /// Cases that held, out of those that were run.
+    pub fn held(&self) -> RateCount {
+        RateCount { count: self.passed + self.scored, total: self.cases }
+    }
+
+    /// Cases that were run or skipped.
+    pub fn listed(&self) -> u64 {
+        self.cases + self.skipped
+    }
+}
+
+/// The totals of the cases with one tag.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TagTotals<'a> {
+    /// The tag.
+    pub tag: &'a str,
+    /// The totals of the cases that have it.
+    pub totals: SuiteTotals,
+}
+
+impl Report {
+    /// The ids of all models that have results: in the order of the suite, then others such as `command`.
+    pub fn model_ids(&self) -> Vec<&str> {
+        let known = self.models.iter().map(|it| it.id.as_str());
+        let seen = self.cases.iter().map(|it| it.model.as_str());
+        let mut ids: Vec<&str> = Vec::new();
+        for id in known.filter(|id| self.cases_of(id).next().is_some()).chain(seen) {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    /// The totals of one model.
+    pub fn totals_of(&self, model: &str) -> SuiteTotals {
+        SuiteTotals::of(self.cases.iter().filter(|case| case.model == model))
+    }
+
+    /// The names of the test cases that have results, in order of first appearance.
+    pub fn case_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for case in &self.cases {
+            if seen.insert(case.case.as_str()) {
+                names.push(&case.case);
+            }
+        }
+        names
+    }
+
+    /// The result of one test case on one model.
+    pub fn case_on(&self, case: &str, model: &str) -> Option<&CaseResult> {
+        self.cases.iter().find(|it| it.case == case && it.model == model)
+    }
+
+    /// The totals by tag, in order of the tags' names.
+    pub fn tag_totals(&self) -> Vec<TagTotals<'_>> {
+        let mut tags = std::collections::BTreeMap::<&str, SuiteTotals>::new();
+        for case in &self.cases {
+            for tag in distinct(&case.tags) {
+                tags.entry(tag).or_default().add(case);
+            }
+        }
+        for skipped in &self.skipped {
+            for tag in distinct(&skipped.tags) {
+                tags.entry(tag).or_default().skipped += 1;
+            }
+        }
+        tags.into_iter().map(|(tag, totals)| TagTotals { tag, totals }).collect()
+    }
+
+    /// The totals of the cases without any tag; nothing if there are none.
+    pub fn untagged_totals(&self) -> Option<SuiteTotals> {
+        let mut totals = SuiteTotals::of(self.cases.iter().filter(|case| case.tags.is_empty()));
+        totals.skipped += self.skipped.iter().filter(|case| case.tags.is_empty()).count() as u64;
+        (totals.listed() > 0).then_some(totals)
+    }
+
+    /// The gates that broke.
+    pub fn broken_gates(&self) -> impl Iterator<Item = &GateResult> {
+        self.gates.iter().filter(|gate| !gate.passed())
+    }
+
+    /// The distinct failure codes of all cases, in order of first appearance; errors of providers included.
+    pub fn failure_codes(&self) -> Vec<FailureCode> {
+        let mut codes: Vec<FailureCode> = Vec::new();
+        for case in &self.cases {
+            let errors = case.executions.iter().filter_map(|it| it.error.as_ref()?.code());
+            for code in case.failure_codes.iter().cloned().chain(errors) {
+                if !codes.contains(&code) {
+                    codes.push(code);
+                }
+            }
+        }
+        codes
+    }
+
+    /// How many executions were answered from the response store.
+    pub fn cached_executions(&self) -> u64 {
+        self.cases.iter().map(|case| u64::from(case.cached_repeats())).sum()
+    }
+}
+
+fn distinct(tags: &[String]) -> impl Iterator<Item = &str> {
+    tags.iter()
+        .enumerate()
+        .filter(|(i, tag)| !tags[..*i].contains(tag))
+        .map(|(_, tag)| tag.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Execution, Usage};
+
+    const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");
+
+    fn repeat(index: u32, results: Vec<AssertionResult>) -> ExecutionResult {
+        ExecutionResult {
+            execution: Execution { repeat: index, ..Execution::default() },
+            outcome: Outcome::of(&results),
+            results,
+            error: None,
+            judge_cost_usd: Some(0.0),
+            judge_usage: Usage::default(),
+        }
+    }
+
+    fn case(executions: Vec<ExecutionResult>) -> CaseResult {
+        CaseResult {
+            case: "greets".to_owned(),
+            model: "a".to_owned(),
+            tags: vec!["tone".to_owned(), "tone".to_owned()],
+            outcome: Outcome::Failed,
+            pass_rate: 0.5,
+            repeats: 2,
+            errored_repeats: 0,
+            scores: Vec::new(),
+            failure_codes: vec![CODE],
+            checks: crate::CheckCounts::default(),
+            latency_avg_ms: None,
+            cost: crate::Cost::default(),
+            total_tokens: 0,
+            executions,
+        }
+    }
+
+    fn missing(message: &str) -> AssertionResult {
+        AssertionResult::fail("keywords", "Keyword allow list", CODE, message)
+    }
+
+    #[test]
+    fn the_same_failure_in_several_repeats_is_one_finding() {
+        let case = case(vec![
+            repeat(0, vec![AssertionResult::pass("keywords", "Keyword allow list")]),
+            repeat(1, vec![missing("a"), missing("b")]),
+            repeat(2, vec![missing("c")]),
+        ]);
+        let findings = case.findings();
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].repeats, [1, 2]);
+        assert_eq!(findings[0].result.verdict.message(), Some("a"));
+        assert!(case.is_flaky());
+        assert_eq!(case.telling_execution().map(|it| it.execution.repeat), Some(1));
+    }
+
+    #[test]
+    fn a_tag_given_twice_counts_once() {
+        let report = Report { cases: vec![case(Vec::new())], ..Report::default() };
+        let tags = report.tag_totals();
+        assert_eq!(tags.len(), 1);
+        assert_eq!(tags[0].totals.failed, 1);
+        assert_eq!(report.untagged_totals(), None);
+    }
+
+    #[test]
+    fn models_without_results_are_not_listed_and_commands_come_last() {
+        let named = |model: &str| CaseResult { model: model.to_owned(), ..case(Vec::new()) };
+        let model = |id: &str| crate::ModelInfo { id: id.to_owned(), ..Default::default() };
+        let report = Report {
+            models: vec![model("b"), model("unused"), model("a")],
+            cases: vec![named("command"), named("a"), named("b")],
+            ..Report::default()
+        };
+        assert_eq!(report.model_ids(), ["b", "a", "command"]);
+    }
+}

@@ -1,0 +1,269 @@
+//! What `kindlm evaluate` reads and writes: one record of what an agent said and did, one evaluation of it.
+//!
+//! Keys are in `snake_case`, as in the logs such records come from. Every field of a [`Record`] is optional,
+//! and what is not known is kept in [`Record::extra`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{AssertionResult, FailureCode, Outcome, Score, Severity, Verdict};
+
+/// Scores are compared with this tolerance, so that 0.7, 0.8 and 0.9 do meet a mean of 0.8.
+const TOLERANCE: f64 = 1e-9;
+
+/// What an agent said and did, and what is expected of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Record {
+    /// Comes back in the evaluation; normally a text or a number.
+    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub id: Option<Value>,
+    /// What the agent was asked: a text, or any JSON value.
+    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub agent_input: Option<Value>,
+    /// What the agent said: a text, or any JSON value that a provider with structured output returned.
+    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub agent_output: Option<Value>,
+    /// Atomic prompt assertions: each names its criteria, and all of them must be met.
+    #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<PromptAssertion>,
+    /// The tool calls that the agent made, in order.
+    #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<RecordedToolCall>,
+    /// What happened, one event after the other.
+    #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Value>,
+    /// The output to measure drift against.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// The variables that the prompt was made with.
+    #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Map::is_empty")]
+    pub vars: Map<String, Value>,
+    /// Tokens that the agent used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<RecordedUsage>,
+    /// How long the agent took, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<f64>,
+    /// What the agent cost, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// An `expect` block as in `kindlm.yaml`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Value>,
+    /// The score from which the record passes although some of its checks failed; from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// All other keys, untouched.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// One atomic prompt assertion: a behaviour with its criteria, judged by a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PromptAssertion {
+    /// Names it in the judge's reply and in the results.
+    pub id: String,
+    /// The instruction that the agent was given.
+    #[serde(default)]
+    pub instruction: String,
+    /// Questions that must all be answered with yes.
+    #[serde(default)]
+    pub criteria: Vec<String>,
+}
+
+/// A tool call of a record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedToolCall {
+    /// The provider's id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments; normally an object.
+    #[serde(default)]
+    pub arguments: Value,
+    /// What the tool answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Value>,
+}
+
+impl From<RecordedToolCall> for crate::ToolCall {
+    fn from(call: RecordedToolCall) -> Self {
+        Self {
+            id: call.id.unwrap_or_default(),
+            name: call.name,
+            arguments: call.arguments,
+            malformed_arguments: None,
+            response: call.response,
+        }
+    }
+}
+
+/// The tokens of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RecordedUsage {
+    /// Tokens of the prompt, cached ones included.
+    #[serde(alias = "inputTokens", alias = "prompt_tokens")]
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    #[serde(alias = "outputTokens", alias = "completion_tokens")]
+    pub output_tokens: u64,
+    /// All tokens; input plus output if absent.
+    #[serde(alias = "totalTokens", skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+    /// The part of the input tokens that was read from the provider's prompt cache.
+    #[serde(alias = "cachedInputTokens")]
+    pub cached_input_tokens: u64,
+}
+
+impl From<RecordedUsage> for crate::Usage {
+    fn from(usage: RecordedUsage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            total_tokens: usage
+                .total_tokens
+                .unwrap_or_else(|| usage.input_tokens.saturating_add(usage.output_tokens)),
+            cached_input_tokens: usage.cached_input_tokens,
+        }
+    }
+}
+
+/// What the checks found in one record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Evaluation {
+    /// The record's id.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub id: Option<Value>,
+    /// `passed / total`; `null` when no check applied, because nothing was measured.
+    pub score: Option<f64>,
+    /// How many checks passed.
+    pub passed: u64,
+    /// How many checks failed.
+    pub failed: u64,
+    /// How many checks apply: passed, failed or errored. Skipped ones are left out.
+    pub total: u64,
+    /// How the record ended.
+    pub outcome: Outcome,
+    /// What each check found, in the order of the record.
+    pub results: Vec<EvaluatedResult>,
+    /// The record's extra keys, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Map<String, Value>>,
+}
+
+/// What one check found in one record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EvaluatedResult {
+    /// The id of a prompt assertion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Passed, or skipped.
+    pub pass: bool,
+    /// `passed`, `failed`, `errored` or `skipped`.
+    pub status: super::v1::Status,
+    /// The assertion's id.
+    #[serde(rename = "type")]
+    pub assertion: String,
+    /// Names this very check.
+    pub label: String,
+    /// How well the check was met; `null` where nothing could be measured.
+    pub score: Option<f64>,
+    /// What a failure means.
+    pub severity: Severity,
+    /// The code of a failed or errored check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<FailureCode>,
+    /// What was expected and found, or what stood in the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_message: Option<String>,
+    /// The reason in words: the assertion's own, or why a check was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// The share of this check in a weighted mean, unless it is 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// The named score that this check contributes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// Everything else worth keeping.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// What comes back for a line that could not be evaluated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LineError {
+    /// What is wrong with the line, and what to do.
+    pub error: String,
+    /// Which line, from 1.
+    pub line: u64,
+}
+
+/// The type of results of atomic prompt assertions; their label is the assertion's id.
+pub const PROMPT_ASSERTION: &str = "prompt-assertion";
+
+impl From<&AssertionResult> for EvaluatedResult {
+    #[expect(clippy::float_cmp, reason = "1 is the weight that nobody changed")]
+    fn from(result: &AssertionResult) -> Self {
+        let (failure_message, skip_reason) = match &result.verdict {
+            Verdict::Pass => (None, None),
+            Verdict::Fail { message, .. } | Verdict::Errored { message, .. } => {
+                (Some(message.clone()), None)
+            }
+            Verdict::Skipped { reason } => (None, Some(reason.clone())),
+        };
+        Self {
+            id: (result.assertion == PROMPT_ASSERTION).then(|| result.label.clone()),
+            pass: result.verdict.held(),
+            status: (&result.verdict).into(),
+            assertion: result.assertion.clone(),
+            label: result.label.clone(),
+            score: result.score.map(Score::get),
+            severity: result.severity,
+            failure_code: result.verdict.code().cloned(),
+            failure_message,
+            reasoning: result.reasoning.clone().or(skip_reason),
+            weight: (result.weight != 1.0).then_some(result.weight),
+            metric: result.metric.clone(),
+            metadata: result.metadata.clone(),
+        }
+    }
+}
+
+impl Evaluation {
+    /// Adds up what the checks of one record found.
+    ///
+    /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. An errored check
+    /// makes the outcome `errored`. A record whose checks failed passes all the same if a `threshold` is given
+    /// and its score reaches it.
+    #[expect(clippy::cast_precision_loss, reason = "counts of checks stay far below 2^52")]
+    pub fn new(id: Option<Value>, results: &[AssertionResult], threshold: Option<f64>) -> Self {
+        let count =
+            |status: &str| results.iter().filter(|it| it.verdict.status() == status).count() as u64;
+        let (passed, failed) = (count("passed"), count("failed"));
+        let total = passed + failed + count("errored");
+        let score = (total > 0).then(|| passed as f64 / total as f64);
+        let reached = match (score, threshold) {
+            (Some(score), Some(threshold)) => score + TOLERANCE >= threshold,
+            _ => false,
+        };
+        let outcome = match Outcome::of(results) {
+            Outcome::Failed if reached => Outcome::Passed,
+            outcome => outcome,
+        };
+        Self {
+            id,
+            score,
+            passed,
+            failed,
+            total,
+            outcome,
+            results: results.iter().map(EvaluatedResult::from).collect(),
+            input: None,
+        }
+    }
+}

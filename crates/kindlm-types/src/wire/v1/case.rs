@@ -1,0 +1,216 @@
+//! One test case on one model, in version 1 of the JSON report.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Execution, WireError};
+use crate::{CaseResult, Class, FailureCode, Outcome};
+
+/// One test case on one model, over all its repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Case {
+    /// The test case's name.
+    pub case: String,
+    /// The model's id in the suite; `command` for command tests.
+    pub model: String,
+    /// The test case's tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// How the case ended.
+    pub outcome: Outcome,
+    /// Whether the case counts as passed (`scored` counts).
+    pub pass: bool,
+    /// Passed repeats / judged repeats, from 0 to 1; 0 when no repeat could be judged.
+    pub pass_rate: f64,
+    /// How many repeats were executed.
+    pub repeats: u32,
+    /// How many of them could not be executed or judged.
+    pub errored_repeats: u32,
+    /// The distinct failure codes, in order of first appearance.
+    #[serde(default)]
+    pub failure_codes: Vec<FailureCode>,
+    /// The scores of each check over the repeats.
+    #[serde(default)]
+    pub scores: Vec<ScoreSummary>,
+    /// Checks that held, of those that were judged.
+    pub checks: CheckCounts,
+    /// Mean latency in milliseconds over the repeats that measured one.
+    #[serde(default)]
+    pub latency_avg_ms: Option<f64>,
+    /// Money spent over all repeats.
+    pub cost: Cost,
+    /// Tokens used over all repeats.
+    pub total_tokens: u64,
+    /// The repeats.
+    pub executions: Vec<Execution>,
+}
+
+/// The scores of one check over the repeats of a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScoreSummary {
+    /// The assertion's id.
+    #[serde(rename = "type")]
+    pub assertion: String,
+    /// The check's label.
+    pub label: String,
+    /// Whether a rule or a model judged.
+    pub class: Class,
+    /// Mean over the repeats that have a score.
+    pub mean: f64,
+    /// Lowest score.
+    pub min: f64,
+    /// Highest score.
+    pub max: f64,
+    /// How many repeats have a score.
+    pub count: u32,
+}
+
+/// Checks that held, of those that were judged, by class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckCounts {
+    /// Judged by rules.
+    pub deterministic: CheckCount,
+    /// Judged by a model.
+    pub probabilistic: CheckCount,
+}
+
+/// How many passed, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckCount {
+    /// How many passed.
+    pub passed: u64,
+    /// How many passed or failed.
+    pub total: u64,
+}
+
+/// Money spent, as far as the prices are known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// The whole cost in US dollars; `null` if a part of it is unknown.
+    #[serde(default)]
+    pub usd: Option<f64>,
+    /// The sum of the known costs, in US dollars.
+    pub known_usd: f64,
+    /// How many executions have no known cost.
+    pub unknown_executions: u32,
+}
+
+impl From<crate::Cost> for Cost {
+    fn from(cost: crate::Cost) -> Self {
+        Self { usd: cost.usd(), known_usd: cost.known_usd, unknown_executions: cost.unknown }
+    }
+}
+
+impl From<Cost> for crate::Cost {
+    fn from(wire: Cost) -> Self {
+        Self { known_usd: wire.known_usd, unknown: wire.unknown_executions }
+    }
+}
+
+impl From<crate::CheckCounts> for CheckCounts {
+    fn from(checks: crate::CheckCounts) -> Self {
+        Self {
+            deterministic: CheckCount {
+                passed: checks.deterministic_passed,
+                total: checks.deterministic_total,
+            },
+            probabilistic: CheckCount {
+                passed: checks.probabilistic_passed,
+                total: checks.probabilistic_total,
+            },
+        }
+    }
+}
+
+impl From<CheckCounts> for crate::CheckCounts {
+    fn from(wire: CheckCounts) -> Self {
+        Self {
+            deterministic_passed: wire.deterministic.passed,
+            deterministic_total: wire.deterministic.total,
+            probabilistic_passed: wire.probabilistic.passed,
+            probabilistic_total: wire.probabilistic.total,
+        }
+    }
+}
+
+impl From<&crate::ScoreSummary> for ScoreSummary {
+    fn from(summary: &crate::ScoreSummary) -> Self {
+        Self {
+            assertion: summary.assertion.clone(),
+            label: summary.label.clone(),
+            class: summary.class,
+            mean: summary.mean,
+            min: summary.min,
+            max: summary.max,
+            count: summary.count,
+        }
+    }
+}
+
+impl From<ScoreSummary> for crate::ScoreSummary {
+    fn from(wire: ScoreSummary) -> Self {
+        Self {
+            assertion: wire.assertion,
+            label: wire.label,
+            class: wire.class,
+            mean: wire.mean,
+            min: wire.min,
+            max: wire.max,
+            count: wire.count,
+        }
+    }
+}
+
+impl From<&CaseResult> for Case {
+    fn from(case: &CaseResult) -> Self {
+        Self {
+            case: case.case.clone(),
+            model: case.model.clone(),
+            tags: case.tags.clone(),
+            outcome: case.outcome,
+            pass: case.passed(),
+            pass_rate: case.pass_rate,
+            repeats: case.repeats,
+            errored_repeats: case.errored_repeats,
+            failure_codes: case.failure_codes.clone(),
+            scores: case.scores.iter().map(ScoreSummary::from).collect(),
+            checks: case.checks.into(),
+            latency_avg_ms: case.latency_avg_ms,
+            cost: case.cost.into(),
+            total_tokens: case.total_tokens,
+            executions: case.executions.iter().map(Execution::from).collect(),
+        }
+    }
+}
+
+impl TryFrom<Case> for CaseResult {
+    type Error = WireError;
+
+    fn try_from(wire: Case) -> Result<Self, WireError> {
+        Ok(Self {
+            case: wire.case,
+            model: wire.model,
+            tags: wire.tags,
+            outcome: wire.outcome,
+            pass_rate: wire.pass_rate,
+            repeats: wire.repeats,
+            errored_repeats: wire.errored_repeats,
+            scores: wire.scores.into_iter().map(Into::into).collect(),
+            failure_codes: wire.failure_codes,
+            checks: wire.checks.into(),
+            latency_avg_ms: wire.latency_avg_ms,
+            cost: wire.cost.into(),
+            total_tokens: wire.total_tokens,
+            executions: wire
+                .executions
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! One repeat of one case, in version 1 of the JSON report. One line of a run's journal has this form too.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{AssertionResult, WireError};
+use crate::{
+    ExecutionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, ProviderErrorKind,
+    ToolCall, Usage,
+};
+
+/// One repeat of one test case on one model: what happened, and what the checks found in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Execution {
+    /// The test case's name.
+    pub case: String,
+    /// The model's id in the suite; `command` for command tests.
+    pub model: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether nothing speaks against it (`scored` holds).
+    pub pass: bool,
+    /// Why it could not be carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ExecutionError>,
+    /// What the checks found, in the order of the file.
+    #[serde(default)]
+    pub results: Vec<AssertionResult>,
+    /// The messages that opened the conversation.
+    #[serde(default)]
+    pub input: Vec<Message>,
+    /// The last text that the model or the agent gave.
+    #[serde(default)]
+    pub output: String,
+    /// Structured output, where the source gives it apart from the text.
+    #[serde(
+        default,
+        deserialize_with = "super::super::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub output_json: Option<Value>,
+    /// All tool calls of all turns, in order.
+    #[serde(default)]
+    pub tool_calls: Vec<ToolCall>,
+    /// The labelled turns of a conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
+    /// How many requests were answered.
+    #[serde(default)]
+    pub requests: u32,
+    /// Tokens of all requests.
+    #[serde(default)]
+    pub usage: Usage,
+    /// Time spent waiting for the provider, in milliseconds; `null` if it was not measured.
+    #[serde(default)]
+    pub latency_ms: Option<f64>,
+    /// What it cost in US dollars; `null` if the price is not known.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+    /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    /// Whether the conversation was ended by `maxTurns`.
+    #[serde(default)]
+    pub truncated: bool,
+    /// Whether a reply came from the response store.
+    #[serde(default)]
+    pub cached: bool,
+    /// The exit code of a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What a command wrote to stderr.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
+    /// The test case's variables.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub vars: Map<String, Value>,
+    /// What judging it cost in US dollars; `null` if a price is not known.
+    #[serde(default)]
+    pub judge_cost_usd: Option<f64>,
+    /// Tokens that judging it took.
+    #[serde(default)]
+    pub judge_usage: Usage,
+}
+
+/// One labelled turn of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// The turn's label in the suite.
+    pub label: String,
+    /// What the user said; absent when the turn continues the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The agent's last text of the turn.
+    #[serde(default)]
+    pub text: String,
+    /// Which of the execution's tool calls belong to the turn: from `start` up to, not including, `end`.
+    pub tool_calls: std::ops::Range<usize>,
+    /// Tokens of this turn.
+    #[serde(default)]
+    pub usage: Usage,
+    /// Time spent waiting for the provider, in milliseconds.
+    #[serde(default)]
+    pub latency_ms: f64,
+}
+
+/// Why an execution could not be carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum ExecutionError {
+    /// A provider failed, after retries.
+    Provider {
+        /// The failure code under which reports show it.
+        failure_code: FailureCode,
+        /// What kind of obstacle.
+        reason: ProviderErrorKind,
+        /// The provider's key in the suite.
+        provider: String,
+        /// What happened and what to do, in words.
+        message: String,
+        /// The HTTP status, if there was an answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+        /// Whether the same request may succeed later.
+        #[serde(default)]
+        retryable: bool,
+        /// How long the provider asked to wait, in seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_seconds: Option<f64>,
+        /// How often it was sent.
+        #[serde(default)]
+        attempts: u32,
+    },
+    /// It was not sent: the run was stopped before.
+    NotRun {
+        /// What stopped the run, in words.
+        reason: String,
+    },
+    /// KindLM itself failed.
+    Internal {
+        /// The failure code under which reports show it.
+        failure_code: FailureCode,
+        /// What happened, in words.
+        message: String,
+    },
+}
+
+impl From<&crate::ExecutionError> for ExecutionError {
+    fn from(error: &crate::ExecutionError) -> Self {
+        match error {
+            crate::ExecutionError::Provider(err) => Self::Provider {
+                failure_code: err.kind.failure_code(),
+                reason: err.kind,
+                provider: err.provider.clone(),
+                message: err.message.clone(),
+                status: err.status,
+                retryable: err.retryable,
+                retry_after_seconds: err.retry_after.map(|it| it.as_secs_f64()),
+                attempts: err.attempts,
+            },
+            crate::ExecutionError::NotRun { reason } => Self::NotRun { reason: reason.clone() },
+            crate::ExecutionError::Internal { message } => Self::Internal {
+                failure_code: FailureCode::INTERNAL_ERROR,
+                message: message.clone(),
+            },
+        }
+    }
+}
+
+impl TryFrom<ExecutionError> for crate::ExecutionError {
+    type Error = WireError;
+
+    fn try_from(wire: ExecutionError) -> Result<Self, WireError> {
+        Ok(match wire {
+            ExecutionError::Provider {
+                failure_code: _,
+                reason,
+                provider,
+                message,
+                status,
+                retryable,
+                retry_after_seconds,
+                attempts,
+            } => Self::Provider(ProviderError {
+                kind: reason,
+                provider,
+                message,
+                status,
+                retryable,
+                retry_after: retry_after_seconds
+                    .map(Duration::try_from_secs_f64)
+                    .transpose()
+                    .map_err(|err| WireError::Invalid {
+                        place: "`retryAfterSeconds`".to_owned(),
+                        message: err.to_string(),
+                    })?,
+                attempts,
+            }),
+            ExecutionError::NotRun { reason } => Self::NotRun { reason },
+            ExecutionError::Internal { failure_code: _, message } => Self::Internal { message },
+        })
+    }
+}
+
+impl From<&crate::Turn> for Turn {
+    fn from(turn: &crate::Turn) -> Self {
+        Self {
+            label: turn.label.clone(),
+            user: turn.user.clone(),
+            text: turn.text.clone(),
+            tool_calls: turn.tool_calls.clone(),
+            usage: turn.usage,
+            latency_ms: turn.latency_ms,
+        }
+    }
+}
+
+impl From<Turn> for crate::Turn {
+    fn from(wire: Turn) -> Self {
+        Self {
+            label: wire.label,
+            user: wire.user,
+            text: wire.text,
+            tool_calls: wire.tool_calls,
+            usage: wire.usage,
+            latency_ms: wire.latency_ms,
+        }
+    }
+}
+
+impl From<&ExecutionResult> for Execution {
+    fn from(result: &ExecutionResult) -> Self {
+        let execution = result.execution.clone();
+        Self {
+            case: execution.case,
+            model: execution.model,
+            repeat: execution.repeat,
+            outcome: result.outcome,
+            pass: result.outcome.held(),
+            error: result.error.as_ref().map(ExecutionError::from),
+            results: result.results.iter().map(AssertionResult::from).collect(),
+            input: execution.input,
+            output: execution.output,
+            output_json: execution.output_json,
+            tool_calls: execution.tool_calls,
+            turns: execution.turns.iter().map(Turn::from).collect(),
+            requests: execution.requests,
+            usage: execution.usage,
+            latency_ms: execution.latency_ms,
+            cost_usd: execution.cost_usd,
+            finish_reason: execution.finish_reason.map(word_of),
+            truncated: execution.truncated,
+            cached: execution.cached,
+            exit_code: execution.exit_code,
+            stderr: execution.stderr,
+            vars: execution.vars,
+            judge_cost_usd: result.judge_cost_usd,
+            judge_usage: result.judge_usage,
+        }
+    }
+}
+
+impl TryFrom<Execution> for ExecutionResult {
+    type Error = WireError;
+
+    fn try_from(wire: Execution) -> Result<Self, WireError> {
+        Ok(Self {
+            execution: crate::Execution {
+                case: wire.case,
+                model: wire.model,
+                repeat: wire.repeat,
+                input: wire.input,
+                output: wire.output,
+                output_json: wire.output_json,
+                tool_calls: wire.tool_calls,
+                turns: wire.turns.into_iter().map(Into::into).collect(),
+                requests: wire.requests,
+                usage: wire.usage,
+                latency_ms: wire.latency_ms,
+                cost_usd: wire.cost_usd,
+                finish_reason: wire.finish_reason.map(reason_of),
+                truncated: wire.truncated,
+                cached: wire.cached,
+                exit_code: wire.exit_code,
+                stderr: wire.stderr,
+                vars: wire.vars,
+            },
+            results: wire.results.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+            outcome: wire.outcome,
+            error: wire.error.map(TryInto::try_into).transpose()?,
+            judge_cost_usd: wire.judge_cost_usd,
+            judge_usage: wire.judge_usage,
+        })
+    }
+}
+
+fn word_of(reason: FinishReason) -> String {
+    match reason {
+        FinishReason::Stop => "stop".to_owned(),
+        FinishReason::Length => "length".to_owned(),
+        FinishReason::ToolCalls => "tool_calls".to_owned(),
+        FinishReason::ContentFilter => "content_filter".to_owned(),
+        FinishReason::Refusal => "refusal".to_owned(),
+        FinishReason::Other(word) => word,
+    }
+}
+
+fn reason_of(word: String) -> FinishReason {
+    match word.as_str() {
+        "stop" => FinishReason::Stop,
+        "length" => FinishReason::Length,
+        "tool_calls" => FinishReason::ToolCalls,
+        "content_filter" => FinishReason::ContentFilter,
+        "refusal" => FinishReason::Refusal,
+        _ => FinishReason::Other(word),
+    }
+}

@@ -1,0 +1,360 @@
+//! Version 1 of the JSON report.
+//!
+//! Whoever reads it needs no arithmetic: `exitCode`, `gatesPassed`, `totals`, `pass` and `status` are written
+//! out. When a report is read back they are ignored, because they follow from the rest.
+//!
+//! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`); a text that does not
+//! exist is left out.
+
+mod case;
+mod execution;
+mod result;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use case::{Case, CheckCount, CheckCounts, Cost, ScoreSummary};
+pub use execution::{Execution, ExecutionError, Turn};
+pub use result::{AssertionResult, Gate, GateStatus, Status};
+
+use super::WireError;
+use crate::{Params, report};
+
+/// The `schemaVersion` of this module.
+pub const VERSION: u32 = 1;
+
+/// Everything about one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(title = "KindLM report")]
+pub struct Report {
+    /// Version of this format; 1.
+    #[schemars(extend("const" = 1))]
+    pub schema_version: u32,
+    /// Which run.
+    pub run: Run,
+    /// Which suite.
+    pub suite: Suite,
+    /// The exit code that this report calls for.
+    pub exit_code: u8,
+    /// Whether every gate held.
+    pub gates_passed: bool,
+    /// Totals over all cases.
+    pub totals: Totals,
+    /// The gates, in their fixed order.
+    pub gates: Vec<Gate>,
+    /// The models that took part, in the order of the suite.
+    pub models: Vec<Model>,
+    /// Test cases × models, in the order of the plan.
+    pub cases: Vec<Case>,
+    /// Test cases that were not run.
+    pub skipped: Vec<SkippedCase>,
+    /// What the suite says about the system under test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compliance: Option<Compliance>,
+    /// Things the user should know, in words.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// Which run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Unique, sortable by time.
+    pub id: String,
+    /// Version of KindLM.
+    pub version: String,
+    /// When it started, RFC 3339 in UTC.
+    pub started_at: String,
+    /// How long it took, in milliseconds.
+    pub duration_ms: f64,
+    /// Operating system and architecture.
+    pub platform: String,
+    /// The git commit that was checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_commit: Option<String>,
+    /// Whether the user interrupted it.
+    #[serde(default)]
+    pub interrupted: bool,
+}
+
+/// Which suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Suite {
+    /// Groups suites in reports.
+    pub project: String,
+    /// The suite's name.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The suite's own tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// The config file, as the user named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_path: Option<String>,
+    /// SHA-256 of the config file, in lower-case hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_sha256: Option<String>,
+}
+
+/// A model that took part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    /// Its id in the suite.
+    pub id: String,
+    /// The provider's key.
+    pub provider: String,
+    /// The vendor's name.
+    pub name: String,
+    /// Its parameters, as they were sent.
+    #[serde(default)]
+    pub params: Params,
+}
+
+/// A test case that was not run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SkippedCase {
+    /// The test case's name.
+    pub case: String,
+    /// The test case's tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What the `compliance` block of the suite says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Compliance {
+    /// `eu-ai-act` or `custom`.
+    pub framework: String,
+    /// Name of the system under test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_name: Option<String>,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_version: Option<String>,
+    /// `high`, `limited` or `minimal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<String>,
+    /// Who operates it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intended_purpose: Option<String>,
+    /// How its data is governed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_governance_notes: Option<String>,
+}
+
+/// Totals over all cases.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Cases that were run.
+    pub cases: u64,
+    /// Cases in which everything held.
+    pub passed: u64,
+    /// Cases in which a soft check is below its threshold.
+    pub scored: u64,
+    /// Cases in which a gate-severity check failed.
+    pub failed: u64,
+    /// Cases that could not be executed or judged.
+    pub errored: u64,
+    /// Cases that were not run.
+    pub skipped: u64,
+    /// Executions, repeats included.
+    pub executions: u64,
+    /// Tokens of the models under test.
+    pub tokens: u64,
+    /// Money spent on the models under test.
+    pub cost: Cost,
+    /// Money spent on judges.
+    pub judge_cost: Cost,
+}
+
+/// The JSON Schema (draft 2020-12) of [`Report`] as it is written.
+pub fn schema() -> Value {
+    SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Report>()
+        .into()
+}
+
+impl From<&crate::Report> for Report {
+    fn from(report: &crate::Report) -> Self {
+        Self {
+            schema_version: VERSION,
+            run: Run::from(&report.run),
+            suite: Suite::from(&report.suite),
+            exit_code: report.exit_status().code(),
+            gates_passed: report.gates_passed(),
+            totals: Totals::from(report.totals()),
+            gates: report.gates.iter().map(Gate::from).collect(),
+            models: report.models.iter().map(Model::from).collect(),
+            cases: report.cases.iter().map(Case::from).collect(),
+            skipped: report.skipped.iter().map(SkippedCase::from).collect(),
+            compliance: report.compliance.as_ref().map(Compliance::from),
+            warnings: report.warnings.clone(),
+        }
+    }
+}
+
+impl TryFrom<Report> for crate::Report {
+    type Error = WireError;
+
+    fn try_from(wire: Report) -> Result<Self, WireError> {
+        if wire.schema_version != VERSION {
+            return Err(WireError::Version { found: wire.schema_version.to_string() });
+        }
+        Ok(Self {
+            run: wire.run.into(),
+            suite: wire.suite.into(),
+            models: wire.models.into_iter().map(Into::into).collect(),
+            cases: wire.cases.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+            skipped: wire.skipped.into_iter().map(Into::into).collect(),
+            gates: wire.gates.into_iter().map(Into::into).collect(),
+            compliance: wire.compliance.map(Into::into),
+            warnings: wire.warnings,
+        })
+    }
+}
+
+impl From<&report::RunInfo> for Run {
+    fn from(run: &report::RunInfo) -> Self {
+        let run = run.clone();
+        Self {
+            id: run.id,
+            version: run.version,
+            started_at: run.started_at,
+            duration_ms: run.duration_ms,
+            platform: run.platform,
+            git_commit: run.git_commit,
+            interrupted: run.interrupted,
+        }
+    }
+}
+
+impl From<Run> for report::RunInfo {
+    fn from(wire: Run) -> Self {
+        Self {
+            id: wire.id,
+            version: wire.version,
+            started_at: wire.started_at,
+            duration_ms: wire.duration_ms,
+            platform: wire.platform,
+            git_commit: wire.git_commit,
+            interrupted: wire.interrupted,
+        }
+    }
+}
+
+impl From<&report::SuiteInfo> for Suite {
+    fn from(suite: &report::SuiteInfo) -> Self {
+        let suite = suite.clone();
+        Self {
+            project: suite.project,
+            name: suite.name,
+            description: suite.description,
+            tags: suite.tags,
+            config_path: suite.config_path,
+            config_sha256: suite.config_sha256,
+        }
+    }
+}
+
+impl From<Suite> for report::SuiteInfo {
+    fn from(wire: Suite) -> Self {
+        Self {
+            project: wire.project,
+            name: wire.name,
+            description: wire.description,
+            tags: wire.tags,
+            config_path: wire.config_path,
+            config_sha256: wire.config_sha256,
+        }
+    }
+}
+
+impl From<&report::ModelInfo> for Model {
+    fn from(model: &report::ModelInfo) -> Self {
+        let model = model.clone();
+        Self { id: model.id, provider: model.provider, name: model.name, params: model.params }
+    }
+}
+
+impl From<Model> for report::ModelInfo {
+    fn from(wire: Model) -> Self {
+        Self { id: wire.id, provider: wire.provider, name: wire.name, params: wire.params }
+    }
+}
+
+impl From<&report::SkippedCase> for SkippedCase {
+    fn from(skipped: &report::SkippedCase) -> Self {
+        let skipped = skipped.clone();
+        Self { case: skipped.case, tags: skipped.tags, reason: skipped.reason }
+    }
+}
+
+impl From<SkippedCase> for report::SkippedCase {
+    fn from(wire: SkippedCase) -> Self {
+        Self { case: wire.case, tags: wire.tags, reason: wire.reason }
+    }
+}
+
+impl From<&report::ComplianceInfo> for Compliance {
+    fn from(info: &report::ComplianceInfo) -> Self {
+        let info = info.clone();
+        Self {
+            framework: info.framework,
+            system_name: info.system_name,
+            system_version: info.system_version,
+            risk_level: info.risk_level,
+            operator: info.operator,
+            intended_purpose: info.intended_purpose,
+            data_governance_notes: info.data_governance_notes,
+        }
+    }
+}
+
+impl From<Compliance> for report::ComplianceInfo {
+    fn from(wire: Compliance) -> Self {
+        Self {
+            framework: wire.framework,
+            system_name: wire.system_name,
+            system_version: wire.system_version,
+            risk_level: wire.risk_level,
+            operator: wire.operator,
+            intended_purpose: wire.intended_purpose,
+            data_governance_notes: wire.data_governance_notes,
+        }
+    }
+}
+
+impl From<report::SuiteTotals> for Totals {
+    fn from(totals: report::SuiteTotals) -> Self {
+        Self {
+            cases: totals.cases,
+            passed: totals.passed,
+            scored: totals.scored,
+            failed: totals.failed,
+            errored: totals.errored,
+            skipped: totals.skipped,
+            executions: totals.executions,
+            tokens: totals.tokens,
+            cost: totals.cost.into(),
+            judge_cost: totals.judge_cost.into(),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What checks and gates found, in version 1 of the JSON report.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::WireError;
+use crate::{Class, FailureCode, GateOutcome, GateResult, Score, Severity, Verdict};
+
+/// A check's answer in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// The expectation held.
+    Passed,
+    /// The expectation did not hold.
+    Failed,
+    /// It could not be found out.
+    Errored,
+    /// The check does not apply.
+    Skipped,
+}
+
+impl From<&Verdict> for Status {
+    fn from(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Pass => Self::Passed,
+            Verdict::Fail { .. } => Self::Failed,
+            Verdict::Errored { .. } => Self::Errored,
+            Verdict::Skipped { .. } => Self::Skipped,
+        }
+    }
+}
+
+/// What one configured check found in one execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionResult {
+    /// The assertion's id.
+    #[serde(rename = "type")]
+    pub assertion: String,
+    /// Names this very check.
+    pub label: String,
+    /// The answer.
+    pub status: Status,
+    /// Whether nothing speaks against the execution: passed or skipped.
+    pub pass: bool,
+    /// How well the check was met; `null` where nothing could be measured.
+    #[serde(default)]
+    pub score: Option<f64>,
+    /// What a failure means.
+    #[serde(default)]
+    pub severity: Severity,
+    /// Whether a rule or a model judged.
+    #[serde(default)]
+    pub class: Class,
+    /// The code of a failed or errored check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<FailureCode>,
+    /// What was expected and found, or what stood in the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_message: Option<String>,
+    /// Why a skipped check does not apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_reason: Option<String>,
+    /// The reason in words, whatever the verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// The turn of a conversation that was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+    /// The share of this check in the weighted mean score of the execution.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// The named score that this check contributes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// Everything else worth keeping.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl From<&crate::AssertionResult> for AssertionResult {
+    fn from(result: &crate::AssertionResult) -> Self {
+        let (failure_message, skip_reason) = match &result.verdict {
+            Verdict::Pass => (None, None),
+            Verdict::Fail { message, .. } | Verdict::Errored { message, .. } => {
+                (Some(message.clone()), None)
+            }
+            Verdict::Skipped { reason } => (None, Some(reason.clone())),
+        };
+        Self {
+            assertion: result.assertion.clone(),
+            label: result.label.clone(),
+            status: Status::from(&result.verdict),
+            pass: result.verdict.held(),
+            score: result.score.map(Score::get),
+            severity: result.severity,
+            class: result.class,
+            failure_code: result.verdict.code().cloned(),
+            failure_message,
+            skip_reason,
+            reasoning: result.reasoning.clone(),
+            turn: result.turn.clone(),
+            weight: result.weight,
+            metric: result.metric.clone(),
+            metadata: result.metadata.clone(),
+        }
+    }
+}
+
+impl TryFrom<AssertionResult> for crate::AssertionResult {
+    type Error = WireError;
+
+    fn try_from(wire: AssertionResult) -> Result<Self, WireError> {
+        let invalid = |message: &str| WireError::Invalid {
+            place: format!("result `{}`", wire.label),
+            message: message.to_owned(),
+        };
+        let code = || {
+            wire.failure_code
+                .clone()
+                .ok_or_else(|| invalid("a failed or errored result needs a `failureCode`"))
+        };
+        let message = wire.failure_message.clone().unwrap_or_default();
+        let verdict = match wire.status {
+            Status::Passed => Verdict::Pass,
+            Status::Failed => Verdict::Fail { code: code()?, message },
+            Status::Errored => Verdict::Errored { code: code()?, message },
+            Status::Skipped => {
+                Verdict::Skipped { reason: wire.skip_reason.clone().unwrap_or_default() }
+            }
+        };
+        let score =
+            wire.score.map(Score::new).transpose().map_err(|err| invalid(&err.to_string()))?;
+        Ok(Self {
+            assertion: wire.assertion,
+            label: wire.label,
+            verdict,
+            score,
+            severity: wire.severity,
+            class: wire.class,
+            weight: wire.weight,
+            metric: wire.metric,
+            turn: wire.turn,
+            reasoning: wire.reasoning,
+            metadata: wire.metadata,
+        })
+    }
+}
+
+/// Whether a gate held, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateStatus {
+    /// The measured value meets the threshold.
+    Held,
+    /// The measured value does not meet the threshold.
+    Broken,
+    /// There was nothing to measure; the gate holds.
+    NothingToMeasure,
+}
+
+/// One gate's threshold against what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Gate {
+    /// The gate's id.
+    pub gate: String,
+    /// Whether it lets the run pass.
+    pub passed: bool,
+    /// Whether it held, broke, or had nothing to measure.
+    pub status: GateStatus,
+    /// What was measured; `null` when there was nothing to measure.
+    #[serde(default)]
+    pub actual: Option<f64>,
+    /// What was asked for.
+    pub threshold: f64,
+    /// Both, in words.
+    pub message: String,
+}
+
+impl From<&GateResult> for Gate {
+    fn from(gate: &GateResult) -> Self {
+        Self {
+            gate: gate.gate.clone(),
+            passed: gate.passed(),
+            status: match gate.outcome {
+                GateOutcome::Held => GateStatus::Held,
+                GateOutcome::Broken => GateStatus::Broken,
+                GateOutcome::NothingToMeasure => GateStatus::NothingToMeasure,
+            },
+            actual: gate.actual,
+            threshold: gate.threshold,
+            message: gate.message.clone(),
+        }
+    }
+}
+
+impl From<Gate> for GateResult {
+    fn from(wire: Gate) -> Self {
+        Self {
+            gate: wire.gate,
+            outcome: match wire.status {
+                GateStatus::Held => GateOutcome::Held,
+                GateStatus::Broken => GateOutcome::Broken,
+                GateStatus::NothingToMeasure => GateOutcome::NothingToMeasure,
+            },
+            actual: wire.actual,
+            threshold: wire.threshold,
+            message: wire.message,
+        }
+    }
+}
