@@ -85,7 +85,7 @@ pub struct RecordedToolCall {
     #[serde(default)]
     pub arguments: Value,
     /// What the tool answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
 

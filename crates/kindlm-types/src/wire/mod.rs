@@ -61,7 +61,9 @@ pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
 }
 
 /// For optional fields in which `null` is a value of its own.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+pub(crate) fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 

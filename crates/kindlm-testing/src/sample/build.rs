@@ -1,0 +1,168 @@
+//! Puts cases together, so that the sums of the sample fit its executions.
+
+use kindlm_types::{
+    AssertionResult, CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError,
+    ExecutionResult, FinishReason, Message, Outcome, Role, ScoreSummary, ToolCall, Usage, Verdict,
+};
+use serde_json::Value;
+
+/// An answered execution of 640 input and 85 output tokens.
+pub(super) fn answered(output: &str, latency_ms: f64, cost_usd: Option<f64>) -> Execution {
+    Execution {
+        input: vec![
+            Message::new(Role::System, "You are the support agent of ACME."),
+            Message::new(Role::User, "Where is my order 12345?"),
+        ],
+        output: output.to_owned(),
+        requests: 1,
+        usage: Usage {
+            input_tokens: 640,
+            output_tokens: 85,
+            total_tokens: 725,
+            cached_input_tokens: 0,
+        },
+        latency_ms: Some(latency_ms),
+        cost_usd,
+        finish_reason: Some(FinishReason::Stop),
+        ..Execution::default()
+    }
+}
+
+pub(super) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: name.to_owned(), arguments, ..ToolCall::default() }
+}
+
+/// A judged execution.
+pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> ExecutionResult {
+    let judges = results.iter().filter(|it| it.class == Class::Probabilistic).count() as u64;
+    ExecutionResult {
+        outcome: Outcome::of(&results),
+        judge_cost_usd: Some(if judges > 0 { 0.000_4 } else { 0.0 }),
+        judge_usage: Usage {
+            input_tokens: 300 * judges,
+            output_tokens: 40 * judges,
+            total_tokens: 340 * judges,
+            cached_input_tokens: 0,
+        },
+        execution,
+        results,
+        error: None,
+    }
+}
+
+/// An execution that could not be carried out.
+pub(super) fn stopped(outcome: Outcome, error: ExecutionError) -> ExecutionResult {
+    ExecutionResult {
+        execution: Execution::default(),
+        results: Vec::new(),
+        outcome,
+        error: Some(error),
+        judge_cost_usd: Some(0.0),
+        judge_usage: Usage::default(),
+    }
+}
+
+/// A case whose sums are worked out from its executions.
+#[expect(clippy::cast_precision_loss, reason = "a handful of repeats")]
+pub(super) fn case(
+    name: &str,
+    model: &str,
+    tags: &[&str],
+    mut executions: Vec<ExecutionResult>,
+) -> CaseResult {
+    for (repeat, it) in (0..).zip(&mut executions) {
+        name.clone_into(&mut it.execution.case);
+        model.clone_into(&mut it.execution.model);
+        it.execution.repeat = repeat;
+    }
+    let count = |outcome| executions.iter().filter(|it| it.outcome == outcome).count();
+    let held = count(Outcome::Passed) + count(Outcome::Scored);
+    let judged = held + count(Outcome::Failed);
+    let executed = executions.iter().filter(|it| it.outcome != Outcome::Skipped);
+    let mut cost = Cost::default();
+    executed.clone().for_each(|it| cost.add(it.execution.cost_usd));
+    let latencies: Vec<f64> = executions
+        .iter()
+        .filter(|it| !it.execution.cached)
+        .filter_map(|it| it.execution.latency_ms)
+        .collect();
+    CaseResult {
+        case: name.to_owned(),
+        model: model.to_owned(),
+        tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+        outcome: executions.iter().map(|it| it.outcome).max().unwrap_or(Outcome::Passed),
+        pass_rate: if judged == 0 { 0.0 } else { held as f64 / judged as f64 },
+        repeats: u32::try_from(executed.count()).unwrap_or(u32::MAX),
+        errored_repeats: u32::try_from(count(Outcome::Errored)).unwrap_or(u32::MAX),
+        scores: scores(&executions),
+        failure_codes: failure_codes(&executions),
+        checks: checks(&executions),
+        latency_avg_ms: (!latencies.is_empty())
+            .then(|| latencies.iter().sum::<f64>() / latencies.len() as f64),
+        cost,
+        total_tokens: executions.iter().map(|it| it.execution.usage.total_tokens).sum(),
+        executions,
+    }
+}
+
+fn results(executions: &[ExecutionResult]) -> impl Iterator<Item = &AssertionResult> {
+    executions.iter().flat_map(|it| &it.results)
+}
+
+fn scores(executions: &[ExecutionResult]) -> Vec<ScoreSummary> {
+    let mut summaries: Vec<ScoreSummary> = Vec::new();
+    for result in results(executions) {
+        let Some(score) = result.score.map(kindlm_types::Score::get) else { continue };
+        let same =
+            |it: &&mut ScoreSummary| it.assertion == result.assertion && it.label == result.label;
+        if let Some(it) = summaries.iter_mut().find(same) {
+            it.mean = (it.mean * f64::from(it.count) + score) / f64::from(it.count + 1);
+            it.min = it.min.min(score);
+            it.max = it.max.max(score);
+            it.count += 1;
+        } else {
+            summaries.push(ScoreSummary {
+                assertion: result.assertion.clone(),
+                label: result.label.clone(),
+                class: result.class,
+                mean: score,
+                min: score,
+                max: score,
+                count: 1,
+            });
+        }
+    }
+    summaries
+}
+
+fn failure_codes(executions: &[ExecutionResult]) -> Vec<kindlm_types::FailureCode> {
+    let mut codes = Vec::new();
+    for code in results(executions).filter_map(|it| it.verdict.code()) {
+        if !codes.contains(code) {
+            codes.push(code.clone());
+        }
+    }
+    codes
+}
+
+fn checks(executions: &[ExecutionResult]) -> CheckCounts {
+    let mut counts = CheckCounts::default();
+    for result in results(executions) {
+        let passed = match result.verdict {
+            Verdict::Pass => 1,
+            Verdict::Fail { .. } => 0,
+            Verdict::Errored { .. } | Verdict::Skipped { .. } => continue,
+        };
+        match result.class {
+            Class::Deterministic => {
+                counts.deterministic_passed += passed;
+                counts.deterministic_total += 1;
+            }
+            Class::Probabilistic => {
+                counts.probabilistic_passed += passed;
+                counts.probabilistic_total += 1;
+            }
+        }
+    }
+    counts
+}

@@ -1,0 +1,165 @@
+//! One report that has one of everything.
+
+mod build;
+mod cases;
+
+use kindlm_types::{
+    ComplianceInfo, GateOutcome, GateResult, ModelInfo, Params, Report, RunInfo, SkippedCase,
+    SuiteInfo,
+};
+
+/// A report that contains every variant: passed, scored, failed, errored, not run, skipped, cached and
+/// truncated; conversations and commands; hostile and long outputs; flaky repeats; known and unknown costs;
+/// gates that held, broke and had nothing to measure.
+///
+/// It is always the same, so snapshots can be made of it.
+pub fn sample_report() -> Report {
+    Report {
+        run: run(),
+        suite: SuiteInfo {
+            project: "acme-shop".to_owned(),
+            name: "support-agent".to_owned(),
+            description: Some(
+                "The support agent of the web shop: orders, refunds, tone.".to_owned(),
+            ),
+            tags: vec!["nightly".to_owned()],
+            config_path: Some("agents/support/kindlm.yaml".to_owned()),
+            config_sha256: Some(
+                "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned(),
+            ),
+        },
+        models: models(),
+        cases: cases::cases(),
+        skipped: vec![SkippedCase {
+            case: "answers in French".to_owned(),
+            tags: vec!["tone".to_owned(), "i18n".to_owned()],
+            reason: "`skip: true` in the suite".to_owned(),
+        }],
+        gates: gates(),
+        compliance: Some(ComplianceInfo {
+            framework: "eu-ai-act".to_owned(),
+            system_name: Some("ACME support agent | web".to_owned()),
+            system_version: Some("2.4.0".to_owned()),
+            risk_level: Some("limited".to_owned()),
+            operator: Some("ACME GmbH".to_owned()),
+            intended_purpose: Some(
+                "Answers customers' questions about orders.\nIssues refunds up to 50 EUR."
+                    .to_owned(),
+            ),
+            data_governance_notes: None,
+        }),
+        warnings: vec![
+            "no price is known for `gemini-2.5-pro`: add `pricing` to the model to count its cost"
+                .to_owned(),
+        ],
+    }
+}
+
+/// The report of a run in which everything held: two cases, one model, one gate.
+pub fn green_report() -> Report {
+    let mut report = sample_report();
+    report.cases.retain(|case| case.outcome == kindlm_types::Outcome::Passed);
+    report.cases.truncate(2);
+    report.models.truncate(2);
+    report.skipped.clear();
+    report.warnings.clear();
+    report.compliance = None;
+    report.gates = vec![gate("passRateMin", Some(1.0), 0.95, "Pass rate: 100.0% (min: 95.0%)")];
+    report.run.duration_ms = 1840.0;
+    report
+}
+
+fn run() -> RunInfo {
+    RunInfo {
+        id: "20261120-140102-7f3a".to_owned(),
+        version: "0.1.0".to_owned(),
+        started_at: "2026-11-20T14:01:02.345Z".to_owned(),
+        duration_ms: 83_412.5,
+        platform: "linux-x86_64".to_owned(),
+        git_commit: Some("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned()),
+        interrupted: false,
+    }
+}
+
+fn models() -> Vec<ModelInfo> {
+    let model = |id: &str, provider: &str, name: &str, params| ModelInfo {
+        id: id.to_owned(),
+        provider: provider.to_owned(),
+        name: name.to_owned(),
+        params,
+    };
+    let params = Params {
+        temperature: Some(0.2),
+        max_tokens: Some(1024),
+        top_p: Some(0.9),
+        stop_sequences: vec!["END".to_owned()],
+        seed: Some(7),
+    };
+    vec![
+        model("gpt-4o", "openai", "gpt-4o-2024-08-06", params),
+        model("claude", "anthropic", "claude-sonnet-4-5", Params::default()),
+        model("gemini-2.5-pro", "gemini", "gemini-2.5-pro", Params::default()),
+    ]
+}
+
+fn gate(id: &str, actual: Option<f64>, threshold: f64, message: &str) -> GateResult {
+    GateResult {
+        gate: id.to_owned(),
+        outcome: if actual.is_some() { GateOutcome::Held } else { GateOutcome::NothingToMeasure },
+        actual,
+        threshold,
+        message: message.to_owned(),
+    }
+}
+
+fn broken(id: &str, actual: f64, threshold: f64, message: &str) -> GateResult {
+    GateResult { outcome: GateOutcome::Broken, ..gate(id, Some(actual), threshold, message) }
+}
+
+fn gates() -> Vec<GateResult> {
+    vec![
+        broken("passRateMin", 4.0 / 12.0, 0.95, "Pass rate: 33.3% (min: 95.0%)"),
+        gate("schemaFailuresMax", Some(0.0), 0.0, "Schema failures: 0 (max: 0)"),
+        broken("piiFailuresMax", 1.0, 0.0, "PII failures: 1 (max: 0)"),
+        gate("judgeAvgMin", Some(0.62), 0.6, "Judge avg: 62.0% (min: 60.0%)"),
+        gate("driftScoreMax", None, 0.15, "Drift score: nothing to measure (max: 0.15)"),
+        gate("costMaxUsd", Some(0.031_9), 0.5, "Cost: $0.0319 (max: $0.5)"),
+        broken("providerErrorsMax", 1.0, 0.0, "Provider errors: 1 (max: 0)"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::wire::{parse_report, v1};
+    use kindlm_types::{ExecutionError, Outcome};
+
+    #[test]
+    fn has_every_outcome_and_every_error() {
+        let report = sample_report();
+        for outcome in
+            [Outcome::Passed, Outcome::Scored, Outcome::Failed, Outcome::Errored, Outcome::Skipped]
+        {
+            assert!(report.cases.iter().any(|it| it.outcome == outcome), "{outcome}");
+        }
+        let kinds: Vec<_> = report
+            .cases
+            .iter()
+            .flat_map(|case| case.errors())
+            .map(|it| match it.error {
+                ExecutionError::Provider(_) => "provider",
+                ExecutionError::NotRun { .. } => "not run",
+                ExecutionError::Internal { .. } => "internal",
+            })
+            .collect();
+        assert_eq!(kinds, ["provider", "internal", "not run"]);
+    }
+
+    #[test]
+    fn survives_the_way_through_json_without_loss() {
+        for report in [sample_report(), green_report(), Report::default()] {
+            let json = serde_json::to_vec(&v1::Report::from(&report)).unwrap();
+            assert_eq!(parse_report(&json).unwrap(), report);
+        }
+    }
+}
