@@ -1,1 +1,8 @@
-//! Skeleton.
+//! For tests and benches of KindLM only: a model's API that misbehaves on demand, the runner of the
+//! documentation's examples, and a report that has one of everything.
+
+pub mod mock;
+mod sample;
+
+pub use mock::{MockReply, MockRequest, MockServer};
+pub use sample::{green_report, sample_report};

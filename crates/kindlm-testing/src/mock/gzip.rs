@@ -1,0 +1,49 @@
+//! A gzip bomb, written bit by bit: a small body that unpacks into a huge one.
+
+/// The header of a gzip file without a name.
+const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+
+/// How many bytes one copy instruction of deflate makes, at most.
+const COPY: u64 = 258;
+
+/// A gzip file that unpacks into at least `bytes` zeros, 158 times its size.
+///
+/// Its checksum is wrong on purpose: it is not meant to be read to the end.
+pub(super) fn bomb(bytes: u64) -> Vec<u8> {
+    let mut bits = Bits(HEADER.to_vec(), 0);
+    bits.push(0b1, 1); // the last block
+    bits.push(0b01, 2); // of the fixed codes
+    bits.push_code(0x30, 8); // the byte 0
+    for _ in 0..bytes.div_ceil(COPY) {
+        bits.push_code(0b1100_0101, 8); // copy 258 bytes
+        bits.push_code(0, 5); // from one byte back
+    }
+    bits.push_code(0, 7); // end of block
+    let Bits(mut out, _) = bits;
+    out.extend([0; 8]);
+    out
+}
+
+/// Bits from the lowest of each byte upwards; the second field counts those used of the last byte.
+struct Bits(Vec<u8>, u8);
+
+impl Bits {
+    fn push(&mut self, value: u16, count: u8) {
+        for at in 0..count {
+            if self.1 == 0 {
+                self.0.push(0);
+            }
+            if let Some(last) = self.0.last_mut()
+                && value >> at & 1 == 1
+            {
+                *last |= 1 << self.1;
+            }
+            self.1 = (self.1 + 1) % 8;
+        }
+    }
+
+    /// Huffman codes go the other way round.
+    fn push_code(&mut self, code: u16, count: u8) {
+        self.push(code.reverse_bits() >> (16 - count), count);
+    }
+}

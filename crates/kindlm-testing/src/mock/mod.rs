@@ -1,0 +1,197 @@
+//! A server that behaves as a model's API does on good days and on bad ones.
+//!
+//! [`MockServer`] listens on 127.0.0.1 in a thread of its own, so that synchronous tests can use it too. It
+//! answers in the dialect of the path it is asked at, unless a [`MockReply`] says otherwise: replies that
+//! were [pushed](MockServer::push) are used up in order, one for each request. It speaks HTTP/1.1 by hand,
+//! because the faults that matter most (a reset before the headers, a body that ends too early) cannot be
+//! had from a well-behaved server library.
+
+mod dialect;
+mod gzip;
+mod reply;
+mod wire;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use dialect::FixedReplies;
+pub use dialect::{Dialect, body as dialect_body};
+pub use reply::MockReply;
+pub use wire::MockRequest;
+
+/// Chooses a reply for a request that no pushed reply was left for.
+type Handler = Box<dyn Fn(&MockRequest) -> MockReply + Send + Sync>;
+
+/// A model's API on 127.0.0.1. It stops when it is dropped.
+#[derive(Debug)]
+pub struct MockServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MockServer {
+    /// Starts a server that answers every request with `ok`.
+    pub fn start() -> io::Result<Self> {
+        Self::answering(|_| MockReply::text("ok"))
+    }
+
+    /// Starts a server that asks `handler` what to reply, when no pushed reply is left.
+    pub fn answering(
+        handler: impl Fn(&MockRequest) -> MockReply + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        Self::launch(Answers::Chosen(Box::new(handler)))
+    }
+
+    /// Starts a server for benches: a fixed reply after `latency`, nothing recorded, nothing parsed.
+    ///
+    /// Only [`count`](Self::count) and [`peak_in_flight`](Self::peak_in_flight) work on it.
+    pub fn for_bench(latency: Duration) -> io::Result<Self> {
+        Self::launch(Answers::Fixed(FixedReplies::new(), latency))
+    }
+
+    fn launch(answers: Answers) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::new(answers));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let for_thread = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("mock-server".to_owned()).spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = wire::accept(listener, for_thread) => {}
+                        _ = stopped => {}
+                    }
+                });
+            })?;
+        Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it listens, as `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Queues a reply for the next request that has none yet.
+    pub fn push(&self, reply: MockReply) {
+        lock(&self.shared.script).push_back(reply);
+    }
+
+    /// Queues replies.
+    pub fn push_all(&self, replies: impl IntoIterator<Item = MockReply>) {
+        lock(&self.shared.script).extend(replies);
+    }
+
+    /// The requests so far, in the order of their arrival.
+    pub fn requests(&self) -> Vec<MockRequest> {
+        lock(&self.shared.requests).clone()
+    }
+
+    /// How many requests have arrived.
+    pub fn count(&self) -> usize {
+        self.shared.count.load(Ordering::SeqCst)
+    }
+
+    /// How many requests were being answered at the same time, at most.
+    pub fn peak_in_flight(&self) -> usize {
+        self.shared.peak.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for MockServer {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An address of this machine where nobody listens.
+pub fn closed_address() -> io::Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+/// How a server finds its replies.
+enum Answers {
+    Chosen(Handler),
+    Fixed(FixedReplies, Duration),
+}
+
+/// What the connections and the test look at.
+struct Shared {
+    answers: Answers,
+    script: Mutex<VecDeque<MockReply>>,
+    requests: Mutex<Vec<MockRequest>>,
+    count: AtomicUsize,
+    in_flight: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Shared {
+    fn new(answers: Answers) -> Self {
+        Self {
+            answers,
+            script: Mutex::default(),
+            requests: Mutex::default(),
+            count: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts a request for as long as the guard lives.
+    fn enter(&self) -> InFlight<'_> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        self.peak.fetch_max(now, Ordering::SeqCst);
+        InFlight(self)
+    }
+
+    /// Records a request and takes its reply.
+    fn reply_to(&self, request: MockRequest, handler: &Handler) -> MockReply {
+        let pushed = lock(&self.script).pop_front();
+        let reply = pushed.unwrap_or_else(|| handler(&request));
+        lock(&self.requests).push(request);
+        reply
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+/// One request being answered.
+struct InFlight<'a>(&'a Shared);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Locks; a test that panicked elsewhere must not hide its message behind a second panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
