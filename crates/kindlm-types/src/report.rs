@@ -185,12 +185,13 @@ impl Report {
     pub fn exit_status(&self) -> ExitStatus {
         let mut status =
             if self.gates_passed() { ExitStatus::Success } else { ExitStatus::GatesFailed };
-        for error in self.errors() {
-            status = status.or(match error {
-                ExecutionError::Provider(_) => ExitStatus::ProviderError,
-                ExecutionError::Internal { .. } => ExitStatus::Internal,
-                ExecutionError::NotRun { .. } => ExitStatus::Success,
-            });
+        for result in self.cases.iter().flat_map(|case| &case.executions) {
+            if let Some(ExecutionError::Internal { .. }) = result.error {
+                status = status.or(ExitStatus::Internal);
+            }
+            if result.failed_by_provider() {
+                status = status.or(ExitStatus::ProviderError);
+            }
         }
         if self.run.interrupted { status.or(ExitStatus::Interrupted) } else { status }
     }
