@@ -1,6 +1,7 @@
 //! For tests and benches of KindLM only: a model's API that misbehaves on demand, the runner of the
 //! documentation's examples, and a report that has one of everything.
 
+pub mod examples;
 pub mod mock;
 mod sample;
 

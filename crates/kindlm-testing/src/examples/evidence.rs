@@ -1,0 +1,112 @@
+//! Reads the evidence of an example: what a model did, and what a judge says about it.
+
+use std::sync::Arc;
+
+use kindlm_types::{
+    Answer, AskError, Execution, Message, ProviderError, ProviderErrorKind, Question, Role,
+    ToolCall, Usage,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Example;
+
+/// The judge's name in examples.
+const JUDGE: &str = "judge";
+
+/// What a `yaml execution` block says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// What happened.
+    pub execution: Execution,
+    /// The output in the baseline.
+    pub baseline: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Written {
+    input: Option<String>,
+    output: String,
+    output_json: Option<Value>,
+    tool_calls: Vec<ToolCall>,
+    latency_ms: Option<f64>,
+    cost_usd: Option<f64>,
+    usage: Usage,
+    exit_code: Option<i32>,
+    truncated: bool,
+    vars: Map<String, Value>,
+    baseline: Option<String>,
+}
+
+impl Recorded {
+    /// Reads the text of a `yaml execution` block.
+    pub fn parse(yaml: &str) -> Result<Self, String> {
+        let written: Written = if yaml.trim().is_empty() {
+            Written::default()
+        } else {
+            serde_yaml::from_str(yaml)
+                .map_err(|err| format!("the execution cannot be read: {err}"))?
+        };
+        let execution = Execution {
+            input: written.input.map(|it| Message::new(Role::User, it)).into_iter().collect(),
+            output: written.output,
+            output_json: written.output_json,
+            tool_calls: written.tool_calls,
+            latency_ms: written.latency_ms,
+            cost_usd: written.cost_usd,
+            usage: written.usage,
+            exit_code: written.exit_code,
+            truncated: written.truncated,
+            vars: written.vars,
+            requests: 1,
+            ..Execution::default()
+        };
+        Ok(Self { execution, baseline: written.baseline })
+    }
+}
+
+/// What an answer block says to a question: `answer` is a reply, or a vector as a JSON list; `no-answer` is
+/// the message of a provider that fails.
+pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, AskError>, String> {
+    let text = block.text.trim_end().to_owned();
+    if block.info == "no-answer" {
+        return Ok(Err(ProviderError::new(ProviderErrorKind::Server, JUDGE, text).into()));
+    }
+    match question {
+        Question::Judge(_) => Ok(Ok(Answer::Text {
+            text,
+            model: JUDGE.to_owned(),
+            usage: Usage::default(),
+            cost_usd: Some(0.0),
+        })),
+        Question::Embedding(_) => {
+            let vector: Vec<f32> = serde_json::from_str(&text).map_err(|err| {
+                format!("the answer on line {} is not a vector: {err}", block.line)
+            })?;
+            Ok(Ok(Answer::Vector(Arc::from(vector))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_is_written_and_refuses_what_is_misspelt() {
+        let recorded =
+            Recorded::parse("output: hi\ntoolCalls:\n  - { name: a }\nbaseline: ho\n").unwrap();
+        assert_eq!(recorded.execution.output, "hi");
+        assert_eq!(recorded.execution.tool_calls[0].name, "a");
+        assert_eq!(recorded.baseline.as_deref(), Some("ho"));
+        assert!(Recorded::parse("outptu: hi\n").unwrap_err().contains("outptu"));
+        assert_eq!(
+            Recorded::parse(""),
+            Ok(Recorded {
+                execution: Execution { requests: 1, ..Execution::default() },
+                baseline: None
+            })
+        );
+    }
+}

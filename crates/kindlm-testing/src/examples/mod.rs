@@ -1,0 +1,240 @@
+//! Runs the examples of a documentation page, and rewrites their results when asked to.
+//!
+//! An example is a group of fenced code blocks that ends with one marked `results`. What the blocks before
+//! it mean is up to who runs them; what the run shows must be what the `results` block says. With
+//! `KINDLM_BLESS` set the block is rewritten instead.
+
+mod evidence;
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::Path;
+
+use kindlm_types::{AssertionResult, Problem, Severity, Verdict};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
+use similar::TextDiff;
+
+pub use evidence::{Recorded, answer};
+
+/// The word that marks the block with the expected outcome.
+const RESULTS: &str = "results";
+
+/// One fenced code block of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The first word after the fence: `yaml` of `yaml expect`.
+    pub language: String,
+    /// The rest: `expect` of `yaml expect`.
+    pub info: String,
+    /// The text between the fences.
+    pub text: String,
+    /// The line of the opening fence, from 1.
+    pub line: usize,
+    /// Where the text stands in the page, in bytes.
+    span: Range<usize>,
+}
+
+/// The blocks of one example, with what running them must show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The blocks before the `results` block, since the one before.
+    pub inputs: Vec<Example>,
+    /// The `results` block.
+    pub expected: Example,
+}
+
+impl Case {
+    /// The text of the first input with this info word, such as `expect`.
+    pub fn input(&self, info: &str) -> Option<&str> {
+        self.inputs.iter().find(|it| it.info == info).map(|it| it.text.as_str())
+    }
+
+    /// All inputs whose info word is among these, in order.
+    pub fn inputs_of<'a>(&'a self, infos: &'a [&str]) -> impl Iterator<Item = &'a Example> {
+        self.inputs.iter().filter(move |it| infos.contains(&it.info.as_str()))
+    }
+}
+
+/// The fenced code blocks of a page, in order.
+pub fn parse(docs: &str) -> Vec<Example> {
+    let fences = Parser::new(docs).into_offset_iter().filter_map(|(event, range)| match event {
+        Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => Some((info, range)),
+        _ => None,
+    });
+    fences.map(|(info, range)| example(docs, &info, range)).collect()
+}
+
+fn example(docs: &str, info: &str, range: Range<usize>) -> Example {
+    let (language, rest) = info.split_once(' ').unwrap_or((info, ""));
+    let block = &docs[range.clone()];
+    let start = block.find('\n').map_or(block.len(), |it| it + 1);
+    let end = block.trim_end().rfind('\n').map_or(start, |it| (it + 1).max(start));
+    let span = range.start + start..range.start + end;
+    Example {
+        language: language.to_owned(),
+        info: rest.trim().to_owned(),
+        text: docs[span.clone()].to_owned(),
+        line: docs[..range.start].matches('\n').count() + 1,
+        span,
+    }
+}
+
+/// The examples of a page that have a `results` block.
+pub fn cases(docs: &str) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut inputs = Vec::new();
+    for block in parse(docs) {
+        if block.language == RESULTS {
+            cases.push(Case { inputs: std::mem::take(&mut inputs), expected: block });
+        } else if !block.info.is_empty() {
+            inputs.push(block);
+        }
+    }
+    cases
+}
+
+/// Runs every example of the page in a file; returns how many there are.
+///
+/// Blocks without an info word are prose and are not run. Fails with every example that shows something else
+/// than its `results` block says, and with every one that `run` refuses.
+pub fn check(
+    page: &Path,
+    mut run: impl FnMut(&Case) -> Result<String, String>,
+) -> Result<usize, String> {
+    let name = page.display();
+    let docs = std::fs::read_to_string(page).map_err(|err| format!("cannot read {name}: {err}"))?;
+    let cases = cases(&docs);
+    let mut failures = String::new();
+    let mut rewritten = docs.clone();
+    // From the end, so that the places of the others stay true.
+    for case in cases.iter().rev() {
+        let line = case.expected.line;
+        match run(case) {
+            Ok(shown) if shown.trim_end() == case.expected.text.trim_end() => {}
+            Ok(shown) => {
+                let shown = terminated(&shown);
+                rewritten.replace_range(case.expected.span.clone(), &shown);
+                let diff = TextDiff::from_lines(&case.expected.text, &shown);
+                failures.insert_str(
+                    0,
+                    &format!("{name}:{line}: the results differ\n{}\n", diff.unified_diff()),
+                );
+            }
+            Err(message) => failures.insert_str(0, &format!("{name}:{line}: {message}\n")),
+        }
+    }
+    if std::env::var_os("KINDLM_BLESS").is_some() && rewritten != docs {
+        std::fs::write(page, &rewritten).map_err(|err| format!("cannot write {name}: {err}"))?;
+        failures.clear();
+    }
+    if failures.is_empty() {
+        Ok(cases.len())
+    } else {
+        Err(format!("{failures}If the new results are right, run `cargo xtask bless`."))
+    }
+}
+
+fn terminated(text: &str) -> String {
+    let text = text.trim_end();
+    if text.is_empty() { String::new() } else { format!("{text}\n") }
+}
+
+/// Results as pages show them, a line for each: status, score, code, label, message.
+pub fn show_results(results: &[AssertionResult]) -> String {
+    let mut text = String::new();
+    for result in results {
+        let status = match result.verdict {
+            Verdict::Pass => "pass",
+            Verdict::Fail { .. } => "fail",
+            Verdict::Errored { .. } => "errored",
+            Verdict::Skipped { .. } => "skipped",
+        };
+        let score = result.score.map_or("-".to_owned(), |it| it.to_string());
+        let code = result.verdict.code().map(|it| format!("{it}  ")).unwrap_or_default();
+        let soft = if result.severity == Severity::Soft { " (soft)" } else { "" };
+        let message = result.verdict.message().map(|it| format!(" — {}", it.replace('\n', "\\n")));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{status}  {score}  {code}{}{soft}{}",
+            result.label.replace('\n', "\\n"),
+            message.unwrap_or_default()
+        );
+    }
+    text
+}
+
+/// Problems of a configuration as pages show them, a line for each.
+pub fn show_problems(problems: &[Problem]) -> String {
+    let mut text = String::new();
+    for problem in problems {
+        let pointer = if problem.pointer.is_empty() { "/" } else { &problem.pointer };
+        let help = problem.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+        let _ = writeln!(text, "invalid  {pointer}  {}{help}", problem.message);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::FailureCode;
+
+    const PAGE: &str = "# page\n\n```yaml expect\na: 1\n```\n\ntext\n\n```sh\nnot an example\n```\n\n```results\nold\n```\n\n```yaml expect\nb: 2\n```\n```results\n```\n";
+
+    #[test]
+    fn finds_the_blocks_and_groups_them() {
+        let blocks = parse(PAGE);
+        let seen: Vec<_> = blocks
+            .iter()
+            .map(|it| (it.line, it.language.as_str(), it.info.as_str(), it.text.as_str()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (3, "yaml", "expect", "a: 1\n"),
+                (9, "sh", "", "not an example\n"),
+                (13, "results", "", "old\n"),
+                (17, "yaml", "expect", "b: 2\n"),
+                (20, "results", "", ""),
+            ]
+        );
+        let cases = cases(PAGE);
+        assert_eq!(cases.len(), 2);
+        assert_eq!(cases[0].input("expect"), Some("a: 1\n"));
+        assert_eq!(cases[1].input("expect"), Some("b: 2\n"));
+    }
+
+    #[test]
+    fn tells_where_results_differ() {
+        let folder = std::env::temp_dir().join(format!("kindlm-examples-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let page = folder.join("page.md");
+        std::fs::write(&page, PAGE).unwrap();
+        let run = |case: &Case| {
+            Ok(if case.input("expect") == Some("a: 1\n") { "new" } else { "" }.to_owned())
+        };
+        if std::env::var_os("KINDLM_BLESS").is_none() {
+            let message = check(&page, run).unwrap_err();
+            assert!(message.contains("page.md:13: the results differ"), "{message}");
+            assert!(message.contains("-old\n+new"), "{message}");
+            assert!(message.contains("cargo xtask bless"), "{message}");
+        }
+        assert_eq!(check(&page, |case| Ok(case.expected.text.clone())), Ok(2));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn shows_results_on_lines() {
+        let results = [
+            AssertionResult::pass("a", "one"),
+            AssertionResult::fail("a", "two", FailureCode::new("LOW"), "first\nsecond")
+                .with_severity(Severity::Soft),
+            AssertionResult::skipped("a", "three", "no baseline"),
+        ];
+        assert_eq!(
+            show_results(&results),
+            "pass  1  one\nfail  0  LOW  two (soft) — first\\nsecond\nskipped  -  three — no baseline\n"
+        );
+    }
+}
