@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, FailureCode, Question, Severity, Verdict};
+use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verdict};
 
+use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::{Assertion, Evidence, Meta};
+
+/// How far a score may fall short of a threshold and still meet it: what adding up floats costs.
+const TOLERANCE: f64 = 1e-9;
 
 /// The options that every entry of the list form takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,9 +62,20 @@ impl Check {
         self.assertion.questions(evidence)
     }
 
-    /// Judges the evidence and applies the options.
+    /// Judges the evidence and applies the options: first the threshold, then `not-`, then the rest.
+    ///
+    /// Without `not-` there is one result for everything the assertion looked at. With it there is one for
+    /// the whole check, because "not all of these" is one statement.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let mut results = self.assertion.evaluate(evidence);
+        if let Some(threshold) = self.options.threshold {
+            for result in &mut results {
+                hold_against(threshold, result);
+            }
+        }
+        if self.options.negate {
+            results = negate(self.meta.id, results);
+        }
         for result in &mut results {
             self.apply(result);
         }
@@ -76,6 +91,191 @@ impl Check {
         if let Some(label) = &options.label {
             result.label.clone_from(label);
         }
-        let _ = (&options.threshold, options.negate, FailureCode::INTERNAL_ERROR, Verdict::Pass);
+    }
+}
+
+/// Decides a scored result by its score alone. Errored and skipped results have none and stay.
+fn hold_against(threshold: f64, result: &mut AssertionResult) {
+    let Some(score) = result.score else { return };
+    let held = score.get() >= threshold - TOLERANCE;
+    let below =
+        format!("score {score} is below the threshold {}", kindlm_types::ecma::number(threshold));
+    result.verdict = match (&result.verdict, held) {
+        (Verdict::Pass | Verdict::Fail { .. }, true) => Verdict::Pass,
+        (Verdict::Pass, false) => Verdict::Fail { code: SCORE_BELOW_THRESHOLD, message: below },
+        (Verdict::Fail { code, message }, false) => {
+            Verdict::Fail { code: code.clone(), message: format!("{below}: {message}") }
+        }
+        (Verdict::Errored { .. } | Verdict::Skipped { .. }, _) => return,
+    };
+}
+
+/// The opposite of "all of these hold": fails when all do, passes as soon as one does not.
+///
+/// What was errored could have been the one that does not hold, so without a failure it decides.
+fn negate(id: &str, mut results: Vec<AssertionResult>) -> Vec<AssertionResult> {
+    let failed = results.iter().position(|it| matches!(it.verdict, Verdict::Fail { .. }));
+    if failed.is_none() && results.iter().any(|it| matches!(it.verdict, Verdict::Errored { .. })) {
+        results.retain(|it| matches!(it.verdict, Verdict::Errored { .. }));
+        return results;
+    }
+    if failed.is_none() && !results.iter().any(|it| it.verdict == Verdict::Pass) {
+        return results;
+    }
+    let label = match results.as_slice() {
+        [only] => format!("Not: {}", only.label),
+        _ => format!("Not: {id}"),
+    };
+    let least = results.iter().filter_map(|it| it.score).map(Score::get).reduce(f64::min);
+    let chosen = failed.unwrap_or_else(|| {
+        results.iter().position(|it| it.verdict == Verdict::Pass).unwrap_or_default()
+    });
+    let mut result = results.swap_remove(chosen);
+    result.verdict = match &result.verdict {
+        Verdict::Fail { message, .. } => {
+            result.reasoning.get_or_insert_with(|| message.clone());
+            Verdict::Pass
+        }
+        _ => fail(&label),
+    };
+    result.score = least.and_then(|it| Score::clamped(1.0 - it));
+    result.label = label;
+    vec![result]
+}
+
+fn fail(label: &str) -> Verdict {
+    let check = label.strip_prefix("Not: ").unwrap_or(label);
+    let code: FailureCode = NEGATION_FAILED;
+    Verdict::Fail { code, message: format!("\"{check}\" held, but was expected not to") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Code;
+    use kindlm_types::{Answers, Class, Execution};
+
+    static META: Meta = Meta {
+        id: "sample",
+        path: None,
+        summary: "A sample.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[Code { code: FailureCode::new("LOW"), summary: "Low." }],
+        docs: "",
+    };
+
+    #[derive(Debug)]
+    struct Fixed(Vec<AssertionResult>);
+
+    impl Assertion for Fixed {
+        fn evaluate(&self, _evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+            self.0.clone()
+        }
+    }
+
+    fn pass(score: f64) -> AssertionResult {
+        AssertionResult::pass("sample", "a").with_score(Score::new(score).unwrap())
+    }
+
+    fn fail(score: f64) -> AssertionResult {
+        AssertionResult::fail("sample", "b", FailureCode::new("LOW"), "too low")
+            .with_score(Score::new(score).unwrap())
+    }
+
+    fn errored() -> AssertionResult {
+        AssertionResult::errored("sample", "c", FailureCode::new("LOST"), "lost")
+    }
+
+    fn skipped() -> AssertionResult {
+        AssertionResult::skipped("sample", "d", "no baseline")
+    }
+
+    fn run(results: Vec<AssertionResult>, negate: bool, threshold: Option<f64>) -> Vec<String> {
+        let mut check = Check::new(&META, Arc::new(Fixed(results)));
+        check.options = Options { negate, threshold, ..Options::default() };
+        let evidence = Evidence {
+            execution: &Execution::default(),
+            answers: &Answers::default(),
+            baseline: None,
+        };
+        check
+            .evaluate(&evidence)
+            .iter()
+            .map(|it| {
+                let score = it.score.map_or("-".to_owned(), |it| it.to_string());
+                format!(
+                    "{} {score} {} {}",
+                    it.verdict.status(),
+                    it.label,
+                    it.verdict.message().unwrap_or_default()
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_threshold_decides_by_score() {
+        for (result, threshold, expected) in [
+            (pass(0.7), 0.7, "passed 0.7 a "),
+            (pass(0.1 + 0.2), 0.3, "passed 0.30000000000000004 a "),
+            (pass(0.3), 0.1 + 0.2, "passed 0.3 a "),
+            (pass(0.7), 0.8, "failed 0.7 a score 0.7 is below the threshold 0.8"),
+            (fail(0.6), 0.5, "passed 0.6 b "),
+            (fail(0.6), 0.65, "failed 0.6 b score 0.6 is below the threshold 0.65: too low"),
+            (errored(), 0.0, "errored - c lost"),
+            (skipped(), 1.0, "skipped - d no baseline"),
+        ] {
+            assert_eq!(run(vec![result], false, Some(threshold)), [expected]);
+        }
+    }
+
+    #[test]
+    fn not_turns_the_whole_check_round() {
+        for (results, expected) in [
+            (vec![pass(1.0)], vec!["failed 0 Not: a \"a\" held, but was expected not to"]),
+            (vec![fail(0.25)], vec!["passed 0.75 Not: b "]),
+            (vec![pass(1.0), fail(0.0)], vec!["passed 1 Not: sample "]),
+            (
+                vec![pass(1.0), pass(0.5)],
+                vec!["failed 0.5 Not: sample \"sample\" held, but was expected not to"],
+            ),
+            (vec![errored()], vec!["errored - c lost"]),
+            (vec![pass(1.0), errored()], vec!["errored - c lost"]),
+            (vec![fail(0.0), errored()], vec!["passed 1 Not: sample "]),
+            (vec![skipped()], vec!["skipped - d no baseline"]),
+            (vec![], vec![]),
+        ] {
+            assert_eq!(run(results, true, None), expected);
+        }
+    }
+
+    #[test]
+    fn not_applies_after_the_threshold() {
+        assert_eq!(run(vec![pass(0.7)], true, Some(0.8)).len(), 1);
+        assert!(run(vec![pass(0.7)], true, Some(0.8))[0].starts_with("passed 0.3"));
+        assert!(run(vec![fail(0.6)], true, Some(0.5))[0].starts_with("failed 0.4"));
+    }
+
+    #[test]
+    fn every_result_carries_the_options() {
+        let mut check = Check::new(&META, Arc::new(Fixed(vec![pass(1.0), errored()])));
+        check.options = Options {
+            severity: Severity::Soft,
+            weight: 2.0,
+            metric: Some("quality".to_owned()),
+            label: Some("mine".to_owned()),
+            ..Options::default()
+        };
+        let execution = Execution::default();
+        let answers = Answers::default();
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        for result in check.evaluate(&evidence) {
+            assert_eq!(result.class, Class::Probabilistic);
+            assert_eq!(result.severity, Severity::Soft);
+            assert_eq!(result.weight.to_string(), "2");
+            assert_eq!(result.metric.as_deref(), Some("quality"));
+            assert_eq!(result.label, "mine");
+        }
     }
 }

@@ -3,19 +3,72 @@
 //! Each assertion is a folder of its own; [`REGISTRY`] lists them. An assertion is a pure function of
 //! [`Evidence`]: no I/O, no `async`. One that needs a model *asks* ([`Assertion::questions`]); whoever runs
 //! the checks answers and then calls [`Assertion::evaluate`].
+//!
+//! ```
+//! use kindlm_assertions::{Evidence, Setup, compile};
+//! use kindlm_types::{Answers, Execution, NoFiles, ToolCall};
+//! use serde_json::json;
+//!
+//! let expect = json!({
+//!     "toolCalls": [{ "tool": "lookup_order", "argsMatch": { "order_id": "12345" } }],
+//!     "assert": [{ "type": "not-schema", "contains": ["I cannot"] }],
+//! });
+//! let (checks, problems) = compile(&expect, &Setup::new(&NoFiles, None));
+//! assert!(problems.is_empty());
+//!
+//! let call = ToolCall {
+//!     name: "lookup_order".to_owned(),
+//!     arguments: json!({ "order_id": 12345 }),
+//!     ..ToolCall::default()
+//! };
+//! let execution = Execution {
+//!     output: "It is on its way.".to_owned(),
+//!     tool_calls: vec![call],
+//!     ..Execution::default()
+//! };
+//! let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+//! let results: Vec<_> = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
+//! let failed: Vec<_> = results.iter().filter_map(|it| it.verdict.message()).collect();
+//! assert_eq!(failed, ["Argument mismatches: order_id: expected \"12345\", got 12345"]);
+//! ```
 #![deny(clippy::disallowed_methods)]
 
 mod check;
+pub mod codes;
+mod compare;
+mod cost;
+mod drift;
+mod expect;
+mod judge;
+mod judging;
+mod keywords;
+mod latency;
 pub mod pattern;
+mod pii;
+mod prompt_assertion;
 mod registry;
+mod schema;
+mod schema_file;
+mod tool_calls;
 
 pub use check::{Check, Options};
+pub use expect::{compile, expect_schema};
 pub use registry::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 // Every assertion is one folder, one `mod` line and one line in the slice below.
 
 /// Every assertion, in the order in which an `expect` block evaluates them.
-pub static REGISTRY: &[&Registration] = &[];
+pub static REGISTRY: &[&Registration] = &[
+    &tool_calls::REGISTRATION,
+    &schema::REGISTRATION,
+    &pii::REGISTRATION,
+    &keywords::REGISTRATION,
+    &judge::REGISTRATION,
+    &drift::REGISTRATION,
+    &latency::REGISTRATION,
+    &cost::REGISTRATION,
+    &prompt_assertion::REGISTRATION,
+];
 
 /// The assertion with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {

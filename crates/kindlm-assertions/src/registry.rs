@@ -9,6 +9,8 @@ use kindlm_types::{
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
+use crate::schema_file::SchemaFiles;
+
 /// A check of one execution.
 pub trait Assertion: fmt::Debug + Send + Sync {
     /// What must still be found out before [`evaluate`](Assertion::evaluate) can run.
@@ -82,18 +84,27 @@ pub struct Registration {
     pub build: fn(&Value, &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>>,
 }
 
-/// What is at hand when checks are made out of configuration.
-#[derive(Clone, Copy)]
+/// What is at hand when checks are made out of configuration: one for a whole suite, because it keeps the
+/// schemas that it has compiled.
 pub struct Setup<'a> {
     /// The files that the configuration refers to.
     pub files: &'a dyn Files,
     /// The ids of the suite's models; `None` where references to models are not checked.
     pub models: Option<&'a [String]>,
+    pub(crate) schemas: SchemaFiles,
 }
 
 impl fmt::Debug for Setup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup").field("models", &self.models).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Setup<'a> {
+    /// Everything that configuration may refer to; `models` is `None` where references to models are not
+    /// checked.
+    pub fn new(files: &'a dyn Files, models: Option<&'a [String]>) -> Self {
+        Self { files, models, schemas: SchemaFiles::default() }
     }
 }
 

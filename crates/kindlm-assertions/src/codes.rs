@@ -1,0 +1,26 @@
+//! Failure codes that belong to no single assertion.
+
+use kindlm_types::FailureCode;
+
+use crate::Code;
+
+/// The check needs something that was not recorded; it is errored, never passed or failed.
+pub const EVIDENCE_MISSING: FailureCode = FailureCode::new("EVIDENCE_MISSING");
+
+/// A score is below the `threshold` of a list entry.
+pub const SCORE_BELOW_THRESHOLD: FailureCode = FailureCode::new("SCORE_BELOW_THRESHOLD");
+
+/// A check written with `not-` held.
+pub const NEGATION_FAILED: FailureCode = FailureCode::new("NEGATION_FAILED");
+
+/// What the codes mean that any entry of the list form can give, whatever its assertion.
+pub static COMMON: &[Code] = &[
+    Code {
+        code: SCORE_BELOW_THRESHOLD,
+        summary: "The check passed by its own measure, but its score is below the entry's `threshold`.",
+    },
+    Code {
+        code: NEGATION_FAILED,
+        summary: "The entry was written with `not-`, and the check held.",
+    },
+];

@@ -1,0 +1,225 @@
+//! `tool-calls`: which tools were called, with which arguments, in which order.
+
+mod arguments;
+
+use std::sync::Arc;
+
+use kindlm_schema::Schema;
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ToolCall, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::codes::EVIDENCE_MISSING;
+use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
+
+const ID: &str = "tool-calls";
+const MISSING: FailureCode = FailureCode::new("TOOL_CALL_MISSING");
+const UNEXPECTED: FailureCode = FailureCode::new("TOOL_CALL_UNEXPECTED");
+const ARGS_MISMATCH: FailureCode = FailureCode::new("TOOL_CALL_ARGS_MISMATCH");
+const ARGS_SCHEMA_INVALID: FailureCode = FailureCode::new("TOOL_CALL_ARGS_SCHEMA_INVALID");
+const ORDER_WRONG: FailureCode = FailureCode::new("TOOL_CALL_ORDER_WRONG");
+const RESPONSE_MISMATCH: FailureCode = FailureCode::new("TOOL_RESPONSE_MISMATCH");
+
+/// How much of the tools' answers a message shows, in characters.
+const SHOWN: usize = 200;
+
+/// Checks which tools were called, and how.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/toolCalls", list: true }),
+        summary: "A tool was called, or was not, with certain arguments, at a certain position.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: MISSING, summary: "A tool that must be called was not." },
+            Code { code: UNEXPECTED, summary: "A tool that must not be called was." },
+            Code {
+                code: ARGS_MISMATCH,
+                summary: "No call of the tool has the arguments of `argsMatch`.",
+            },
+            Code {
+                code: ARGS_SCHEMA_INVALID,
+                summary: "No call of the tool has arguments that conform to `argsSchema`.",
+            },
+            Code {
+                code: ORDER_WRONG,
+                summary: "The tool's first call is not at the position of `order`.",
+            },
+            Code {
+                code: RESPONSE_MISMATCH,
+                summary: "No answer of the tool has the text of `responseContains`.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "`responseContains` is set, but no answer of the tool was recorded.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build,
+};
+
+/// What is expected of the calls of one tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The tool's name.
+    #[schemars(length(min = 1))]
+    tool: String,
+    /// Whether the tool must not be called at all; the other keys then say nothing.
+    #[serde(default)]
+    should_not_call: bool,
+    /// Arguments that some call of the tool must have; objects may have more keys, lists must be equal.
+    args_match: Option<Map<String, Value>>,
+    /// A file with the JSON Schema of the arguments, relative to the config file.
+    #[schemars(length(min = 1))]
+    args_schema: Option<String>,
+    /// The JSON Schema of the arguments itself, instead of `argsSchema`.
+    args_schema_resolved: Option<Value>,
+    /// The position of the tool's first call among all calls, from 0.
+    order: Option<u32>,
+    /// A text that some answer of the tool must contain.
+    response_contains: Option<String>,
+}
+
+#[derive(Debug)]
+struct ToolCalls {
+    tool: String,
+    should_not_call: bool,
+    args_match: Option<Map<String, Value>>,
+    args_schema: Option<Arc<Schema>>,
+    order: Option<u32>,
+    response_contains: Option<String>,
+}
+
+fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let args_schema = match (&config.args_schema, &config.args_schema_resolved) {
+        (Some(path), _) => Some(schema_file::load(setup, path, "/argsSchema")),
+        (None, Some(schema)) => Some(schema_file::inline(schema, "/argsSchemaResolved")),
+        (None, None) => None,
+    };
+    Ok(Arc::new(ToolCalls {
+        args_schema: args_schema.transpose().map_err(|problem| vec![problem])?,
+        tool: config.tool,
+        should_not_call: config.should_not_call,
+        args_match: config.args_match,
+        order: config.order,
+        response_contains: config.response_contains,
+    }))
+}
+
+impl Assertion for ToolCalls {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let all = &evidence.execution.tool_calls;
+        let calls: Vec<&ToolCall> = all.iter().filter(|call| call.name == self.tool).collect();
+        if self.should_not_call {
+            return vec![self.not_called(calls.len())];
+        }
+        if calls.is_empty() {
+            return vec![self.never_called(all)];
+        }
+        let mut results = vec![AssertionResult::pass(ID, format!("Tool called: {}", self.tool))];
+        results.extend(self.args_match.as_ref().map(|expected| self.match_args(&calls, expected)));
+        results.extend(self.args_schema.as_ref().map(|schema| self.hold_to_schema(&calls, schema)));
+        results.extend(self.order.map(|position| self.check_order(all, position)));
+        results
+            .extend(self.response_contains.as_ref().map(|text| self.check_response(&calls, text)));
+        results
+    }
+}
+
+impl ToolCalls {
+    fn not_called(&self, count: usize) -> AssertionResult {
+        let tool = &self.tool;
+        let label = format!("Tool NOT called: {tool}");
+        if count == 0 {
+            return AssertionResult::pass(ID, label);
+        }
+        let message =
+            format!("Tool \"{tool}\" was called {count} time(s) but should not have been");
+        AssertionResult::fail(ID, label, UNEXPECTED, message)
+    }
+
+    fn never_called(&self, all: &[ToolCall]) -> AssertionResult {
+        let tool = &self.tool;
+        let names: Vec<&str> = all.iter().map(|call| call.name.as_str()).collect();
+        // No names at all, or a single empty one: the original prints both in this way.
+        let called =
+            Some(names.join(", ")).filter(|it| !it.is_empty()).unwrap_or("(none)".to_owned());
+        let message = format!("Expected tool \"{tool}\" was never called. Called: {called}");
+        AssertionResult::fail(ID, format!("Tool called: {tool}"), MISSING, message)
+    }
+
+    fn match_args(&self, calls: &[&ToolCall], expected: &Map<String, Value>) -> AssertionResult {
+        let label = format!("Tool args: {}", self.tool);
+        let Some((call, mismatches)) =
+            arguments::closest(calls, |it| arguments::mismatches(it, expected))
+        else {
+            return AssertionResult::pass(ID, label);
+        };
+        let message = format!("Argument mismatches: {}", mismatches.join("; "));
+        AssertionResult::fail(ID, label, ARGS_MISMATCH, message)
+            .with_metadata("mismatches", mismatches)
+            .with_metadata("actualArgs", arguments::as_sent(call))
+    }
+
+    fn hold_to_schema(&self, calls: &[&ToolCall], schema: &Schema) -> AssertionResult {
+        let label = format!("Tool args schema: {}", self.tool);
+        let Some((call, violations)) =
+            arguments::closest(calls, |it| arguments::violations(it, schema))
+        else {
+            return AssertionResult::pass(ID, label);
+        };
+        let message = format!("Arguments do not conform to the schema: {}", violations.join("; "));
+        AssertionResult::fail(ID, label, ARGS_SCHEMA_INVALID, message)
+            .with_metadata("schemaErrors", violations)
+            .with_metadata("actualArgs", arguments::as_sent(call))
+    }
+
+    fn check_order(&self, all: &[ToolCall], position: u32) -> AssertionResult {
+        let tool = &self.tool;
+        let label = format!("Tool order: {tool} at position {position}");
+        match all.iter().position(|call| call.name == *tool) {
+            Some(found) if found as u64 == u64::from(position) => AssertionResult::pass(ID, label),
+            found => {
+                let found = found.map_or("-1".to_owned(), |it| it.to_string());
+                let message =
+                    format!("Expected \"{tool}\" at position {position}, found at {found}");
+                AssertionResult::fail(ID, label, ORDER_WRONG, message)
+            }
+        }
+    }
+
+    fn check_response(&self, calls: &[&ToolCall], text: &str) -> AssertionResult {
+        let tool = &self.tool;
+        let label = format!("Tool response: {tool}");
+        let responses: Vec<String> =
+            calls.iter().filter_map(|call| call.response.as_ref()).map(as_text).collect();
+        if responses.iter().any(|response| response.contains(text)) {
+            return AssertionResult::pass(ID, label);
+        }
+        if responses.len() < calls.len() {
+            let message = format!(
+                "Not every answer of \"{tool}\" was recorded, so it cannot be said whether one contains \"{text}\""
+            );
+            return AssertionResult::errored(ID, label, EVIDENCE_MISSING, message);
+        }
+        let shown: String = responses.join(", ").chars().take(SHOWN).collect();
+        let message = format!("No response of \"{tool}\" contains \"{text}\". Responses: {shown}");
+        AssertionResult::fail(ID, label, RESPONSE_MISMATCH, message)
+            .with_metadata("responses", responses)
+    }
+}
+
+/// A tool's answer as the model read it: a string bare, everything else as JSON.
+fn as_text(response: &Value) -> String {
+    match response {
+        Value::String(text) => text.clone(),
+        other => ecma::stringify(other),
+    }
+}
