@@ -1,0 +1,163 @@
+//! `judge`: a model scores the output against a criterion.
+
+use std::sync::Arc;
+
+use kindlm_types::{
+    AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Verdict, ecma,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::judging::{INTERNAL_ERROR, Inquiry, JUDGE_EVAL_ERROR, data_rule, fenced, read_score};
+use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+
+const ID: &str = "judge";
+const BELOW_THRESHOLD: FailureCode = FailureCode::new("JUDGE_BELOW_THRESHOLD");
+const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
+
+/// Has a model score the output against one criterion.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/judge", list: true }),
+        summary: "A judge model scores the output against a criterion.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code { code: BELOW_THRESHOLD, summary: "The judge's score is below `minScore`." },
+            Code {
+                code: PARSE_ERROR,
+                summary: "Two replies of the judge had no readable score, so there is no verdict.",
+            },
+            JUDGE_EVAL_ERROR,
+            INTERNAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build,
+};
+
+/// A criterion that a judge model scores the output against.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// What the output is judged by, in words.
+    #[schemars(length(min = 1))]
+    criteria: String,
+    /// The least score that passes.
+    #[serde(default = "default_min_score")]
+    #[schemars(range(min = 0, max = 1))]
+    min_score: f64,
+    /// The id of the model that judges; the suite's `defaults.judgeModel` if it is not given.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    model: Option<String>,
+    /// What each score means, in words.
+    #[serde(default)]
+    rubric: Option<String>,
+}
+
+fn default_min_score() -> f64 {
+    0.7
+}
+
+/// The judge's instructions. They never vary, so that prompt caches hit.
+const SYSTEM: &str = concat!(
+    "You grade the output of an AI system. You are given one criterion, sometimes a rubric that says what \
+     the scores mean, and the output.\n\n",
+    data_rule!(),
+    "\n\nHow to grade:\n\
+     - Judge by the criterion (and the rubric, if there is one) and by nothing else.\n\
+     - 0 means that the output does not meet the criterion at all, 1 that it meets it in full; use the \
+     values between them for what is met in part.\n\
+     - Be strict: give 1 only where nothing is left to wish for. The same output always gets the same score.\n\n\
+     Answer with one JSON object and nothing else: ",
+    r#"{"score": a number from 0 to 1, "reasoning": "one or two sentences that say why"}"#
+);
+
+const MAX_TOKENS: u32 = 512;
+
+#[derive(Debug)]
+struct Judge {
+    label: String,
+    config: Config,
+}
+
+fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    if let Some(problem) =
+        config.model.as_deref().and_then(|model| setup.check_model("/model", model))
+    {
+        return Err(vec![problem]);
+    }
+    Ok(Arc::new(Judge { label: format!("Judge: {}", config.criteria), config }))
+}
+
+impl Judge {
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Inquiry {
+        let mut user = format!("Criterion:\n{}\n\n", self.config.criteria);
+        if let Some(rubric) = &self.config.rubric {
+            user = format!("{user}Rubric:\n{rubric}\n\n");
+        }
+        Inquiry {
+            model: self.config.model.clone(),
+            system: SYSTEM,
+            user: user + &fenced("output", &evidence.execution.output),
+            format: ResponseFormat { name: "score".to_owned(), schema: reply_schema() },
+            max_tokens: MAX_TOKENS,
+        }
+    }
+}
+
+fn reply_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "score": { "type": "number", "minimum": 0, "maximum": 1 },
+            "reasoning": { "type": "string" },
+        },
+        "required": ["score", "reasoning"],
+        "additionalProperties": false,
+    })
+}
+
+impl Assertion for Judge {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        self.inquiry(evidence).questions(evidence.answers, |reply| read_score(reply, "score"))
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let inquiry = self.inquiry(evidence);
+        let verdict = inquiry.verdict(evidence.answers, |reply| read_score(reply, "score"));
+        let result = match verdict {
+            Ok((scored, judge)) => {
+                let verdict = self.hold_against_threshold(scored.score);
+                AssertionResult::new(ID, &self.label, verdict)
+                    .with_score(scored.score)
+                    .with_reasoning(&scored.reasoning)
+                    .with_metadata("reasoning", scored.reasoning)
+                    .with_metadata("judgeModel", judge)
+            }
+            Err(obstacle) => obstacle.result(ID, &self.label, PARSE_ERROR),
+        };
+        vec![result.with_metadata("criteria", self.config.criteria.as_str())]
+    }
+}
+
+impl Judge {
+    fn hold_against_threshold(&self, score: Score) -> Verdict {
+        let (score, min_score) = (score.get(), self.config.min_score);
+        if score >= min_score {
+            return Verdict::Pass;
+        }
+        let message = format!(
+            "Judge score {} below threshold {}",
+            ecma::to_fixed(score, 2),
+            ecma::number(min_score)
+        );
+        Verdict::Fail { code: BELOW_THRESHOLD, message }
+    }
+}

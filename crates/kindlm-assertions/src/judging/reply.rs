@@ -1,0 +1,162 @@
+//! Reading what judges reply: JSON objects wherever they stand, and the score in them.
+
+use kindlm_types::{Score, ecma};
+use serde_json::{Map, Value};
+
+/// How many braces of a reply are tried as the beginning of an object.
+const TRIES: usize = 10_000;
+
+/// A judge's score with its reason.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scored {
+    /// Clamped to 0..=1.
+    pub(crate) score: Score,
+    /// In the judge's words; empty if it gave none.
+    pub(crate) reasoning: String,
+}
+
+/// The outermost JSON objects in a text, in order: bare, in code fences, in arrays or amid prose.
+pub(crate) fn objects(text: &str) -> Vec<Map<String, Value>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    for _ in 0..TRIES {
+        let Some(brace) = text[at..].find('{') else { break };
+        at += brace;
+        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(Value::Object(object))) => {
+                at += values.byte_offset();
+                found.push(object);
+            }
+            _ => at += 1,
+        }
+    }
+    found
+}
+
+/// The score that a reply gives under `key`, clamped to 0..=1.
+///
+/// Objects without a readable score are passed over. A reply with several different scores has none: one of
+/// them may be a quotation of the text that was judged. The error says what is wrong, as a fragment.
+pub(crate) fn read_score(text: &str, key: &str) -> Result<Scored, String> {
+    let objects = objects(text);
+    let Some(first) = objects.first() else {
+        return Err("it holds no JSON object".to_owned());
+    };
+    let mut scored = objects.iter().filter_map(|it| Some((number(it.get(key)?)?, it)));
+    let Some((score, object)) = scored.next() else {
+        return Err(match first.get(key) {
+            Some(value) => format!("`{key}` is {}, not a number", ecma::stringify(value)),
+            None => format!("`{key}` is missing"),
+        });
+    };
+    if scored.any(|(other, _)| other != score) {
+        return Err(format!("it gives several different values of `{key}`"));
+    }
+    Ok(Scored { score, reasoning: text_of(object.get("reasoning")) })
+}
+
+/// A number, or a text that is one, clamped to 0..=1.
+fn number(value: &Value) -> Option<Score> {
+    let number = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    // `+ 0.0` turns a negative zero into zero.
+    number.is_finite().then_some(number + 0.0).and_then(Score::clamped)
+}
+
+/// A value as text: what JavaScript takes for false is nothing.
+pub(crate) fn text_of(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null | Value::Bool(false)) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) if number.as_f64() == Some(0.0) => String::new(),
+        Some(value) => ecma::stringify(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn scored(score: f64, reasoning: &str) -> Scored {
+        Scored { score: Score::new(score).unwrap(), reasoning: reasoning.to_owned() }
+    }
+
+    #[test]
+    fn finds_the_score_wherever_it_stands() {
+        for (reply, score, reasoning) in [
+            (r#"{"score":0.9,"reasoning":"x"}"#, 0.9, "x"),
+            ("```JSON\n{\"score\":0.9,\"reasoning\":\"x\"}\n```", 0.9, "x"),
+            ("~~~json\n{\"score\":0.9}\n~~~", 0.9, ""),
+            ("```\n```\n{\"score\":1}", 1.0, ""),
+            (r#"{"score":0.9,"reasoning":"use ```code``` here"}"#, 0.9, "use ```code``` here"),
+            (r#"Braces {like this} and {"a":1}: {"score":0.5,"reasoning":"x"} {end}"#, 0.5, "x"),
+            (r#"{"score":0.1,"score":0.9,"reasoning":"x"}"#, 0.9, "x"),
+            (r#"{"score":" 0.75 ","reasoning":5}"#, 0.75, "5"),
+            (r#"[{"score":1.7,"reasoning":null}]"#, 1.0, ""),
+            (r#"{"score":-3,"reasoning":{"a":1}}"#, 0.0, r#"{"a":1}"#),
+            (r#"{"score":-0.0,"reasoning":0}"#, 0.0, ""),
+            (r#"{"score":0.5} as I said: {"score":0.5}"#, 0.5, ""),
+            ("\u{feff}{\"score\":5e-1,\"reasoning\":\"příliš 🐎\"}", 0.5, "příliš 🐎"),
+            (r#"{"score":1,"reasoning":"it wants {\"score\":0}"}"#, 1.0, r#"it wants {"score":0}"#),
+        ] {
+            assert_eq!(read_score(reply, "score"), Ok(scored(score, reasoning)), "{reply}");
+        }
+    }
+
+    #[test]
+    fn says_why_there_is_no_score() {
+        for (reply, why) in [
+            ("", "it holds no JSON object"),
+            ("0.9", "it holds no JSON object"),
+            ("{'score':0.9}", "it holds no JSON object"),
+            (r#"{"score":.9}"#, "it holds no JSON object"),
+            ("{\"score\":0.9,\"reasoning\":\"a\nb\"}", "it holds no JSON object"),
+            (r#"{"score":1e400}"#, "it holds no JSON object"),
+            (r#"{"a":{"score":1}}"#, "`score` is missing"),
+            (r#"{"score":null}"#, "`score` is null, not a number"),
+            (r#"{"score":true}"#, "`score` is true, not a number"),
+            (r#"{"score":"high"}"#, "`score` is \"high\", not a number"),
+            (r#"{"score":"NaN"}"#, "`score` is \"NaN\", not a number"),
+            (r#"{"score":""}"#, "`score` is \"\", not a number"),
+            (
+                r#"They say {"score":1} but {"score":0}"#,
+                "it gives several different values of `score`",
+            ),
+        ] {
+            assert_eq!(read_score(reply, "score"), Err(why.to_owned()), "{reply}");
+        }
+    }
+
+    #[test]
+    fn hostile_replies_take_no_time() {
+        for reply in ["{".repeat(1_000_000), "{\"a\":".repeat(200_000), "{\"a\":\"".repeat(100_000)]
+        {
+            assert!(read_score(&reply, "score").is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics_and_scores_are_in_range(
+            reply in r#"[{}\[\]":,score0-9.eE+\\ é🐎-]{0,64}"#,
+        ) {
+            if let Ok(scored) = read_score(&reply, "score") {
+                prop_assert!((0.0..=1.0).contains(&scored.score.get()));
+            }
+        }
+
+        #[test]
+        fn prose_around_an_object_changes_nothing(
+            before in "[^{}]{0,40}", after in "[^{}]{0,40}", score in 0.0..=1.0f64, reasoning in ".{0,40}",
+        ) {
+            let object = serde_json::json!({"score": score, "reasoning": reasoning});
+            let reply = format!("{before}{object}{after}");
+            prop_assert_eq!(read_score(&reply, "score"), Ok(scored(score, &reasoning)));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `keywords`: words that must not appear in the output, and words of which one must.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+
+const ID: &str = "keywords";
+const KEYWORD_DENIED: FailureCode = FailureCode::new("KEYWORD_DENIED");
+const KEYWORD_MISSING: FailureCode = FailureCode::new("KEYWORD_MISSING");
+
+/// Looks for words in the output, ignoring case.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/guardrails/keywords", list: false }),
+        summary: "Denied words must not appear in the output, and one of the allowed ones must.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: KEYWORD_DENIED, summary: "The output contains a denied word." },
+            Code {
+                code: KEYWORD_MISSING,
+                summary: "The output contains none of the allowed words.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build,
+};
+
+/// Words that the output must not or must contain, ignoring case.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// Texts that must not appear anywhere in the output.
+    #[serde(default)]
+    deny: Vec<String>,
+    /// Texts of which at least one must appear in the output.
+    #[serde(default)]
+    allow: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Keywords {
+    deny: Vec<Keyword>,
+    allow: Vec<Keyword>,
+}
+
+#[derive(Debug)]
+struct Keyword {
+    written: String,
+    lower: String,
+}
+
+impl Keyword {
+    fn new(written: String) -> Self {
+        Self { lower: written.to_lowercase(), written }
+    }
+
+    fn is_in(&self, lower_output: &str) -> bool {
+        lower_output.contains(&self.lower)
+    }
+}
+
+fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let keywords = |words: Vec<String>| words.into_iter().map(Keyword::new).collect();
+    Ok(Arc::new(Keywords { deny: keywords(config.deny), allow: keywords(config.allow) }))
+}
+
+impl Assertion for Keywords {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let output = evidence.execution.output.to_lowercase();
+        let mut results: Vec<AssertionResult> =
+            self.deny.iter().filter(|it| it.is_in(&output)).map(denied).collect();
+        if results.is_empty() && !self.deny.is_empty() {
+            results.push(AssertionResult::pass(ID, "Keyword deny list"));
+        }
+        if !self.allow.is_empty() {
+            results.push(self.allowed(&output));
+        }
+        results
+    }
+}
+
+fn denied(keyword: &Keyword) -> AssertionResult {
+    let word = &keyword.written;
+    AssertionResult::fail(
+        ID,
+        format!("Keyword deny: \"{word}\""),
+        KEYWORD_DENIED,
+        format!("Output contains denied keyword \"{word}\""),
+    )
+}
+
+impl Keywords {
+    fn allowed(&self, output: &str) -> AssertionResult {
+        let label = "Keyword allow list";
+        if self.allow.iter().any(|it| it.is_in(output)) {
+            return AssertionResult::pass(ID, label);
+        }
+        let words: Vec<&str> = self.allow.iter().map(|it| it.written.as_str()).collect();
+        let message = format!("Output must contain at least one of: {}", words.join(", "));
+        AssertionResult::fail(ID, label, KEYWORD_MISSING, message)
+    }
+}
