@@ -1,10 +1,129 @@
-//! Plans, executes, aggregates and gates a suite of tests.
+//! Plans, executes, aggregates and gates a suite of tests for AI agents.
+//!
+//! A [`Suite`] comes from a `kindlm.yaml` (through `kindlm-config`) or is built in code, as below. [`plan`] says
+//! what will be executed, [`execute`] does it through a [`Backend`](kindlm_types::Backend) and has the checks of
+//! each case judge what came back, [`report()`] puts everything together and evaluates the [`gates`]. [`run`] is
+//! the three in one. [`judge()`] evaluates checks on an execution that was recorded before.
+//!
+//! This crate does no I/O of its own, reads no clock and no environment, and prints nothing.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use kindlm_assertions::{Assertion, Check, Evidence, Meta};
+//! use kindlm_engine::{Model, RunOptions, Suite, TestCase, gates};
+//! use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
+//! use kindlm_types::{
+//!     AssertionResult, Class, ExitStatus, FailureCode, Params, Prompt, ProviderError,
+//!     ProviderErrorKind, Reply,
+//! };
+//!
+//! // A check of one's own: it looks at the evidence and gives results.
+//! #[derive(Debug)]
+//! struct Polite;
+//!
+//! static POLITE: Meta = Meta {
+//!     id: "polite",
+//!     path: None,
+//!     summary: "The output says please.",
+//!     since: "0.1.0",
+//!     class: Class::Deterministic,
+//!     codes: &[],
+//!     docs: "",
+//! };
+//!
+//! impl Assertion for Polite {
+//!     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+//!         vec![if evidence.execution.output.contains("please") {
+//!             AssertionResult::pass("polite", "Polite")
+//!         } else {
+//!             AssertionResult::fail("polite", "Polite", FailureCode::new("RUDE"), "no `please`")
+//!         }]
+//!     }
+//! }
+//!
+//! // The world: here a model that always says the same. `kindlm-providers` has one that speaks HTTP.
+//! struct Canned;
+//!
+//! impl Backend for Canned {
+//!     fn complete<'a>(
+//!         &'a self,
+//!         _provider: &'a str,
+//!         _prompt: &'a Prompt,
+//!         _timeout: Duration,
+//!     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+//!         Box::pin(async { Ok(Reply::text("Could you tell me your order number, please?")) })
+//!     }
+//!
+//!     fn embed<'a>(
+//!         &'a self,
+//!         provider: &'a str,
+//!         _model: &'a str,
+//!         _text: &'a str,
+//!         _timeout: Duration,
+//!     ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+//!         let err = ProviderError::new(ProviderErrorKind::Unsupported, provider, "no embeddings");
+//!         Box::pin(async { Err(err) })
+//!     }
+//!
+//!     fn run<'a>(
+//!         &'a self,
+//!         _command: &'a CommandSpec,
+//!     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+//!         Box::pin(async { Ok(CommandOutput::default()) })
+//!     }
+//! }
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+//! # runtime.block_on(async {
+//! let mut case = TestCase::prompt("asks for the order", "Where is my parcel?", &["support"]);
+//! case.checks.push(Check::new(&POLITE, Arc::new(Polite)));
+//! let suite = Suite {
+//!     models: vec![Model {
+//!         id: "support".to_owned(),
+//!         provider: "canned".to_owned(),
+//!         name: "any".to_owned(),
+//!         params: Params::default(),
+//!         price: None,
+//!     }],
+//!     cases: vec![case],
+//!     gates: gates::defaults(),
+//!     ..Suite::default()
+//! };
+//! let report = kindlm_engine::run(&suite, &RunOptions::default(), &Canned).await.unwrap();
+//! assert_eq!(report.totals().passed, 1);
+//! assert_eq!(report.exit_status(), ExitStatus::Success);
+//! # });
+//! ```
 #![deny(clippy::disallowed_methods)]
 
+mod aggregate;
+mod baseline;
+mod calls;
+mod control;
+mod execute;
 pub mod gates;
+mod judge;
+mod options;
+mod plan;
+mod report;
 mod suite;
 
+pub use aggregate::{AggregateError, aggregate};
+pub use baseline::Baseline;
+pub use control::{Control, Event};
+pub use execute::execute;
+pub use judge::{Judged, Judges, judge};
+pub use options::{Filter, Pattern, PatternError, RunOptions};
+pub use plan::{COMMAND, Plan, PlanError, Unit, plan};
+pub use report::{evaluate_gates, report, run};
 pub use suite::{
     Compliance, ConversationTurn, Defaults, Model, SimulatedResponse, SimulatedTool, Subject,
     Suite, TestCase,
 };
+
+/// What a model said: its text, or its refusal where the provider keeps that apart.
+fn words(reply: &kindlm_types::Reply) -> &str {
+    if reply.text.is_empty() { reply.refusal.as_deref().unwrap_or_default() } else { &reply.text }
+}

@@ -57,7 +57,7 @@ pub struct Defaults {
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { concurrency: 4, timeout: Duration::from_secs(60), judge_model: None }
+        Self { concurrency: 4, timeout: Duration::from_mins(1), judge_model: None }
     }
 }
 

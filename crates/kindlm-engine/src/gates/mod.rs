@@ -1,15 +1,40 @@
 //! Gates: thresholds over a whole run.
 //!
-//! Each gate is a folder of its own; [`REGISTRY`] lists them.
+//! Each gate is a folder of its own; [`REGISTRY`] lists them. A `gates` block of a suite is read by
+//! [`compile`] and described by [`schema`].
+
+mod compare;
+mod config;
 
 use std::fmt;
 
 use kindlm_types::{CaseResult, GateResult};
 
+pub use compare::{at_least, at_most, nothing_to_measure, percent};
+pub use config::{compile, defaults, schema};
+
+// Every gate is one folder, one `mod` line and one line in the slice below.
+mod cost_max_usd;
+mod deterministic_pass_rate;
+mod drift_score_max;
+mod judge_avg_min;
+mod keyword_failures_max;
+mod latency_max_ms;
+mod pass_rate_min;
+mod pii_failures_max;
+mod probabilistic_pass_rate;
+mod provider_errors_max;
+mod schema_failures_max;
+
 /// A threshold over the results of a whole run.
 pub trait Gate: fmt::Debug + Send + Sync {
     /// Measures the run and compares. Pure: the same results always give the same answer.
     fn evaluate(&self, cases: &[CaseResult]) -> GateResult;
+
+    /// The money that the run may spend, in US dollars: the run stops when more has been spent.
+    fn budget_usd(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// What numbers a gate's threshold may be.
@@ -50,7 +75,19 @@ pub struct Registration {
 }
 
 /// Every gate, in the order in which reports show them.
-pub static REGISTRY: &[&Registration] = &[];
+pub static REGISTRY: &[&Registration] = &[
+    &pass_rate_min::REGISTRATION,
+    &schema_failures_max::REGISTRATION,
+    &pii_failures_max::REGISTRATION,
+    &keyword_failures_max::REGISTRATION,
+    &judge_avg_min::REGISTRATION,
+    &drift_score_max::REGISTRATION,
+    &cost_max_usd::REGISTRATION,
+    &latency_max_ms::REGISTRATION,
+    &deterministic_pass_rate::REGISTRATION,
+    &probabilistic_pass_rate::REGISTRATION,
+    &provider_errors_max::REGISTRATION,
+];
 
 /// The gate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {

@@ -1,0 +1,211 @@
+//! What the repeats of one case on one model add up to.
+
+use kindlm_types::{
+    AssertionResult, CaseResult, CheckCounts, Class, Cost, ExecutionResult, Outcome, ScoreSummary,
+    Severity, Verdict,
+};
+
+/// How far two numbers may be apart and still count as equal, so that 0.7, 0.8 and 0.9 average 0.8.
+pub(crate) const TOLERANCE: f64 = 1e-9;
+
+/// Why repeats could not be aggregated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AggregateError {
+    /// There are none.
+    #[error("cannot aggregate zero executions: a case result needs at least one")]
+    Empty,
+}
+
+/// Aggregates all repeats of one case on one model.
+///
+/// The name and the model are those of the first repeat. A repeat passes if its outcome is `passed` or
+/// `scored`; the pass rate is over the repeats that could be judged. The case is errored if any repeat is;
+/// otherwise it passes if the rate meets `pass_rate_min` (0 to 1, with a tolerance of 1e-9), and is
+/// `scored` if it passes but one of its repeats is `scored`.
+///
+/// Skipped repeats are left out of every number, skipped and errored checks out of scores and counts,
+/// cached replies and executions that broke off out of the average latency. The failure codes are those of
+/// what speaks against the case: gate-severity failures, errored checks, and errors of executions.
+pub fn aggregate(
+    mut executions: Vec<ExecutionResult>,
+    pass_rate_min: f64,
+    tags: Vec<String>,
+) -> Result<CaseResult, AggregateError> {
+    executions.sort_by_key(|it| it.execution.repeat);
+    let first = executions.first().ok_or(AggregateError::Empty)?;
+    let mut case = CaseResult {
+        case: first.execution.case.clone(),
+        model: first.execution.model.clone(),
+        tags,
+        outcome: Outcome::Skipped,
+        pass_rate: 0.0,
+        repeats: 0,
+        errored_repeats: 0,
+        scores: Vec::new(),
+        failure_codes: Vec::new(),
+        checks: CheckCounts::default(),
+        latency_avg_ms: None,
+        cost: Cost::default(),
+        total_tokens: 0,
+        executions: Vec::new(),
+    };
+    let mut tally = Tally::default();
+    for it in executions.iter().filter(|it| it.outcome != Outcome::Skipped) {
+        tally.add(it);
+        add(&mut case, it);
+    }
+    tally.finish(&mut case, pass_rate_min);
+    case.executions = executions;
+    Ok(case)
+}
+
+fn add(case: &mut CaseResult, it: &ExecutionResult) {
+    case.repeats += 1;
+    case.cost.add(it.execution.cost_usd);
+    case.total_tokens = case.total_tokens.saturating_add(it.execution.usage.total_tokens);
+    for result in &it.results {
+        count(&mut case.checks, result);
+    }
+    let counts = |it: &&AssertionResult| {
+        it.severity == Severity::Gate || matches!(it.verdict, Verdict::Errored { .. })
+    };
+    let of_checks = it.results.iter().filter(counts).filter_map(|it| it.verdict.code().cloned());
+    let of_error = it.error.as_ref().and_then(kindlm_types::ExecutionError::code);
+    for code in of_checks.chain(of_error) {
+        if !case.failure_codes.contains(&code) {
+            case.failure_codes.push(code);
+        }
+    }
+}
+
+fn count(counts: &mut CheckCounts, result: &AssertionResult) {
+    let passed = match result.verdict {
+        Verdict::Pass => 1,
+        Verdict::Fail { .. } => 0,
+        Verdict::Errored { .. } | Verdict::Skipped { .. } => return,
+    };
+    match result.class {
+        Class::Deterministic => {
+            counts.deterministic_passed += passed;
+            counts.deterministic_total += 1;
+        }
+        Class::Probabilistic => {
+            counts.probabilistic_passed += passed;
+            counts.probabilistic_total += 1;
+        }
+    }
+}
+
+/// Sums that become rates and means at the end.
+#[derive(Default)]
+struct Tally<'a> {
+    passed: u32,
+    scored: u32,
+    failed: u32,
+    errored: u32,
+    latency_sum: f64,
+    latencies: u32,
+    scores: Vec<Scores<'a>>,
+}
+
+struct Scores<'a> {
+    of: &'a AssertionResult,
+    sum: f64,
+    min: f64,
+    max: f64,
+    count: u32,
+}
+
+impl<'a> Tally<'a> {
+    fn add(&mut self, it: &'a ExecutionResult) {
+        match it.outcome {
+            Outcome::Passed => self.passed += 1,
+            Outcome::Scored => self.scored += 1,
+            Outcome::Failed => self.failed += 1,
+            Outcome::Errored => self.errored += 1,
+            Outcome::Skipped => {}
+        }
+        if let Some(latency) = it.execution.latency_ms
+            && !it.execution.cached
+            && it.error.is_none()
+        {
+            self.latency_sum += latency;
+            self.latencies += 1;
+        }
+        for (position, result) in it.results.iter().enumerate() {
+            if let Some(score) = result.score {
+                self.score(position, result, score.get());
+            }
+        }
+    }
+
+    /// Repeats have the same checks at the same places, so `position` is nearly always right at once.
+    fn score(&mut self, position: usize, result: &'a AssertionResult, score: f64) {
+        let same = |it: &Scores<'_>| {
+            it.of.label == result.label
+                && it.of.assertion == result.assertion
+                && it.of.turn == result.turn
+        };
+        let found = match self.scores.get(position) {
+            Some(it) if same(it) => Some(position),
+            _ => self.scores.iter().position(same),
+        };
+        match found.and_then(|index| self.scores.get_mut(index)) {
+            Some(it) => {
+                it.sum += score;
+                it.min = it.min.min(score);
+                it.max = it.max.max(score);
+                it.count += 1;
+            }
+            None => self.scores.push(Scores {
+                of: result,
+                sum: score,
+                min: score,
+                max: score,
+                count: 1,
+            }),
+        }
+    }
+
+    fn finish(self, case: &mut CaseResult, pass_rate_min: f64) {
+        let held = self.passed + self.scored;
+        let judged = held + self.failed;
+        if judged > 0 {
+            case.pass_rate = f64::from(held) / f64::from(judged);
+        }
+        if self.latencies > 0 {
+            case.latency_avg_ms = Some(self.latency_sum / f64::from(self.latencies));
+        }
+        case.errored_repeats = self.errored;
+        case.outcome = if self.errored > 0 {
+            Outcome::Errored
+        } else if judged == 0 {
+            Outcome::Skipped
+        } else if case.pass_rate + TOLERANCE < pass_rate_min {
+            Outcome::Failed
+        } else if self.scored > 0 {
+            Outcome::Scored
+        } else {
+            Outcome::Passed
+        };
+        case.scores = self.scores.into_iter().map(Scores::summary).collect();
+    }
+}
+
+impl Scores<'_> {
+    fn summary(self) -> ScoreSummary {
+        let label = match &self.of.turn {
+            Some(turn) => format!("{turn}: {}", self.of.label),
+            None => self.of.label.clone(),
+        };
+        ScoreSummary {
+            assertion: self.of.assertion.clone(),
+            label,
+            class: self.of.class,
+            mean: self.sum / f64::from(self.count),
+            min: self.min,
+            max: self.max,
+            count: self.count,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Holds a conversation: sends, answers the tool calls, sends again, until the model is done.
+
+use std::time::Duration;
+
+use kindlm_types::{Execution, Message, Prompt, ProviderError, Reply, Role, Turn, ecma};
+
+use super::simulate;
+use crate::calls::Calls;
+use crate::{ConversationTurn, Model, TestCase};
+
+/// The labelled turns that follow one message of the user, each but the last being one request.
+struct Exchange<'a> {
+    user: Option<&'a str>,
+    turns: &'a [ConversationTurn],
+}
+
+/// A conversation as far as it has come.
+pub(super) struct Conversation<'a> {
+    case: &'a TestCase,
+    model: &'a Model,
+    calls: &'a Calls<'a>,
+    timeout: Duration,
+    prompt: Prompt,
+    execution: Execution,
+}
+
+impl<'a> Conversation<'a> {
+    pub(super) fn new(
+        case: &'a TestCase,
+        opening: &[Message],
+        model: &'a Model,
+        calls: &'a Calls<'a>,
+        timeout: Duration,
+        execution: Execution,
+    ) -> Self {
+        let mut messages = opening.to_vec();
+        if let Some(user) = case.conversation.first().and_then(|it| it.user.as_deref()) {
+            match messages.iter_mut().rfind(|it| it.role == Role::User) {
+                Some(message) => user.clone_into(&mut message.content),
+                None => messages.push(Message::new(Role::User, user)),
+            }
+        }
+        let prompt = Prompt {
+            model: model.name.clone(),
+            messages,
+            params: model.params.clone(),
+            tools: case.tools.iter().map(|it| it.spec.clone()).collect(),
+            tool_choice: None,
+            response_format: None,
+        };
+        Self { case, model, calls, timeout, prompt, execution }
+    }
+
+    /// Holds it to its end; what was gathered is kept if the provider fails on the way.
+    pub(super) async fn hold(mut self) -> (Execution, Option<ProviderError>) {
+        let opening = self.prompt.messages.len();
+        self.execution.latency_ms = Some(0.0);
+        let error = self.exchanges().await.err();
+        let execution = &mut self.execution;
+        execution.cost_usd = cost(self.model, execution);
+        if execution.truncated {
+            let note =
+                format!("\n[Note: Conversation truncated after {} turns]", execution.requests);
+            execution.output.push_str(&note);
+        }
+        // What was sent first is kept as evidence; the rest can be told from the turns and tool calls.
+        self.prompt.messages.truncate(opening);
+        execution.input = self.prompt.messages;
+        (self.execution, error)
+    }
+
+    async fn exchanges(&mut self) -> Result<(), ProviderError> {
+        for (index, exchange) in exchanges(&self.case.conversation).into_iter().enumerate() {
+            if let (1.., Some(user)) = (index, exchange.user) {
+                let messages = &mut self.prompt.messages;
+                if !self.execution.output.is_empty() {
+                    messages.push(Message::new(Role::Assistant, self.execution.output.as_str()));
+                }
+                messages.push(Message::new(Role::User, user));
+            }
+            self.exchange(&exchange).await?;
+            if self.execution.truncated {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn exchange(&mut self, exchange: &Exchange<'_>) -> Result<(), ProviderError> {
+        let most = self.case.max_turns.max(1);
+        for round in 0_usize.. {
+            if self.execution.requests >= most {
+                self.execution.truncated = true;
+                break;
+            }
+            let provider = &self.model.provider;
+            let mut reply = self.calls.complete(provider, &self.prompt, self.timeout).await?;
+            self.label(exchange, round, &reply);
+            let done = reply.tool_calls.is_empty();
+            if !done && self.execution.requests + 1 < most {
+                self.answer_tools(&mut reply);
+            }
+            self.record(reply);
+            if done {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares the next request: the model's own words, and the answers of its tools.
+    fn answer_tools(&mut self, reply: &mut Reply) {
+        let messages = &mut self.prompt.messages;
+        messages.push(Message {
+            tool_calls: reply.tool_calls.clone(),
+            ..Message::new(Role::Assistant, reply.text.as_str())
+        });
+        for call in &mut reply.tool_calls {
+            let answer = simulate::answer(&self.case.tools, call);
+            messages.push(Message::tool_result(call, ecma::stringify(&answer)));
+            call.response = Some(answer);
+        }
+    }
+
+    /// Puts the reply down to the labelled turn that it belongs to; the last one has all remaining rounds.
+    fn label(&mut self, exchange: &Exchange<'_>, round: usize, reply: &Reply) {
+        let Some(last) = exchange.turns.len().checked_sub(1) else { return };
+        let Some(turn) = exchange.turns.get(round.min(last)) else { return };
+        let start = self.execution.tool_calls.len();
+        let turns = &mut self.execution.turns;
+        if round <= last {
+            turns.push(Turn {
+                label: turn.label.clone(),
+                user: turn.user.clone(),
+                tool_calls: start..start,
+                ..Turn::default()
+            });
+        }
+        let Some(turn) = turns.last_mut() else { return };
+        crate::words(reply).clone_into(&mut turn.text);
+        turn.tool_calls.end = start + reply.tool_calls.len();
+        turn.usage += reply.usage;
+        turn.latency_ms += reply.latency_ms;
+    }
+
+    fn record(&mut self, reply: Reply) {
+        let execution = &mut self.execution;
+        execution.requests += 1;
+        execution.usage += reply.usage;
+        execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
+        execution.cached |= reply.cached;
+        crate::words(&reply).clone_into(&mut execution.output);
+        execution.tool_calls.extend(reply.tool_calls);
+        execution.finish_reason = Some(reply.finish_reason);
+    }
+}
+
+/// What an execution on this model has cost; nothing has been spent while nothing was answered.
+fn cost(model: &Model, execution: &Execution) -> Option<f64> {
+    if execution.requests == 0 {
+        return Some(0.0);
+    }
+    model.price.map(|price| price.cost(&execution.usage))
+}
+
+/// Each message of the user begins an exchange; turns without one continue it.
+fn exchanges(turns: &[ConversationTurn]) -> Vec<Exchange<'_>> {
+    if turns.is_empty() {
+        return vec![Exchange { user: None, turns }];
+    }
+    turns
+        .chunk_by(|_, next| next.user.is_none())
+        .map(|turns| Exchange { user: turns.first().and_then(|it| it.user.as_deref()), turns })
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! What the checks of one labelled turn may look at.
+
+use kindlm_assertions::Check;
+use kindlm_types::{AssertionResult, Execution, FailureCode, Message, Price, Role, Turn};
+
+/// The part of an execution that is one turn, as an execution of its own.
+///
+/// Text, tool calls, tokens, time and cost are those of the turn; `input` is the conversation's opening with
+/// what the user said last. How often the model was asked within a turn is not recorded.
+pub(super) fn evidence(
+    execution: &Execution,
+    index: usize,
+    price: Option<Price>,
+) -> Option<Execution> {
+    let turn = execution.turns.get(index)?;
+    let is_last = index + 1 == execution.turns.len();
+    Some(Execution {
+        case: execution.case.clone(),
+        model: execution.model.clone(),
+        repeat: execution.repeat,
+        input: input(execution, index),
+        output: turn.text.clone(),
+        output_json: None,
+        tool_calls: execution
+            .tool_calls
+            .get(turn.tool_calls.clone())
+            .map(<[_]>::to_vec)
+            .unwrap_or_default(),
+        turns: Vec::new(),
+        requests: 0,
+        usage: turn.usage,
+        latency_ms: Some(turn.latency_ms),
+        cost_usd: price.map(|price| price.cost(&turn.usage)),
+        finish_reason: execution.finish_reason.clone().filter(|_| is_last),
+        truncated: execution.truncated && is_last,
+        cached: execution.cached,
+        exit_code: execution.exit_code,
+        stderr: String::new(),
+        vars: execution.vars.clone(),
+    })
+}
+
+fn input(execution: &Execution, index: usize) -> Vec<Message> {
+    let said = |turn: &Turn| turn.user.clone();
+    // What the user said in the first turn is in the opening already.
+    let Some(user) = execution.turns.iter().take(index + 1).skip(1).rev().find_map(said) else {
+        return execution.input.clone();
+    };
+    let mut input: Vec<Message> =
+        execution.input.iter().filter(|it| it.role == Role::System).cloned().collect();
+    input.push(Message::new(Role::User, user));
+    input
+}
+
+/// The result of a check whose turn never came.
+pub(super) fn not_reached(check: &Check, label: &str, reached: usize) -> AssertionResult {
+    let options = &check.options;
+    let id = check.meta.id;
+    let message = format!(
+        "turn `{label}` was not reached: the conversation ended after {reached} labelled turns"
+    );
+    let mut result = AssertionResult::errored(
+        id,
+        options.label.as_deref().unwrap_or(id),
+        FailureCode::INTERNAL_ERROR,
+        message,
+    );
+    result.severity = options.severity;
+    result.class = check.meta.class;
+    result.weight = options.weight;
+    result.metric.clone_from(&options.metric);
+    result.turn = Some(label.to_owned());
+    result
+}

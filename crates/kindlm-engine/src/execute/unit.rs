@@ -1,0 +1,234 @@
+//! Carries out one execution and judges it.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use kindlm_types::{
+    AssertionResult, CommandSpec, Execution, ExecutionError, ExecutionResult, FailureCode, Message,
+    Outcome, ProviderError, Usage,
+};
+
+use super::Run;
+use super::conversation::Conversation;
+use super::turns;
+use crate::judge::{Judged, judge};
+use crate::{COMMAND, Event, Model, Subject, TestCase, Unit};
+
+impl Run<'_> {
+    /// Carries out one unit of the plan. Whatever goes wrong is part of the result.
+    pub(super) async fn unit(&self, unit: Unit) -> ExecutionResult {
+        let Some((case, model)) = self.subject(unit) else {
+            let message = "the plan was made for another suite";
+            return broken(Execution::default(), internal(message));
+        };
+        let execution = begun(case, model, unit);
+        if let Some(reason) = self.stopped() {
+            return broken(execution, ExecutionError::NotRun { reason: reason.to_owned() });
+        }
+        (self.watch)(Event::ExecutionStarted {
+            case: &execution.case,
+            model: &execution.model,
+            repeat: unit.repeat,
+        });
+        // A bug in a check must not take down a run that has been paid for.
+        match AssertUnwindSafe(self.carry_out(case, model, execution)).catch_unwind().await {
+            Ok(result) => result,
+            Err(panic) => {
+                let execution = Execution { cost_usd: None, ..begun(case, model, unit) };
+                broken(execution, internal(&words_of_panic(&*panic)))
+            }
+        }
+    }
+
+    /// The case, and the model that it runs on unless it is a command.
+    fn subject(&self, unit: Unit) -> Option<(&TestCase, Option<&Model>)> {
+        let case = self.suite.cases.get(unit.case)?;
+        let model = match unit.model {
+            Some(index) => Some(self.suite.models.get(index)?),
+            None => None,
+        };
+        (model.is_some() == matches!(case.subject, Subject::Prompt { .. })).then_some((case, model))
+    }
+
+    async fn carry_out(
+        &self,
+        case: &TestCase,
+        model: Option<&Model>,
+        execution: Execution,
+    ) -> ExecutionResult {
+        let timeout = self.timeout(case);
+        let (execution, error) = match (&case.subject, model) {
+            (Subject::Prompt { messages }, Some(model)) => {
+                self.converse(case, messages, model, timeout, execution).await
+            }
+            (Subject::Command { command_line }, _) => {
+                self.command(command_line, timeout, execution).await
+            }
+            (Subject::Prompt { .. }, None) => (execution, None),
+        };
+        match error {
+            Some(error) => broken(execution, ExecutionError::Provider(error)),
+            None => self.judge(case, model, execution).await,
+        }
+    }
+
+    fn timeout(&self, case: &TestCase) -> Duration {
+        self.options.timeout.or(case.timeout).unwrap_or(self.suite.defaults.timeout)
+    }
+
+    async fn converse(
+        &self,
+        case: &TestCase,
+        opening: &[Message],
+        model: &Model,
+        timeout: Duration,
+        execution: Execution,
+    ) -> (Execution, Option<ProviderError>) {
+        let calls = &self.judges.calls;
+        Conversation::new(case, opening, model, calls, timeout, execution).hold().await
+    }
+
+    async fn command(
+        &self,
+        command_line: &str,
+        timeout: Duration,
+        mut execution: Execution,
+    ) -> (Execution, Option<ProviderError>) {
+        let spec = CommandSpec { command_line: command_line.to_owned(), timeout };
+        // What a program spends is not known to us.
+        execution.cost_usd = None;
+        match self.judges.calls.run(&spec).await {
+            Ok(output) => {
+                execution.output = output.text;
+                execution.output_json = output.output_json;
+                execution.tool_calls = output.tool_calls;
+                execution.stderr = output.stderr;
+                execution.exit_code = output.exit_code;
+                execution.latency_ms = Some(output.latency_ms);
+                execution.requests = 1;
+                (execution, None)
+            }
+            Err(error) => (execution, Some(error)),
+        }
+    }
+
+    /// Judges first the labelled turns, then the whole.
+    async fn judge(
+        &self,
+        case: &TestCase,
+        model: Option<&Model>,
+        execution: Execution,
+    ) -> ExecutionResult {
+        let mut sum = Judged {
+            results: execution.truncated.then(|| truncated(&execution)).into_iter().collect(),
+            outcome: Outcome::Passed,
+            cost_usd: Some(0.0),
+            usage: Usage::default(),
+        };
+        if !case.conversation.is_empty() {
+            self.judge_turns(case, model, &execution, &mut sum).await;
+        }
+        let baseline = self.baseline.output(&execution.case, &execution.model);
+        add(&mut sum, judge(&case.checks, &execution, baseline, &self.judges).await, None);
+        let outcome = match Outcome::of(&sum.results) {
+            Outcome::Scored if self.options.strict => Outcome::Failed,
+            outcome => outcome,
+        };
+        ExecutionResult {
+            execution,
+            results: sum.results,
+            outcome,
+            error: None,
+            judge_cost_usd: sum.cost_usd,
+            judge_usage: sum.usage,
+        }
+    }
+
+    async fn judge_turns(
+        &self,
+        case: &TestCase,
+        model: Option<&Model>,
+        execution: &Execution,
+        sum: &mut Judged,
+    ) {
+        let price = model.and_then(|it| it.price);
+        for turn in &case.conversation {
+            let label = turn.label.as_str();
+            // By label, as a turn without a message is passed over when the model is done before it.
+            let reached = execution.turns.iter().position(|it| it.label == label);
+            let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, price))
+            else {
+                let reached = execution.turns.len();
+                let results =
+                    turn.checks.iter().map(|check| turns::not_reached(check, label, reached));
+                sum.results.extend(results);
+                continue;
+            };
+            let baseline = self.baseline.turn(&execution.case, &execution.model, label);
+            let judged = judge(&turn.checks, &evidence, baseline, &self.judges).await;
+            add(sum, judged, Some(label));
+        }
+    }
+}
+
+/// An execution of which nothing has happened yet.
+fn begun(case: &TestCase, model: Option<&Model>, unit: Unit) -> Execution {
+    Execution {
+        case: case.name.clone(),
+        model: model.map_or(COMMAND, |it| it.id.as_str()).to_owned(),
+        repeat: unit.repeat,
+        vars: case.vars.clone(),
+        cost_usd: Some(0.0),
+        ..Execution::default()
+    }
+}
+
+fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
+    sum.cost_usd = sum.cost_usd.zip(judged.cost_usd).map(|(sum, cost)| sum + cost);
+    sum.usage += judged.usage;
+    sum.results.extend(judged.results.into_iter().map(|mut result| {
+        if let Some(turn) = turn {
+            result.turn = Some(turn.to_owned());
+        }
+        result
+    }));
+}
+
+/// The original's words for a conversation that `maxTurns` ended.
+fn truncated(execution: &Execution) -> AssertionResult {
+    let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
+    AssertionResult::fail(
+        "conversation",
+        "Conversation within maxTurns limit",
+        FailureCode::INTERNAL_ERROR,
+        message,
+    )
+}
+
+/// An execution that could not be carried out.
+fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
+    ExecutionResult {
+        execution,
+        results: Vec::new(),
+        outcome: Outcome::Errored,
+        error: Some(error),
+        judge_cost_usd: Some(0.0),
+        judge_usage: Usage::default(),
+    }
+}
+
+fn internal(message: &str) -> ExecutionError {
+    ExecutionError::Internal { message: message.to_owned() }
+}
+
+fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    match text {
+        Some(text) => format!("a check panicked, which is a bug: {text}"),
+        None => "a check panicked, which is a bug".to_owned(),
+    }
+}

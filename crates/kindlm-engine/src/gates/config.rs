@@ -1,0 +1,85 @@
+//! Reads a `gates` block: its JSON Schema, and the gates it makes.
+
+use kindlm_types::{Problem, suggest};
+use serde_json::{Map, Value, json};
+
+use super::{Gate, Meta, REGISTRY, Threshold, find};
+
+/// The gates that hold when a suite says nothing: those of the registry that have a default.
+pub fn defaults() -> Vec<Box<dyn Gate>> {
+    compile(&Map::new()).0
+}
+
+/// Makes the gates of a `gates` block, in the order of the registry, defaults included.
+///
+/// Reports every problem; a gate with a problem is left out. Pointers are relative to the block.
+pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>) {
+    let mut problems = Vec::new();
+    for id in block.keys().filter(|id| find(id).is_none()) {
+        let known = REGISTRY.iter().map(|it| it.meta.id);
+        problems.push(
+            Problem::key(pointer(id), format!("there is no gate `{id}`"))
+                .with_help(suggest(id, "gates", known)),
+        );
+    }
+    let mut gates = Vec::new();
+    for it in REGISTRY {
+        let threshold = match block.get(it.meta.id) {
+            None => it.meta.default,
+            Some(value) => match it.meta.threshold.read(value) {
+                Ok(threshold) => Some(threshold),
+                Err(expected) => {
+                    let message = format!("`{}` must be {expected}, but is {value}", it.meta.id);
+                    problems.push(Problem::new(pointer(it.meta.id), message));
+                    None
+                }
+            },
+        };
+        gates.extend(threshold.map(it.build));
+    }
+    (gates, problems)
+}
+
+/// The JSON Schema of a `gates` block.
+pub fn schema() -> Value {
+    let properties: Map<String, Value> =
+        REGISTRY.iter().map(|it| (it.meta.id.to_owned(), property(&it.meta))).collect();
+    json!({
+        "type": "object",
+        "description": "Thresholds over the whole run; the exit code says whether all hold.",
+        "properties": properties,
+        "additionalProperties": false,
+    })
+}
+
+fn property(meta: &Meta) -> Value {
+    let mut schema = match meta.threshold {
+        Threshold::Rate => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+        Threshold::Count => json!({ "type": "integer", "minimum": 0 }),
+        Threshold::Amount => json!({ "type": "number", "exclusiveMinimum": 0 }),
+    };
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("description".to_owned(), meta.summary.into());
+        if let Some(default) = meta.default {
+            object.insert("default".to_owned(), default.into());
+        }
+    }
+    schema
+}
+
+/// JSON pointer to a member of the block.
+fn pointer(key: &str) -> String {
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+impl Threshold {
+    /// The number, or what it should have been.
+    pub fn read(self, value: &Value) -> Result<f64, &'static str> {
+        let (accepts, expected): (fn(f64) -> bool, _) = match self {
+            Self::Rate => (|it| (0.0..=1.0).contains(&it), "a share from 0 to 1"),
+            Self::Count => (|it| it >= 0.0 && it.fract() == 0.0, "a whole number from 0"),
+            Self::Amount => (|it| it > 0.0, "a number above 0"),
+        };
+        value.as_f64().filter(|it| accepts(*it)).ok_or(expected)
+    }
+}

@@ -1,0 +1,40 @@
+//! `deterministicPassRate`: how many of the checks judged by rules pass.
+
+use kindlm_types::{CaseResult, GateResult, RateCount};
+
+use super::compare::{at_least, nothing_to_measure, percent, run};
+use super::{Gate, Meta, Registration, Threshold};
+
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "deterministicPassRate",
+        summary: "The least share of checks judged by rules that must pass, over all repeats.",
+        since: "0.1.0",
+        threshold: Threshold::Rate,
+        default: None,
+        docs: include_str!("docs.md"),
+    },
+    build: |threshold| Box::new(DeterministicPassRate { threshold }),
+};
+
+#[derive(Debug)]
+struct DeterministicPassRate {
+    threshold: f64,
+}
+
+impl Gate for DeterministicPassRate {
+    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
+        let id = REGISTRATION.meta.id;
+        let checks = run(cases).fold(RateCount::default(), |sum, case| RateCount {
+            count: sum.count + case.checks.deterministic_passed,
+            total: sum.total + case.checks.deterministic_total,
+        });
+        let min = percent(self.threshold);
+        let Some(rate) = checks.rate() else {
+            let message = format!("Deterministic pass rate: nothing to measure (min: {min})");
+            return nothing_to_measure(id, self.threshold, message);
+        };
+        let message = format!("Deterministic pass rate: {} (min: {min})", percent(rate));
+        at_least(id, rate, self.threshold, message)
+    }
+}

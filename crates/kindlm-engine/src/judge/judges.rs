@@ -1,0 +1,172 @@
+//! Who answers questions: judge models and embedding models, each question asked once.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
+use kindlm_types::{
+    Answer, AskError, Backend, Message, Params, Prompt, ProviderErrorKind, Question, Role, suggest,
+};
+use lru::LruCache;
+use tokio::sync::OnceCell;
+
+use super::nobody;
+use crate::calls::Calls;
+use crate::{Defaults, Model};
+
+/// How many answers are remembered. Equal questions come from the repeats and the checks of one case, and so
+/// close together; the bound keeps a run of any length in the same memory.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+
+/// The models that answer the questions of checks.
+///
+/// Equal questions are asked once, also if they come at the same time; failures are not remembered.
+/// A judge is asked with temperature 0.
+pub struct Judges<'a> {
+    pub(crate) calls: Calls<'a>,
+    models: &'a [Model],
+    default: Option<&'a str>,
+    timeout: Duration,
+    remembered: Mutex<LruCache<String, Arc<OnceCell<Answer>>>>,
+}
+
+/// An answer, and whether it had to be paid for.
+pub(crate) struct Told {
+    pub(crate) answer: Result<Answer, AskError>,
+    /// Whether it was asked just now, for this question.
+    pub(crate) fresh: bool,
+}
+
+impl<'a> Judges<'a> {
+    /// Judges among `models`. `default` is the id of the one that is asked where a question names none; the
+    /// first model if absent. The other settings are those of [`Defaults`].
+    pub fn new(backend: &'a dyn Backend, models: &'a [Model], default: Option<&'a str>) -> Self {
+        let Defaults { concurrency, timeout, .. } = Defaults::default();
+        Self {
+            calls: Calls::new(backend, concurrency),
+            models,
+            default,
+            timeout,
+            remembered: Mutex::new(LruCache::new(REMEMBERED)),
+        }
+    }
+
+    /// Sets how many questions may be in flight at once, from 1.
+    #[must_use]
+    pub fn with_concurrency(mut self, concurrency: usize) -> Self {
+        self.calls = self.calls.with_concurrency(concurrency);
+        self
+    }
+
+    /// Sets how long one attempt to get an answer may take.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    pub(crate) async fn ask(&self, question: &Question) -> Told {
+        let cell = {
+            let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(remembered.get_or_insert(question.key(), Arc::default))
+        };
+        let mut fresh = false;
+        let answer = cell
+            .get_or_try_init(|| {
+                fresh = true;
+                self.find_out(question)
+            })
+            .await
+            .cloned();
+        Told { answer, fresh }
+    }
+
+    async fn find_out(&self, question: &Question) -> Result<Answer, AskError> {
+        match question {
+            Question::Judge(question) => self.ask_judge(question).await,
+            Question::Embedding(question) => self.embed(question).await,
+        }
+    }
+
+    async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Answer, AskError> {
+        let model = self.model(question.model.as_deref())?;
+        let prompt = Prompt {
+            model: model.name.clone(),
+            messages: vec![
+                Message::new(Role::System, question.system.as_str()),
+                Message::new(Role::User, question.user.as_str()),
+            ],
+            params: Params {
+                temperature: Some(0.0),
+                max_tokens: Some(question.max_tokens),
+                ..Params::default()
+            },
+            tools: Vec::new(),
+            tool_choice: None,
+            response_format: question.response_format.clone(),
+        };
+        let reply = self.calls.complete(&model.provider, &prompt, self.timeout).await?;
+        Ok(Answer::Text {
+            cost_usd: model.price.map(|price| price.cost(&reply.usage)),
+            usage: reply.usage,
+            model: model.id.clone(),
+            text: crate::words(&reply).to_owned(),
+        })
+    }
+
+    /// The model that the question names; else the default judge if its provider makes vectors, else the first
+    /// other model whose provider does.
+    async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
+        let first = self.model(question.model.as_deref())?;
+        let mut refused = match self.vector(first, &question.text).await {
+            Err(AskError::Provider(err))
+                if err.kind == ProviderErrorKind::Unsupported && question.model.is_none() =>
+            {
+                err
+            }
+            result => return result,
+        };
+        for model in self.models.iter().filter(|it| it.id != first.id) {
+            match self.vector(model, &question.text).await {
+                Err(AskError::Provider(err)) if err.kind == ProviderErrorKind::Unsupported => {
+                    refused = err;
+                }
+                result => return result,
+            }
+        }
+        Err(refused.into())
+    }
+
+    async fn vector(&self, model: &Model, text: &str) -> Result<Answer, AskError> {
+        let vector = self.calls.embed(&model.provider, &model.name, text, self.timeout).await?;
+        Ok(Answer::Vector(vector))
+    }
+
+    /// The model of this id; without one, the default judge, which is the first model if none is named.
+    fn model(&self, id: Option<&str>) -> Result<&'a Model, AskError> {
+        let Some(id) = id.or(self.default) else {
+            return self.models.first().ok_or_else(|| {
+                nobody("there is no model to ask: configure one under `models`, or name a judge")
+            });
+        };
+        self.models.iter().find(|it| it.id == id).ok_or_else(|| {
+            let ids = self.models.iter().map(|it| it.id.as_str());
+            nobody(format!(
+                "the model `{id}` that should answer is not configured: {}",
+                suggest(id, "configured models", ids)
+            ))
+        })
+    }
+}
+
+impl fmt::Debug for Judges<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Judges")
+            .field("models", &self.models)
+            .field("default", &self.default)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! Judges one execution: finds out what the checks ask for, then evaluates them.
+
+mod judges;
+
+use std::collections::HashSet;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use kindlm_assertions::{Check, Evidence};
+use kindlm_types::{
+    Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, Usage,
+};
+
+pub use judges::Judges;
+pub(crate) use judges::Told;
+
+/// Checks may ask again after an answer, but not for ever.
+const MAX_ROUNDS: usize = 16;
+
+/// What the checks found in an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The results, in the order of the checks.
+    pub results: Vec<AssertionResult>,
+    /// What they add up to.
+    pub outcome: Outcome,
+    /// What the questions of these checks cost in US dollars; `None` if a price is not known. Questions
+    /// that somebody else had asked before cost nothing, and neither do embeddings.
+    pub cost_usd: Option<f64>,
+    /// Tokens that these questions took.
+    pub usage: Usage,
+}
+
+/// Evaluates the checks on one execution.
+///
+/// Asks what the checks want to know, in rounds, until they ask nothing new (a check that is still asking
+/// after 16 rounds is evaluated as it is). Equal questions are asked once. A question without an answer is
+/// the check's to report: nothing here fails.
+pub async fn judge(
+    checks: &[Check],
+    execution: &Execution,
+    baseline: Option<&str>,
+    judges: &Judges<'_>,
+) -> Judged {
+    let mut answers = Answers::default();
+    let mut spent = Spent::default();
+    for _ in 0..MAX_ROUNDS {
+        let evidence = Evidence { execution, answers: &answers, baseline };
+        let questions = new_questions(checks, &evidence);
+        if questions.is_empty() {
+            break;
+        }
+        for (question, told) in ask_all(questions, judges).await {
+            spent.add(&told);
+            answers.insert(&question, told.answer);
+        }
+    }
+    let evidence = Evidence { execution, answers: &answers, baseline };
+    let results: Vec<AssertionResult> =
+        checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
+    let outcome = Outcome::of(&results);
+    Judged { results, outcome, cost_usd: spent.cost_usd, usage: spent.usage }
+}
+
+fn new_questions(checks: &[Check], evidence: &Evidence<'_>) -> Vec<Question> {
+    let mut questions = Vec::new();
+    let mut keys = HashSet::new();
+    for question in checks.iter().flat_map(|check| check.questions(evidence)) {
+        if evidence.answers.get(&question).is_none() && keys.insert(question.key()) {
+            questions.push(question);
+        }
+    }
+    questions
+}
+
+async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question, Told)> {
+    let asking: FuturesUnordered<_> = questions
+        .into_iter()
+        .map(|question| async {
+            let told = judges.ask(&question).await;
+            (question, told)
+        })
+        .collect();
+    asking.collect().await
+}
+
+/// What asking took.
+struct Spent {
+    cost_usd: Option<f64>,
+    usage: Usage,
+}
+
+impl Default for Spent {
+    fn default() -> Self {
+        Self { cost_usd: Some(0.0), usage: Usage::default() }
+    }
+}
+
+impl Spent {
+    fn add(&mut self, told: &Told) {
+        if let (true, Ok(Answer::Text { usage, cost_usd, .. })) = (told.fresh, &told.answer) {
+            self.usage += *usage;
+            self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);
+        }
+    }
+}
+
+/// There is nobody who could answer.
+fn nobody(message: impl Into<String>) -> AskError {
+    AskError::NobodyToAsk { message: message.into() }
+}

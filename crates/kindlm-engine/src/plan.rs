@@ -1,0 +1,220 @@
+//! What will be executed: test case × model × repeat, before anything is sent.
+
+use std::collections::HashMap;
+
+use kindlm_types::{SkippedCase, suggest};
+
+use crate::{Filter, RunOptions, Subject, Suite, TestCase};
+
+/// The model id under which command tests are reported.
+pub const COMMAND: &str = "command";
+
+/// One execution to be. Small and without text, so that plans of a million stay cheap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unit {
+    /// Index into [`Suite::cases`].
+    pub case: usize,
+    /// Index into [`Suite::models`]; `None` for a command.
+    pub model: Option<usize>,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+}
+
+/// What will be executed, in the order in which it is reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The executions: by case, then by model, then by repeat.
+    pub units: Vec<Unit>,
+    /// Selected cases that are not run, with the reason.
+    pub skipped: Vec<SkippedCase>,
+    /// How many test cases the filter left out.
+    pub deselected: usize,
+}
+
+/// Why there is nothing to execute, or not what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No test case has this tag.
+    #[error("no test case has the tag `{tag}`: {help}")]
+    UnknownTag {
+        /// As asked for.
+        tag: String,
+        /// What to do.
+        help: String,
+    },
+    /// The suite has no such model.
+    #[error("model `{model}` is not configured: {help}")]
+    UnknownModel {
+        /// As asked for.
+        model: String,
+        /// What to do.
+        help: String,
+    },
+    /// A test case names a model that the suite does not have.
+    #[error("test case `{case}` names the model `{model}`, which is not configured: {help}")]
+    UnknownModelOfCase {
+        /// The test case.
+        case: String,
+        /// As named there.
+        model: String,
+        /// What to do.
+        help: String,
+    },
+    /// No test case has such a name.
+    #[error("no test case matches `{pattern}`: {help}")]
+    NoSuchTest {
+        /// As asked for.
+        pattern: String,
+        /// What to do.
+        help: String,
+    },
+    /// Each part of the filter selects something, but nothing is selected by all of them.
+    #[error(
+        "no test case is selected: each of {parts} selects some, but none is selected by all; ask for less at once"
+    )]
+    NothingSelected {
+        /// The parts of the filter.
+        parts: String,
+    },
+}
+
+/// Plans a run of the suite.
+///
+/// Skipped cases are listed if they are selected. A part of the filter that selects nothing is an error
+/// rather than an empty, green run.
+pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
+    check(suite, &options.filter)?;
+    let ids: HashMap<&str, usize> =
+        suite.models.iter().enumerate().rev().map(|(i, model)| (model.id.as_str(), i)).collect();
+    let mut plan = Plan::default();
+    for (index, case) in suite.cases.iter().enumerate() {
+        let targets = targets(suite, case, &ids, &options.filter)?;
+        if !options.filter.selects(case) || targets.as_ref().is_some_and(Vec::is_empty) {
+            plan.deselected += 1;
+        } else if let Some(reason) = skip_reason(case, targets.is_none()) {
+            plan.skipped.push(SkippedCase {
+                case: case.name.clone(),
+                tags: case.tags.clone(),
+                reason,
+            });
+        } else {
+            let repeats = options.repeat.unwrap_or(case.repeat).max(1);
+            for (model, times) in targets.into_iter().flatten() {
+                plan.units.extend((0..repeats.saturating_mul(times)).map(|repeat| Unit {
+                    case: index,
+                    model,
+                    repeat,
+                }));
+            }
+        }
+    }
+    if plan.units.is_empty() && plan.skipped.is_empty() && plan.deselected > 0 {
+        return Err(PlanError::NothingSelected { parts: options.filter.parts() });
+    }
+    Ok(plan)
+}
+
+/// A model to run a case on, and how often the case names it: naming it twice runs it twice as often.
+type Target = (Option<usize>, u32);
+
+/// The selected models of a case; `None` if it names no model at all.
+fn targets(
+    suite: &Suite,
+    case: &TestCase,
+    ids: &HashMap<&str, usize>,
+    filter: &Filter,
+) -> Result<Option<Vec<Target>>, PlanError> {
+    let mut targets: Vec<Target> = Vec::new();
+    match &case.subject {
+        Subject::Command { .. } if filter.selects_model(COMMAND) => targets.push((None, 1)),
+        Subject::Command { .. } => {}
+        Subject::Prompt { .. } if case.models.is_empty() => return Ok(None),
+        Subject::Prompt { .. } => {
+            for id in &case.models {
+                let Some(&model) = ids.get(id.as_str()) else {
+                    return Err(PlanError::UnknownModelOfCase {
+                        case: case.name.clone(),
+                        model: id.clone(),
+                        help: suggest_model(suite, id),
+                    });
+                };
+                if !filter.selects_model(id) {
+                    continue;
+                }
+                match targets.iter_mut().find(|(known, _)| *known == Some(model)) {
+                    Some((_, times)) => *times += 1,
+                    None => targets.push((Some(model), 1)),
+                }
+            }
+        }
+    }
+    Ok(Some(targets))
+}
+
+fn skip_reason(case: &TestCase, without_models: bool) -> Option<String> {
+    let no_models = || without_models.then(|| "it names no model to run on".to_owned());
+    case.skip.clone().or_else(no_models)
+}
+
+fn check(suite: &Suite, filter: &Filter) -> Result<(), PlanError> {
+    for tag in &filter.tags {
+        if !suite.cases.iter().any(|case| case.tags.contains(tag)) {
+            let mut tags: Vec<&str> =
+                suite.cases.iter().flat_map(|case| &case.tags).map(String::as_str).collect();
+            tags.sort_unstable();
+            tags.dedup();
+            let help = suggest(tag, "tags", tags.iter().copied());
+            return Err(PlanError::UnknownTag { tag: tag.clone(), help });
+        }
+    }
+    for model in &filter.models {
+        let known = suite.models.iter().any(|it| it.id == *model)
+            || (model == COMMAND
+                && suite.cases.iter().any(|it| matches!(it.subject, Subject::Command { .. })));
+        if !known {
+            let help = suggest_model(suite, model);
+            return Err(PlanError::UnknownModel { model: model.clone(), help });
+        }
+    }
+    for pattern in &filter.tests {
+        if !suite.cases.iter().any(|case| pattern.is_match(&case.name)) {
+            let names = suite.cases.iter().map(|case| case.name.as_str());
+            let help = match kindlm_types::nearest(pattern.as_str(), names) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("the suite has {} test cases", suite.cases.len()),
+            };
+            return Err(PlanError::NoSuchTest { pattern: pattern.as_str().to_owned(), help });
+        }
+    }
+    Ok(())
+}
+
+fn suggest_model(suite: &Suite, id: &str) -> String {
+    suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
+}
+
+impl Filter {
+    fn selects(&self, case: &TestCase) -> bool {
+        (self.tags.is_empty() || case.tags.iter().any(|tag| self.tags.contains(tag)))
+            && (self.tests.is_empty() || self.tests.iter().any(|it| it.is_match(&case.name)))
+    }
+
+    fn selects_model(&self, id: &str) -> bool {
+        self.models.is_empty() || self.models.iter().any(|it| it == id)
+    }
+
+    fn parts(&self) -> String {
+        let mut parts = Vec::new();
+        if !self.tags.is_empty() {
+            parts.push(format!("the tags `{}`", self.tags.join("`, `")));
+        }
+        if !self.tests.is_empty() {
+            let tests: Vec<&str> = self.tests.iter().map(crate::Pattern::as_str).collect();
+            parts.push(format!("the test names `{}`", tests.join("`, `")));
+        }
+        if !self.models.is_empty() {
+            parts.push(format!("the models `{}`", self.models.join("`, `")));
+        }
+        parts.join(" and ")
+    }
+}

@@ -1,0 +1,53 @@
+//! Puts everything about a run together.
+
+use kindlm_types::{Backend, CaseResult, GateResult, ModelInfo, Report, RunInfo};
+
+use crate::gates::Gate;
+use crate::{Baseline, Control, Plan, PlanError, RunOptions, Suite, execute, plan};
+
+/// Evaluates each gate over all cases of a run, in the order given.
+pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<GateResult> {
+    gates.iter().map(|gate| gate.evaluate(cases)).collect()
+}
+
+/// The report of a run: the suite's names, the models that took part, the cases, and the gates over them.
+pub fn report(suite: &Suite, plan: &Plan, cases: Vec<CaseResult>, run: RunInfo) -> Report {
+    let mut used = vec![false; suite.models.len()];
+    for model in plan.units.iter().filter_map(|unit| unit.model) {
+        if let Some(it) = used.get_mut(model) {
+            *it = true;
+        }
+    }
+    let models =
+        suite.models.iter().zip(used).filter(|(_, used)| *used).map(|(model, _)| ModelInfo {
+            id: model.id.clone(),
+            provider: model.provider.clone(),
+            name: model.name.clone(),
+            params: model.params.clone(),
+        });
+    Report {
+        run,
+        suite: suite.info.clone(),
+        models: models.collect(),
+        gates: evaluate_gates(&suite.gates, &cases),
+        cases,
+        skipped: plan.skipped.clone(),
+        compliance: suite.compliance.as_ref().map(|it| it.info.clone()),
+        warnings: suite.warnings.clone(),
+    }
+}
+
+/// Plans, executes and reports in one go: for tests in Rust code.
+///
+/// There is no baseline, nobody watches, and [`Report::run`] is left empty, as this crate knows no clock.
+/// Needs a tokio runtime with time enabled, as `#[tokio::test]` has.
+pub async fn run(
+    suite: &Suite,
+    options: &RunOptions,
+    backend: &dyn Backend,
+) -> Result<Report, PlanError> {
+    let plan = plan(suite, options)?;
+    let (baseline, control) = (Baseline::default(), Control::default());
+    let cases = execute(suite, &plan, options, backend, &baseline, &control, &|_| {}).await;
+    Ok(report(suite, &plan, cases, RunInfo::default()))
+}
