@@ -224,13 +224,14 @@ impl Translator {
                 let number = self.decimal();
                 self.reference(number);
             }
-            _ => match CharSet::named(c) {
-                Some(set) => set.write(&mut self.out),
-                None => {
+            _ => {
+                if let Some(set) = CharSet::named(c) {
+                    set.write(&mut self.out);
+                } else {
                     let code = self.character_escape(c, false);
                     self.literal(code);
                 }
-            },
+            }
         }
         Ok(())
     }

@@ -144,7 +144,7 @@ fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Proble
     for (index, name) in config.detectors.into_iter().enumerate() {
         match Detector::new(name) {
             Ok(it) => {
-                searches.push(Search { name: it.name().to_owned(), finder: Finder::Detector(it) })
+                searches.push(Search { name: it.name().to_owned(), finder: Finder::Detector(it) });
             }
             Err(err) => problems.push(err.problem(format!("/detectors/{index}"))),
         }

@@ -151,26 +151,6 @@ impl PromptAssertion {
         let judgements = self.read(reply);
         judgements.flaw().map_or(Ok(judgements), Err)
     }
-
-    fn result(&self, rule: &Rule, judgements: &Judgements, judge: &str) -> AssertionResult {
-        let result = match judgements.of(&rule.id) {
-            Ok(Judgement { pass: true, reasoning }) => {
-                AssertionResult::pass(ID, &rule.id).with_reasoning(reasoning)
-            }
-            Ok(Judgement { pass: false, reasoning }) => {
-                let message = if reasoning.is_empty() { &rule.instruction } else { reasoning };
-                let message = format!("Assertion \"{}\" not met: {message}", rule.id);
-                AssertionResult::fail(ID, &rule.id, FAILED, message).with_reasoning(reasoning)
-            }
-            Err(why) => AssertionResult::errored(
-                ID,
-                &rule.id,
-                PARSE_ERROR,
-                format!("The judge gave no verdict: {why}"),
-            ),
-        };
-        result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", judge)
-    }
 }
 
 impl Assertion for PromptAssertion {
@@ -199,9 +179,30 @@ impl Assertion for PromptAssertion {
             judgements = self.read(again.text).or(judgements);
             judge = again.judge;
         }
-        let known = rules.iter().map(|rule| self.result(rule, &judgements, judge));
+        let known = rules.iter().map(|rule| known(rule, &judgements, judge));
         known.chain(judgements.unknown().map(|id| unknown(id, judge))).collect()
     }
+}
+
+/// The result for one of the rules.
+fn known(rule: &Rule, judgements: &Judgements, judge: &str) -> AssertionResult {
+    let result = match judgements.of(&rule.id) {
+        Ok(Judgement { pass: true, reasoning }) => {
+            AssertionResult::pass(ID, &rule.id).with_reasoning(reasoning)
+        }
+        Ok(Judgement { pass: false, reasoning }) => {
+            let message = if reasoning.is_empty() { &rule.instruction } else { reasoning };
+            let message = format!("Assertion \"{}\" not met: {message}", rule.id);
+            AssertionResult::fail(ID, &rule.id, FAILED, message).with_reasoning(reasoning)
+        }
+        Err(why) => AssertionResult::errored(
+            ID,
+            &rule.id,
+            PARSE_ERROR,
+            format!("The judge gave no verdict: {why}"),
+        ),
+    };
+    result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", judge)
 }
 
 /// The result for an id that the judge has made up.

@@ -1,0 +1,284 @@
+//! The vectors of the reference implementations for `pii`, `keywords`, `judge` and `drift`.
+//!
+//! Where a check differs on purpose, the vector and the reason stand in a list; a list that is not exact
+//! fails the test.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kindlm_assertions::{Assertion, Evidence, Setup, find};
+use kindlm_types::ask::EmbeddingQuestion;
+use kindlm_types::{
+    Answer, Answers, AskError, AssertionResult, Execution, NoFiles, ProviderError,
+    ProviderErrorKind, Question, Usage,
+};
+use serde_json::{Value, json};
+
+fn vectors(file: &str) -> Vec<Value> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance");
+    let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The configured assertions with this id in an `expect` block.
+fn checks(id: &str, expect: &Value) -> Vec<Arc<dyn Assertion>> {
+    let registration = find(id).unwrap();
+    let path = registration.meta.path.unwrap();
+    let setup = Setup::new(&NoFiles, None);
+    let configs = match expect.pointer(path.pointer) {
+        None => Vec::new(),
+        Some(Value::Array(items)) if path.list => items.iter().collect(),
+        Some(config) => vec![config],
+    };
+    configs.into_iter().map(|config| (registration.build)(config, &setup).unwrap()).collect()
+}
+
+/// Asks in rounds and evaluates.
+fn judged(
+    checks: &[Arc<dyn Assertion>],
+    execution: &Execution,
+    baseline: Option<&str>,
+    mut reply: impl FnMut(&Question) -> Result<Answer, AskError>,
+) -> Vec<AssertionResult> {
+    let mut results = Vec::new();
+    for check in checks {
+        let mut answers = Answers::default();
+        loop {
+            let evidence = Evidence { execution, answers: &answers, baseline };
+            let mut questions = check.questions(&evidence);
+            questions.retain(|question| answers.get(question).is_none());
+            if questions.is_empty() {
+                break results.extend(check.evaluate(&evidence));
+            }
+            for question in questions {
+                let answer = reply(&question);
+                answers.insert(&question, answer);
+            }
+        }
+    }
+    results
+}
+
+fn said(text: &str) -> Answer {
+    let (text, model) = (text.to_owned(), "judge".to_owned());
+    Answer::Text { text, model, usage: Usage::default(), cost_usd: None }
+}
+
+fn failed(message: &str) -> Result<Answer, AskError> {
+    Err(ProviderError::new(ProviderErrorKind::Timeout, "openai", message).into())
+}
+
+/// A result in the words of the vectors. What was errored is neither passed nor scored.
+fn in_their_words(result: &AssertionResult) -> Value {
+    let mut view = json!({
+        "type": result.assertion,
+        "label": result.label,
+        "passed": result.verdict.held(),
+        "score": result.score.map(kindlm_types::Score::get),
+    });
+    if !result.verdict.held() {
+        view["failureCode"] = json!(result.verdict.code());
+        view["failureMessage"] = json!(result.verdict.message());
+    }
+    if let Some(reasoning) = &result.reasoning {
+        view["reasoning"] = json!(reasoning);
+    }
+    view
+}
+
+/// Whether two lists of results agree on these keys; numbers to 1e-6, since embeddings are single precision.
+/// What was errored or skipped has no score here, and 0 or 1 there.
+fn agree(ours: &[Value], theirs: &[Value], keys: &[&str]) -> bool {
+    ours.len() == theirs.len()
+        && ours.iter().zip(theirs).all(|(ours, theirs)| {
+            keys.iter().all(|&key| match (&ours[key], &theirs[key]) {
+                (Value::Number(a), Value::Number(b)) => {
+                    (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-6
+                }
+                (Value::Null, Value::Number(_)) if key == "score" => true,
+                (a, b) => a == b,
+            })
+        })
+}
+
+/// Collects the vectors that differ, to be held against the list of those that may.
+#[derive(Default)]
+struct Tally {
+    run: usize,
+    differing: BTreeMap<String, String>,
+}
+
+impl Tally {
+    fn compare(&mut self, id: &str, ours: &[AssertionResult], theirs: &Value, keys: &[&str]) {
+        self.run += 1;
+        let ours: Vec<Value> = ours.iter().map(in_their_words).collect();
+        let theirs = theirs.as_array().cloned().unwrap_or_default();
+        if !agree(&ours, &theirs, keys) {
+            self.differing.insert(id.to_owned(), format!("{ours:#?}\ninstead of\n{theirs:#?}"));
+        }
+    }
+
+    fn finish(mut self, run: usize, deliberate: &[(&str, &[&str])]) {
+        assert_eq!(self.run, run, "vectors that were run");
+        for (why, ids) in deliberate {
+            for id in *ids {
+                let listed = self.differing.remove(*id);
+                assert!(listed.is_some(), "{id} agrees after all, or does not exist ({why})");
+            }
+        }
+        let ids: Vec<&String> = self.differing.keys().collect();
+        assert!(self.differing.is_empty(), "{ids:?} differ: {:#?}", self.differing);
+    }
+}
+
+const ALL: &[&str] = &["type", "label", "passed", "score", "failureCode", "failureMessage"];
+
+#[test]
+fn pii_and_keywords_agree_on_every_vector() {
+    for (id, file, count) in
+        [("pii", "kindlm/pii.jsonl", 107), ("keywords", "kindlm/keywords.jsonl", 70)]
+    {
+        let mut tally = Tally::default();
+        for vector in vectors(file) {
+            let output = vector["agent_output"].as_str().unwrap().to_owned();
+            let execution = Execution { output, ..Execution::default() };
+            let results = judged(&checks(id, &vector["expect"]), &execution, None, |_| failed("?"));
+            tally.compare(vector["id"].as_str().unwrap(), &results, &vector["results"], ALL);
+        }
+        tally.finish(count, &[]);
+    }
+}
+
+#[test]
+fn judge_agrees_wherever_the_reply_has_a_score() {
+    let mut tally = Tally::default();
+    for vector in vectors("kindlm/judge.jsonl") {
+        let reply = vector["judge_reply"].as_str().unwrap();
+        let checks = checks("judge", &vector["expect"]);
+        let results = judged(&checks, &Execution::default(), None, |_| Ok(said(reply)));
+        let id = vector["id"].as_str().unwrap();
+        let keys = [ALL, &["reasoning"]].concat();
+        tally.compare(id, &results, &vector["results"], &keys);
+        if tally.differing.contains_key(id) {
+            assert_eq!(results[0].verdict.code().unwrap().as_str(), "JUDGE_PARSE_ERROR", "{id}");
+            assert_eq!(results[0].verdict.status(), "errored", "{id}");
+        }
+    }
+    tally.finish(53, JUDGE_DIFFERENCES);
+}
+
+const UNREADABLE: &str = "design §6: a reply without a readable score is errored, never a silent 0";
+
+#[rustfmt::skip]
+const JUDGE_DIFFERENCES: &[(&str, &[&str])] = &[
+    (UNREADABLE, &[
+        "judge-019", "judge-020", "judge-021", "judge-022", "judge-023",
+        "judge-024", "judge-025", "judge-026", "judge-027", "judge-028",
+        "judge-029", "judge-030", "judge-031", "judge-036", "judge-040",
+        "judge-041", "judge-042", "judge-043", "judge-044", "judge-045",
+        "judge-046", "judge-047", "judge-048", "judge-049", "judge-050",
+    ]),
+    ("several different scores are no readable score: one may be quoted from the judged text", &[
+        "judge-037", "judge-038", "judge-039",
+    ]),
+];
+
+#[test]
+fn judge_agrees_with_the_core_vectors() {
+    let mut tally = Tally::default();
+    let mut beta = Vec::new();
+    for vector in vectors("kindlm-core/judge.jsonl") {
+        let (id, input) = (vector["id"].as_str().unwrap(), &vector["input"]);
+        if input["betaJudge"] == json!(true) {
+            beta.push(id.to_owned());
+            continue;
+        }
+        let output = input["outputText"].as_str().unwrap().to_owned();
+        let execution = Execution { output, ..Execution::default() };
+        let mut results = Vec::new();
+        for (index, check) in checks("judge", &input["expect"]).into_iter().enumerate() {
+            results.extend(judged(&[check], &execution, None, |_| core_reply(input, index)));
+        }
+        match vector.get("seedExpect").filter(|it| it.get("results").is_some()) {
+            Some(seed) => tally.compare(id, &results, &seed["results"], &ALL[1..]),
+            None => tally.compare(id, &results, &vector["expect"]["results"], &CORE),
+        }
+    }
+    assert_eq!(beta.len(), 6, "the median of three replies is not part of the product: {beta:?}");
+    tally.finish(46, CORE_JUDGE_DIFFERENCES);
+}
+
+const CORE: [&str; 3] = ["passed", "score", "failureCode"];
+
+/// What the judge of a vector replies to the check with this index, however often it is asked.
+fn core_reply(input: &Value, index: usize) -> Result<Answer, AskError> {
+    match &input["judgeReplies"][index] {
+        Value::String(reply) => Ok(said(reply)),
+        Value::Null => Err(AskError::NobodyToAsk {
+            message: "No judge model configured for LLM-as-judge assertions".to_owned(),
+        }),
+        failure => failed(failure["throw"].as_str().unwrap()),
+    }
+}
+
+#[rustfmt::skip]
+const CORE_JUDGE_DIFFERENCES: &[(&str, &[&str])] = &[
+    (UNREADABLE, &[
+        "dot-score", "fence-number", "raw-newline-in-string", "refusal", "score-missing", "score-null",
+        "single-quotes",
+    ]),
+    ("several different scores are no readable score: one may be quoted from the judged text", &["injected"]),
+    ("1e400 is no finite number, so there is no readable score", &["score-1e400"]),
+    ("braces in the prose around a reply do not make it unreadable", &["braces-after"]),
+];
+
+#[test]
+fn drift_agrees_with_the_core_vectors() {
+    let mut tally = Tally::default();
+    for vector in vectors("kindlm-core/drift.jsonl") {
+        let (id, input) = (vector["id"].as_str().unwrap(), &vector["input"]);
+        let output = input["outputText"].as_str().unwrap().to_owned();
+        let execution = Execution { output, ..Execution::default() };
+        let baseline = input["baselineText"].as_str();
+        let checks = checks("drift", &input["expect"]);
+        let results = judged(&checks, &execution, baseline, |question| match question {
+            Question::Judge(_) => core_reply(input, 0),
+            Question::Embedding(question) => core_vector(input, question),
+        });
+        match vector.get("seedExpect") {
+            Some(seed) => tally.compare(id, &results, &seed["results"], &ALL[1..]),
+            None => tally.compare(id, &results, &vector["expect"]["results"], &CORE),
+        }
+    }
+    tally.finish(53, DRIFT_DIFFERENCES);
+}
+
+fn core_vector(input: &Value, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
+    let which = if input["baselineText"] == question.text { "baseline" } else { "output" };
+    match &input["embeddings"][which] {
+        Value::Array(numbers) => {
+            #[expect(clippy::cast_possible_truncation, reason = "embeddings are single precision")]
+            let vector = numbers.iter().map(|it| it.as_f64().unwrap() as f32).collect();
+            Ok(Answer::Vector(vector))
+        }
+        failure => failed(failure["throw"].as_str().unwrap()),
+    }
+}
+
+#[rustfmt::skip]
+const DRIFT_DIFFERENCES: &[(&str, &[&str])] = &[
+    ("strings are compared by their Levenshtein distance", &["fd-string-case", "fd-nested-differ"]),
+    ("the order of keys does not matter", &["fd-nested-key-order"]),
+    ("without `fields` all top-level fields are compared, never none", &["fd-no-fields", "fd-empty-fields"]),
+    ("a field that neither document has is errored, not equal", &[
+        "fd-array-out-of-range", "fd-proto", "fd-through-string",
+    ]),
+    ("whole numbers are compared exactly, not as doubles", &["fd-number-precision"]),
+    ("numeric strings are read, and numbers out of range clamped, as for `judge`", &[
+        "judge-string", "judge-above-1", "judge-negative",
+    ]),
+    ("a reply that is `null` is an unreadable one, not a crash", &["judge-fence-null"]),
+    ("vectors of different lengths cannot be compared: errored, not failed", &["emb-length-mismatch"]),
+    ("one label per method; the message says what the run had at hand", &["judge-no-adapter"]),
+];
