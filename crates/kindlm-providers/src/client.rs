@@ -1,0 +1,302 @@
+//! The door to the world: every provider of a suite behind one [`Backend`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::{
+    Backend, BoxFuture, CommandOutput, CommandSpec, Files, Problem, Prompt, ProviderError,
+    ProviderErrorKind, Reply, suggest,
+};
+use serde_json::{Map, Value, json};
+
+#[cfg(feature = "process")]
+use crate::command::Config as Command;
+use crate::echo::Config as Echo;
+#[cfg(feature = "mcp")]
+use crate::mcp::McpClient;
+use crate::scripted::{Answer, Config as Scripted, Script};
+use crate::transport::{Env, Gate, HttpTransport, RetryPolicy, TransportOptions, with_retries};
+use crate::{Codec, Kind, REGISTRY, Registration, find};
+
+/// What a client needs from its surroundings.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// How requests are sent.
+    pub transport: TransportOptions,
+    /// Where commands run: the folder of the config file.
+    pub working_dir: PathBuf,
+}
+
+impl ClientOptions {
+    /// The usual behaviour, with this environment and this folder for commands.
+    pub fn new(env: Env, working_dir: impl Into<PathBuf>) -> Self {
+        Self { transport: TransportOptions::new(env), working_dir: working_dir.into() }
+    }
+
+    /// With another policy of retries.
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.transport.retry = retry;
+        self
+    }
+}
+
+/// The providers of a suite, ready to answer. Nothing is connected before the first request.
+pub struct Client {
+    providers: HashMap<String, Provider>,
+    transport: HttpTransport,
+    working_dir: PathBuf,
+}
+
+/// One provider, and what its requests share.
+struct Provider {
+    via: Via,
+    gate: Gate,
+}
+
+/// How a provider is reached.
+enum Via {
+    Http(Box<dyn Codec>),
+    Scripted(Script),
+    Echo(Echo),
+    #[cfg(feature = "mcp")]
+    Mcp(McpClient),
+    #[cfg(feature = "process")]
+    Command(Command),
+    /// It is registered, but not compiled in.
+    Missing(&'static str),
+}
+
+impl Client {
+    /// Sets up the providers of a suite; `providers` is the map of that name in its config.
+    ///
+    /// Providers that need no configuration (`openai`, for example, with its usual key variable) are there
+    /// even if the map does not name them. `files` reads the replies of `scripted`. Problems have pointers
+    /// into `providers`.
+    pub fn new(
+        providers: &Map<String, Value>,
+        files: &dyn Files,
+        options: ClientOptions,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut ready = HashMap::new();
+        for (name, config) in providers {
+            match connect(name, config, files) {
+                Ok(via) => {
+                    ready.insert(name.clone(), Provider::new(via));
+                }
+                Err(found) => {
+                    problems.extend(found.into_iter().map(|it| it.under(&format!("/{name}"))));
+                }
+            }
+        }
+        for registration in REGISTRY.iter().filter(|it| it.meta.shorthand) {
+            let name = registration.meta.id;
+            if !ready.contains_key(name)
+                && let Ok(via) = open(registration, &usual_config(registration), files)
+            {
+                ready.insert(name.to_owned(), Provider::new(via));
+            }
+        }
+        let transport = HttpTransport::new(options.transport)
+            .map_err(|err| problems.push(Problem::new("", err.to_string())));
+        match transport {
+            Ok(transport) if problems.is_empty() => {
+                Ok(Self { providers: ready, transport, working_dir: options.working_dir })
+            }
+            _ => Err(problems),
+        }
+    }
+
+    /// The provider of that name.
+    fn provider(&self, name: &str) -> Result<&Provider, ProviderError> {
+        self.providers.get(name).ok_or_else(|| {
+            let mut known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            let help = suggest(name, "providers that are set up", known);
+            let message = format!("provider `{name}` is not set up: {help}");
+            not_sent(ProviderErrorKind::InvalidRequest, name, message)
+        })
+    }
+
+    async fn complete(
+        &self,
+        name: &str,
+        prompt: &Prompt,
+        timeout: Duration,
+    ) -> Result<Reply, ProviderError> {
+        let Provider { via, gate } = self.provider(name)?;
+        if let Via::Http(codec) = via {
+            let request = codec.encode(prompt).map_err(|err| before_sending(name, err))?;
+            let decode = |response: &_| codec.decode(prompt, response);
+            let called = self.transport.call(name, &request, timeout, gate, decode).await?;
+            let (latency_ms, attempts) = (called.latency_ms, called.attempts);
+            return Ok(Reply { latency_ms, attempts, ..called.value });
+        }
+        let attempt = || async {
+            match via {
+                Via::Scripted(script) => wait(name, script.reply(name, prompt), timeout).await,
+                Via::Echo(echo) => Ok(echo.reply(prompt)),
+                #[cfg(feature = "mcp")]
+                Via::Mcp(mcp) => mcp.ask(&self.transport, name, prompt, timeout).await,
+                #[cfg(feature = "process")]
+                Via::Command(command) => {
+                    crate::command::ask(command, &self.working_dir, name, prompt, timeout).await
+                }
+                Via::Missing(feature) => Err(not_compiled_in(name, feature)),
+                Via::Http(_) => Err(not_compiled_in(name, "http")),
+            }
+        };
+        let (reply, attempts) =
+            with_retries(&self.transport.options().retry, gate, attempt).await?;
+        Ok(Reply { attempts, ..reply })
+    }
+
+    async fn embed(
+        &self,
+        name: &str,
+        model: &str,
+        text: &str,
+        timeout: Duration,
+    ) -> Result<Arc<[f32]>, ProviderError> {
+        let Provider { via, gate } = self.provider(name)?;
+        match via {
+            Via::Http(codec) => {
+                let request =
+                    codec.encode_embedding(model, text).map_err(|err| before_sending(name, err))?;
+                let decode = |response: &_| codec.decode_embedding(response);
+                let called = self.transport.call(name, &request, timeout, gate, decode).await?;
+                Ok(called.value.into())
+            }
+            Via::Scripted(script) => {
+                let attempt = || wait(name, script.embedding(name, model, text), timeout);
+                let retry = &self.transport.options().retry;
+                Ok(with_retries(retry, gate, attempt).await?.0.into())
+            }
+            _ => {
+                let message = "this provider cannot make embeddings; name a model of another one";
+                Err(not_sent(ProviderErrorKind::Unsupported, name, message.to_owned()))
+            }
+        }
+    }
+}
+
+impl Backend for Client {
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(self.complete(provider, prompt, timeout))
+    }
+
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+        Box::pin(self.embed(provider, model, text, timeout))
+    }
+
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        #[cfg(feature = "process")]
+        return Box::pin(crate::command::run(command, &self.working_dir));
+        #[cfg(not(feature = "process"))]
+        {
+            let _ = (command, &self.working_dir);
+            Box::pin(std::future::ready(Err(not_compiled_in("command", "process"))))
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&String> = self.providers.keys().collect();
+        names.sort_unstable();
+        f.debug_struct("Client").field("providers", &names).finish_non_exhaustive()
+    }
+}
+
+impl Provider {
+    fn new(via: Via) -> Self {
+        Self { via, gate: Gate::default() }
+    }
+}
+
+/// Sets up one provider of the config.
+fn connect(name: &str, config: &Value, files: &dyn Files) -> Result<Via, Vec<Problem>> {
+    let Some(registration) = find(name) else {
+        let help = suggest(name, "providers", REGISTRY.iter().map(|it| it.meta.id));
+        return Err(vec![Problem::key("", format!("unknown provider `{name}`")).with_help(help)]);
+    };
+    open(registration, config, files)
+}
+
+fn open(
+    registration: &Registration,
+    config: &Value,
+    files: &dyn Files,
+) -> Result<Via, Vec<Problem>> {
+    match registration.kind {
+        Kind::Http(codec) => codec(config).map(Via::Http),
+        Kind::Special(check) => match registration.meta.id {
+            "scripted" => Script::load(&Scripted::read(config)?, files).map(Via::Scripted),
+            "echo" => Echo::read(config).map(Via::Echo),
+            #[cfg(feature = "process")]
+            "command" => Command::read(config).map(Via::Command),
+            #[cfg(feature = "mcp")]
+            "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
+            id => check(config).map(|()| Via::Missing(id)),
+        },
+    }
+}
+
+/// The configuration of a provider that is used as `provider:model` without any.
+fn usual_config(registration: &Registration) -> Value {
+    match registration.meta.key_variable {
+        Some(variable) => json!({ "apiKeyEnv": variable }),
+        None => json!({}),
+    }
+}
+
+/// Waits as long as a scripted answer takes, but not longer than the timeout.
+async fn wait<T>(provider: &str, answer: Answer<T>, timeout: Duration) -> Result<T, ProviderError> {
+    if answer.latency.is_zero() {
+        return answer.result;
+    }
+    tokio::time::sleep(answer.latency.min(timeout)).await;
+    if answer.latency <= timeout {
+        return answer.result;
+    }
+    let message = format!(
+        "the scripted reply takes {} ms, longer than the timeout of {} ms",
+        answer.latency.as_millis(),
+        timeout.as_millis(),
+    );
+    Err(ProviderError::new(ProviderErrorKind::Timeout, provider, message).retryable())
+}
+
+/// An error of a codec that found the request impossible.
+fn before_sending(provider: &str, err: ProviderError) -> ProviderError {
+    ProviderError { attempts: 0, provider: provider.to_owned(), ..err }
+}
+
+fn not_compiled_in(provider: &str, feature: &str) -> ProviderError {
+    let message = format!("this build of KindLM is without `{feature}`");
+    not_sent(ProviderErrorKind::Unsupported, provider, message)
+}
+
+fn not_sent(kind: ProviderErrorKind, provider: &str, message: String) -> ProviderError {
+    let mut err = ProviderError::new(kind, provider, message);
+    err.attempts = 0;
+    err
+}

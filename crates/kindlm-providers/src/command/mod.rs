@@ -1,0 +1,55 @@
+//! `command`: a program as a model, and as an agent under test.
+
+#[cfg(all(feature = "process", feature = "http"))]
+mod model;
+#[cfg(feature = "process")]
+mod process;
+pub mod protocol;
+
+use kindlm_types::Problem;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+#[cfg(all(feature = "process", feature = "http"))]
+pub(crate) use model::ask;
+#[cfg(feature = "process")]
+pub use process::{MAX_OUTPUT, run};
+
+use crate::{Kind, Meta, Registration};
+
+/// The provider `command`.
+pub static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "command",
+        summary: "A program as the model: the prompt on its stdin, the answer on its stdout.",
+        since: "0.1.0",
+        key_variable: None,
+        shorthand: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+};
+
+/// Which program answers.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "CommandConfig")]
+pub struct Config {
+    /// The command line, for `sh -c`, in the folder of the config file.
+    #[schemars(length(min = 1))]
+    pub command: String,
+}
+
+impl Config {
+    /// Reads the configuration.
+    pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+        let read: Self = serde_json::from_value(config.clone())
+            .map_err(|err| vec![Problem::new("", err.to_string())])?;
+        if read.command.trim().is_empty() {
+            return Err(vec![Problem::new("/command", "the command line is empty")]);
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,62 @@
+//! `echo`: answers with the last user message.
+
+use kindlm_types::{Problem, Prompt, Reply, Role, Usage};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Kind, Meta, Registration};
+
+/// The provider `echo`.
+pub static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "echo",
+        summary: "Answers with the last user message: for trying out templates and checks.",
+        since: "0.1.0",
+        key_variable: None,
+        shorthand: true,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+};
+
+/// How the echo sounds.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "EchoConfig")]
+pub struct Config {
+    /// Said before the message.
+    #[serde(default)]
+    pub prefix: String,
+}
+
+impl Config {
+    /// Reads the configuration.
+    pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+        serde_json::from_value(config.clone())
+            .map_err(|err| vec![Problem::new("", err.to_string())])
+    }
+
+    /// The answer: the prefix and the last user message. Its tokens are words between white space.
+    pub fn reply(&self, prompt: &Prompt) -> Reply {
+        let last = prompt.messages.iter().rfind(|it| it.role == Role::User);
+        let text = format!("{}{}", self.prefix, last.map_or("", |it| &it.content));
+        let input = prompt.messages.iter().map(|it| words(&it.content)).sum();
+        let output = words(&text);
+        Reply {
+            usage: Usage {
+                input_tokens: input,
+                output_tokens: output,
+                total_tokens: input + output,
+                cached_input_tokens: 0,
+            },
+            model: prompt.model.clone(),
+            ..Reply::text(text)
+        }
+    }
+}
+
+fn words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}

@@ -1,0 +1,240 @@
+//! The client of an MCP server: one session for each provider, made when it is first needed.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kindlm_types::{Prompt, ProviderError, ProviderErrorKind as Kind, Reply};
+use reqwest::header::HeaderMap;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ContentBlock,
+    ErrorCode, ErrorData, Implementation,
+};
+use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use rmcp::{RoleClient, ServiceExt as _};
+use tokio::sync::Mutex;
+
+use super::{Config, arguments};
+use crate::transport::{Fault, HttpTransport, causes, is_worth_it, resolve, wait_of};
+
+type Session = RunningService<RoleClient, ClientConfig>;
+
+/// Calls the tool.
+pub(crate) struct McpClient {
+    config: Config,
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+impl fmt::Debug for McpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpClient").field("tool", &self.config.tool_name).finish_non_exhaustive()
+    }
+}
+
+impl McpClient {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config, session: Mutex::default() }
+    }
+
+    /// One attempt: joins the session, calls the tool, reads its result.
+    pub(crate) async fn ask(
+        &self,
+        transport: &HttpTransport,
+        provider: &str,
+        prompt: &Prompt,
+        timeout: Duration,
+    ) -> Result<Reply, ProviderError> {
+        let (headers, secrets) =
+            resolve(provider, &self.config.headers(), &*transport.options().env)?;
+        let fault = Fault::new(provider, &self.config.server_url)?;
+        let client = transport.client(provider)?;
+        let limit = usize::try_from(transport.options().max_body).unwrap_or(usize::MAX);
+        let asking = async {
+            let session = self.join(client, &headers, limit, &fault).await?;
+            let started = Instant::now();
+            let call = CallToolRequestParams::new(self.config.tool_name.clone())
+                .with_arguments(arguments(&self.config, prompt));
+            let result = session.call_tool(call).await.map_err(|err| of_service(&fault, &err));
+            Ok((result?, started.elapsed().as_secs_f64() * 1000.0))
+        };
+        let asked = tokio::time::timeout(timeout, asking).await;
+        let asked = asked.unwrap_or_else(|_| Err(fault.timeout(timeout)));
+        if asked.as_ref().is_err_and(|err| matches!(err.kind, Kind::Timeout | Kind::Connection)) {
+            // The next attempt begins with a session of its own.
+            *self.session.lock().await = None;
+        }
+        let read = asked.and_then(|(result, latency_ms)| self.read(&fault, result, latency_ms));
+        read.map_err(|err| secrets.redact(err))
+    }
+
+    /// The session that is open, or a new one.
+    async fn join(
+        &self,
+        client: &reqwest::Client,
+        headers: &HeaderMap,
+        limit: usize,
+        fault: &Fault<'_>,
+    ) -> Result<Arc<Session>, ProviderError> {
+        let mut open = self.session.lock().await;
+        if let Some(session) = open.as_ref().filter(|it| !it.is_closed()) {
+            return Ok(Arc::clone(session));
+        }
+        let headers: HashMap<_, _> =
+            headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let config = StreamableHttpClientTransportConfig::with_uri(self.config.server_url.as_str())
+            .custom_headers(headers)
+            .max_concurrent_requests(usize::from(u16::MAX))
+            .max_sse_event_size(limit)
+            .reinit_on_expired_session(true);
+        let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
+        let about_us = ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("kindlm", env!("CARGO_PKG_VERSION")),
+        );
+        let session = about_us.serve(transport).await.map_err(|err| of_start(fault, &err))?;
+        let session = Arc::new(session);
+        *open = Some(Arc::clone(&session));
+        Ok(session)
+    }
+
+    fn read(
+        &self,
+        fault: &Fault<'_>,
+        result: CallToolResult,
+        latency_ms: f64,
+    ) -> Result<Reply, ProviderError> {
+        let text = text_of(&result.content);
+        if result.is_error == Some(true) {
+            let message = format!("tool `{}` reported an error: {text}", self.config.tool_name);
+            return Err(fault.error(Kind::Server, message));
+        }
+        let structured = result.structured_content.map(|it| it.to_string());
+        let text = match structured {
+            Some(structured) if self.config.structured || text.is_empty() => structured,
+            _ => text,
+        };
+        Ok(Reply { model: "mcp".to_owned(), latency_ms, ..Reply::text(text) })
+    }
+}
+
+/// The texts of a result, one below the other. Pictures and sounds cannot be judged as text.
+fn text_of(content: &[ContentBlock]) -> String {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|block| match block {
+            ContentBlock::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// Why a session could not begin.
+fn of_start(fault: &Fault<'_>, err: &ClientInitializeError) -> ProviderError {
+    match err {
+        ClientInitializeError::TransportError { error, .. } => of_transport(fault, error),
+        ClientInitializeError::JsonRpcError(data) => of_server(fault, data),
+        ClientInitializeError::ConnectionClosed(_) => {
+            broken(fault, "the server ended the handshake")
+        }
+        other => fault.error(
+            Kind::MalformedResponse,
+            format!("the MCP handshake failed; is `serverUrl` an MCP endpoint? ({other})"),
+        ),
+    }
+}
+
+/// Why the tool could not be called.
+fn of_service(fault: &Fault<'_>, err: &ServiceError) -> ProviderError {
+    match err {
+        ServiceError::McpError(data) => of_server(fault, data),
+        ServiceError::TransportSend(error) => of_transport(fault, error),
+        ServiceError::TransportClosed => broken(fault, "the session was closed"),
+        other => fault.error(Kind::MalformedResponse, other.to_string()),
+    }
+}
+
+/// The server's own error.
+fn of_server(fault: &Fault<'_>, data: &ErrorData) -> ProviderError {
+    let kind = match data.code {
+        ErrorCode::INVALID_PARAMS
+        | ErrorCode::INVALID_REQUEST
+        | ErrorCode::METHOD_NOT_FOUND
+        | ErrorCode::RESOURCE_NOT_FOUND => Kind::InvalidRequest,
+        _ => Kind::Server,
+    };
+    fault.error(kind, format!("{} (JSON-RPC error {})", data.message, data.code.0))
+}
+
+fn broken(fault: &Fault<'_>, how: &str) -> ProviderError {
+    fault.error(Kind::Connection, format!("the MCP connection broke: {how}")).retryable()
+}
+
+/// Why a message could not be carried.
+fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError {
+    let known =
+        causes(Some(err)).find_map(|it| it.downcast_ref::<StreamableHttpError<reqwest::Error>>());
+    match known {
+        Some(StreamableHttpError::Client(err)) => match err.status() {
+            Some(status) => of_status(fault, status.as_u16(), "", None),
+            None => fault.connection(err),
+        },
+        Some(StreamableHttpError::HttpStatus(err)) => {
+            of_status(fault, err.status, "", err.retry_after.as_deref())
+        }
+        Some(StreamableHttpError::AuthRequired(_)) => of_status(fault, 401, "", None),
+        Some(StreamableHttpError::InsufficientScope(_)) => of_status(fault, 403, "", None),
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => match status_in(text) {
+            Some((status, body)) => of_status(fault, status, body, None),
+            None => fault.error(Kind::MalformedResponse, text.to_string()),
+        },
+        Some(
+            StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::Deserialize(_),
+        ) => fault.error(
+            Kind::MalformedResponse,
+            "the answer is not MCP; is `serverUrl` an MCP endpoint?".to_owned(),
+        ),
+        Some(err @ StreamableHttpError::ResponseBodyTooLarge { .. }) => {
+            fault.error(Kind::MalformedResponse, err.to_string())
+        }
+        Some(err) => broken(fault, &err.to_string()),
+        None => broken(fault, "the transport failed"),
+    }
+}
+
+/// The status and the body in `HTTP 404 Not Found: no such page`, which is how the MCP crate reports them.
+fn status_in(text: &str) -> Option<(u16, &str)> {
+    let rest = text.strip_prefix("HTTP ")?;
+    let status = rest.get(..3)?.parse().ok()?;
+    Some((status, rest.split_once(": ").map_or("", |(_, body)| body)))
+}
+
+fn of_status(
+    fault: &Fault<'_>,
+    status: u16,
+    body: &str,
+    retry_after: Option<&str>,
+) -> ProviderError {
+    let kind = match status {
+        401 | 403 => Kind::Auth,
+        408 => Kind::Timeout,
+        429 => Kind::RateLimited,
+        503 | 529 => Kind::Overloaded,
+        500..=599 => Kind::Server,
+        _ => Kind::InvalidRequest,
+    };
+    let body: String = body.trim().chars().take(300).collect();
+    let said = if body.is_empty() { String::new() } else { format!(": {body}") };
+    let mut err =
+        fault.error(kind, format!("the MCP server answered with HTTP status {status}{said}"));
+    err.status = Some(status);
+    err.retry_after = retry_after.and_then(|it| wait_of(it, None));
+    err.retryable = is_worth_it(&err);
+    err
+}

@@ -1,0 +1,102 @@
+//! `mcp`: calls one tool of an MCP server, over streamable HTTP.
+
+mod arguments;
+#[cfg(feature = "mcp")]
+mod client;
+
+use kindlm_types::Problem;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+pub use arguments::arguments;
+#[cfg(feature = "mcp")]
+pub(crate) use client::McpClient;
+
+use crate::{HeaderValue, Kind, Meta, Registration};
+
+/// The provider `mcp`.
+pub static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "mcp",
+        summary: "Calls one tool of an MCP server, over streamable HTTP.",
+        since: "0.1.0",
+        key_variable: None,
+        shorthand: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+};
+
+/// Which tool of which server answers.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "McpConfig")]
+pub struct Config {
+    /// The address of the server's MCP endpoint.
+    #[schemars(url)]
+    pub server_url: String,
+    /// The tool's name.
+    #[schemars(length(min = 1))]
+    pub tool_name: String,
+    /// Headers for every request; a value that starts with `env:` names an environment variable.
+    #[serde(default)]
+    pub headers: Map<String, Value>,
+    /// The tool's arguments; `{{input}}`, `{{system}}`, `{{model}}`, `{{messages}}` and `{{params}}` are filled in.
+    #[serde(default)]
+    pub arguments: Option<Map<String, Value>>,
+    /// Whether the answer is the result's structured content, where there is one, rather than its text.
+    #[serde(default)]
+    pub structured: bool,
+}
+
+impl Config {
+    /// Reads the configuration; says everything that is wrong with it.
+    pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+        let read: Self = serde_json::from_value(config.clone())
+            .map_err(|err| vec![Problem::new("", err.to_string())])?;
+        let mut problems = Vec::new();
+        let rest = ["http://", "https://"].iter().find_map(|it| read.server_url.strip_prefix(it));
+        if rest.is_none_or(|it| it.is_empty() || it.starts_with('/')) {
+            problems.push(
+                Problem::new("/serverUrl", format!("`{}` is not a web address", read.server_url))
+                    .with_help("give the whole address, such as `http://localhost:8000/mcp`"),
+            );
+        }
+        if read.tool_name.trim().is_empty() {
+            problems.push(Problem::new("/toolName", "the tool's name is empty"));
+        }
+        for (name, value) in &read.headers {
+            if !value.is_string() {
+                problems
+                    .push(Problem::new(pointer("/headers", name), "a header's value is a text"));
+            }
+        }
+        if let Some(template) = &read.arguments {
+            problems
+                .extend(arguments::check(template).into_iter().map(|it| it.under("/arguments")));
+        }
+        if problems.is_empty() { Ok(read) } else { Err(problems) }
+    }
+
+    /// The headers, with secrets by name.
+    pub fn headers(&self) -> Vec<(String, HeaderValue)> {
+        let header = |(name, value): (&String, &Value)| {
+            let text = value.as_str().unwrap_or_default();
+            let value = match text.strip_prefix("env:") {
+                Some(variable) => {
+                    HeaderValue::FromEnv { prefix: "", variable: variable.trim().to_owned() }
+                }
+                None => HeaderValue::Literal(text.to_owned()),
+            };
+            (name.clone(), value)
+        };
+        self.headers.iter().map(header).collect()
+    }
+}
+
+/// A JSON pointer with one more part.
+fn pointer(base: &str, part: &str) -> String {
+    format!("{base}/{}", part.replace('~', "~0").replace('/', "~1"))
+}

@@ -1,0 +1,205 @@
+//! `scripted`: replies from a file, matched on the request.
+
+mod request;
+mod script;
+
+use kindlm_types::{FinishReason, Problem, ProviderErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+pub use request::{OneOrMany, ToolResult, When};
+pub use script::{Answer, Script};
+
+use crate::{Kind, Meta, Registration};
+
+/// The provider `scripted`.
+pub static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "scripted",
+        summary: "Replies from a file, matched on the request: no key, no network, the same every time.",
+        since: "0.1.0",
+        key_variable: None,
+        shorthand: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+};
+
+/// Where the replies are: in a file, or right here.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ScriptedConfig")]
+pub struct Config {
+    /// A YAML or JSON file with the replies, relative to the config file.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// The replies themselves, instead of a file.
+    #[serde(default)]
+    pub replies: Option<Vec<ScriptedReply>>,
+}
+
+impl Config {
+    /// Reads the configuration; says everything that is wrong with it.
+    pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+        let read: Self = serde_json::from_value(config.clone())
+            .map_err(|err| vec![Problem::new("", err.to_string())])?;
+        let problems = match (&read.file, &read.replies) {
+            (Some(_), Some(_)) => {
+                vec![Problem::key("/replies", "`file` and `replies` exclude each other")]
+            }
+            (None, None) => vec![
+                Problem::new("", "no replies: neither `file` nor `replies` is given")
+                    .with_help("give `file: ./replies.yaml`, or a list of `replies`"),
+            ],
+            (Some(_), None) => Vec::new(),
+            (None, Some(replies)) => {
+                check(replies).into_iter().map(|it| it.under("/replies")).collect()
+            }
+        };
+        if problems.is_empty() { Ok(read) } else { Err(problems) }
+    }
+}
+
+/// One reply, and the requests that get it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScriptedReply {
+    /// The requests that get it; all of them, if absent.
+    #[serde(default)]
+    pub when: When,
+    /// How often it is given in one conversation, before the next fitting reply takes over; always, if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub times: Option<u32>,
+    /// What the model says.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// What the model says, as JSON.
+    #[serde(default, deserialize_with = "present")]
+    pub json: Option<Value>,
+    /// The tools that the model calls.
+    #[serde(default)]
+    pub tool_calls: Vec<ScriptedCall>,
+    /// The vector, for a request that asks for one.
+    #[serde(default)]
+    pub embedding: Option<Vec<f32>>,
+    /// The model's refusal, in words.
+    #[serde(default)]
+    pub refusal: Option<String>,
+    /// Tokens; none, if absent.
+    #[serde(default)]
+    pub usage: ScriptedUsage,
+    /// Why the model stopped; `tool_calls`, `refusal` or `stop`, as fits, if absent.
+    #[serde(default)]
+    pub finish_reason: Option<FinishReason>,
+    /// How long the answer takes, in milliseconds: waited for, and reported as exactly this.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 86_400_000))]
+    pub latency_ms: u32,
+    /// The failure, instead of an answer.
+    #[serde(default)]
+    pub error: Option<ScriptedError>,
+}
+
+/// A tool call in a reply.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScriptedCall {
+    /// The tool's name.
+    pub name: String,
+    /// The arguments; `{}` if absent.
+    #[serde(default, deserialize_with = "present")]
+    pub arguments: Option<Value>,
+    /// Arguments that are not JSON, to see what a suite makes of them.
+    #[serde(default)]
+    pub malformed_arguments: Option<String>,
+    /// The id of the call; `call_0`, `call_1` and so on through the conversation, if absent.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// Tokens of a reply.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScriptedUsage {
+    /// Tokens of the prompt.
+    #[serde(default)]
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    #[serde(default)]
+    pub output_tokens: u64,
+    /// All tokens; input plus output, if absent.
+    #[serde(default)]
+    pub total_tokens: Option<u64>,
+    /// The part of the input tokens that was read from the prompt cache.
+    #[serde(default)]
+    pub cached_input_tokens: u64,
+}
+
+/// A failure instead of an answer.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScriptedError {
+    /// What kind of obstacle; as the status says, or `server`, if absent.
+    #[serde(default)]
+    pub kind: Option<ProviderErrorKind>,
+    /// The HTTP status.
+    #[serde(default)]
+    #[schemars(range(min = 300, max = 599))]
+    pub status: Option<u16>,
+    /// What the provider says.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// Whether the request is sent again; as the status and the kind say, if absent.
+    #[serde(default)]
+    pub retryable: Option<bool>,
+    /// How long the provider asks to wait, in milliseconds.
+    #[serde(default)]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// A value that is there, even if it is `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// What is wrong with replies that are well-formed, with pointers into the list.
+fn check(replies: &[ScriptedReply]) -> Vec<Problem> {
+    if replies.is_empty() {
+        return vec![Problem::new("", "the list of replies is empty")];
+    }
+    let problems = replies.iter().enumerate().filter_map(|(index, reply)| {
+        let problem = check_one(reply)?;
+        Some(problem.under(&format!("/{index}")))
+    });
+    problems.collect()
+}
+
+fn check_one(reply: &ScriptedReply) -> Option<Problem> {
+    let says = [
+        ("text", reply.text.is_some()),
+        ("json", reply.json.is_some()),
+        ("refusal", reply.refusal.is_some()),
+        ("toolCalls", !reply.tool_calls.is_empty()),
+        ("embedding", reply.embedding.is_some()),
+        ("error", reply.error.is_some()),
+    ];
+    let given: Vec<&str> = says.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    // Text may come with tool calls; everything else stands alone.
+    match given[..] {
+        [] => Some(Problem::new("", "the reply says nothing").with_help(
+            "give one of `text`, `json`, `toolCalls`, `refusal`, `embedding` and `error`",
+        )),
+        [_] | ["text" | "json", "toolCalls"] => zero_times(reply),
+        [first, second, ..] => Some(Problem::key(
+            format!("/{second}"),
+            format!("`{first}` and `{second}` exclude each other in one reply"),
+        )),
+    }
+}
+
+fn zero_times(reply: &ScriptedReply) -> Option<Problem> {
+    (reply.times == Some(0)).then(|| Problem::new("/times", "0 is no number of times; at least 1"))
+}

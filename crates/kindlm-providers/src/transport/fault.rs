@@ -1,0 +1,181 @@
+//! What went wrong on the way, in words that say what to do.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use kindlm_types::{ProviderError, ProviderErrorKind};
+use reqwest::{StatusCode, Url};
+
+/// Makes the errors of one request. Names the host, never the whole address, which may hold a key.
+#[derive(Debug)]
+pub(crate) struct Fault<'a> {
+    provider: &'a str,
+    /// Where the request goes.
+    pub(super) url: Url,
+}
+
+impl<'a> Fault<'a> {
+    /// Reads the address.
+    pub(crate) fn new(provider: &'a str, url: &str) -> Result<Self, ProviderError> {
+        let problem = match Url::parse(url) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
+                return Ok(Self { provider, url });
+            }
+            Ok(_) => "it is not an `http://` or `https://` address".to_owned(),
+            Err(err) => err.to_string(),
+        };
+        let mut err = ProviderError::new(
+            ProviderErrorKind::InvalidRequest,
+            provider,
+            format!("the address to send to is not valid: {problem}; check `baseUrl` or `url`"),
+        );
+        err.attempts = 0;
+        Err(err)
+    }
+
+    /// The host and the port.
+    fn host(&self) -> String {
+        let host = self.url.host_str().unwrap_or_default();
+        self.url.port_or_known_default().map_or(host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// An error of this provider.
+    pub(crate) fn error(&self, kind: ProviderErrorKind, message: String) -> ProviderError {
+        ProviderError::new(kind, self.provider, message)
+    }
+
+    /// The attempt took too long.
+    pub(crate) fn timeout(&self, timeout: Duration) -> ProviderError {
+        let message = format!(
+            "no complete answer from `{}` within {} ms; if it needs longer, raise `defaults.timeoutMs` or `--timeout`",
+            self.host(),
+            timeout.as_millis(),
+        );
+        self.error(ProviderErrorKind::Timeout, message).retryable()
+    }
+
+    /// The request could not be sent, or no answer began.
+    pub(crate) fn connection(&self, err: &reqwest::Error) -> ProviderError {
+        let host = self.host();
+        let message = match Cause::of(err) {
+            Cause::Refused => format!(
+                "connection to `{host}` refused: nothing listens there; check that the server runs and that `baseUrl` is right"
+            ),
+            Cause::Dns => format!(
+                "host `{}` not found; check `baseUrl` for a typing error, and the network",
+                self.url.host_str().unwrap_or_default(),
+            ),
+            Cause::Tls(reason) => {
+                let message = format!(
+                    "no secure connection to `{host}`: {reason}; if your network has a certificate authority of its own, set `SSL_CERT_FILE` to its PEM file"
+                );
+                // A certificate does not get better by asking again.
+                return self.error(ProviderErrorKind::Connection, message);
+            }
+            Cause::Other(reason) if err.is_connect() => {
+                format!(
+                    "cannot connect to `{host}`: {reason}; check `baseUrl`, the network and the proxy"
+                )
+            }
+            Cause::Other(reason) => {
+                format!("connection to `{host}` broke before an answer: {reason}")
+            }
+        };
+        let error = self.error(ProviderErrorKind::Connection, message);
+        if err.is_builder() { error } else { error.retryable() }
+    }
+
+    /// The answer began and did not end well.
+    pub(super) fn body(&self, err: &reqwest::Error) -> ProviderError {
+        let host = self.host();
+        if chain(err)
+            .any(|it| io_error(it).is_some_and(|io| io.kind() == io::ErrorKind::InvalidData))
+        {
+            return self.error(
+                ProviderErrorKind::MalformedResponse,
+                format!("the answer of `{host}` cannot be unpacked: {}", root(err)),
+            );
+        }
+        let message =
+            format!("connection to `{host}` broke in the middle of the answer: {}", root(err));
+        self.error(ProviderErrorKind::Connection, message).retryable()
+    }
+
+    /// The answer is larger than allowed.
+    pub(super) fn too_large(&self, limit: u64) -> ProviderError {
+        let message = format!(
+            "the answer of `{}` is larger than {} MiB, the most that is read; is this a model's API?",
+            self.host(),
+            // Tests set limits below a mebibyte; users do not.
+            limit.div_ceil(1024 * 1024),
+        );
+        self.error(ProviderErrorKind::MalformedResponse, message)
+    }
+
+    /// A redirect that is not followed.
+    pub(super) fn redirect(&self, status: StatusCode, message: &str) -> ProviderError {
+        let message = format!("`{}` {message}; set `baseUrl` to the new address", self.host());
+        self.error(ProviderErrorKind::InvalidRequest, message).with_status(status.as_u16())
+    }
+}
+
+/// Why a connection failed.
+enum Cause {
+    Refused,
+    Dns,
+    Tls(String),
+    Other(String),
+}
+
+impl Cause {
+    fn of(err: &reqwest::Error) -> Self {
+        if err.is_dns() {
+            return Self::Dns;
+        }
+        for it in chain(err) {
+            let Some(io) = io_error(it) else { continue };
+            if io.kind() == io::ErrorKind::ConnectionRefused {
+                return Self::Refused;
+            }
+            if let Some(tls) = tls_error(io) {
+                return Self::Tls(tls.to_string());
+            }
+        }
+        Self::Other(root(err))
+    }
+}
+
+/// The causes of an error. The error itself knows the whole address, so it is never shown.
+fn chain<'a>(err: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    causes(err.source())
+}
+
+/// An error and its causes.
+pub(crate) fn causes<'a>(
+    first: Option<&'a (dyn Error + 'static)>,
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(first, |it| {
+        let it: &'a (dyn Error + 'static) = *it;
+        it.source()
+    })
+}
+
+fn io_error<'a>(err: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    err.downcast_ref::<io::Error>()
+}
+
+/// The TLS error inside an I/O error, which may be wrapped in others that `source` steps over.
+fn tls_error(io: &io::Error) -> Option<&rustls::Error> {
+    let inner = io.get_ref()?;
+    inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))
+}
+
+/// The innermost cause, in words.
+fn root(err: &reqwest::Error) -> String {
+    match chain(err).last() {
+        Some(it) => it.to_string(),
+        None if err.is_builder() => "the request cannot be built".to_owned(),
+        None => "no reason given".to_owned(),
+    }
+}

@@ -1,0 +1,245 @@
+//! Carries requests to a model's API and answers back: one HTTP client, deadlines, limits and retries.
+//!
+//! Codecs say what to send and what an answer means; only the transport resolves the names of environment
+//! variables, and only the transport waits. Nothing is built before the first request.
+
+mod fault;
+mod redirect;
+mod retry;
+mod secret;
+mod tls;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use kindlm_types::{ProviderError, ProviderErrorKind};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use serde_json::Value;
+
+use crate::{HttpRequest, HttpResponse, Method};
+pub(crate) use fault::Fault;
+pub use retry::{Gate, RetryPolicy};
+pub(crate) use retry::{is_worth_it, with_retries};
+pub(crate) use secret::resolve;
+pub use tls::{CaError, install_tls};
+#[cfg(feature = "mcp")]
+pub(crate) use {fault::causes, retry::wait_of};
+
+/// Looks up an environment variable.
+pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The largest answer that is read, in bytes, unless set otherwise: 32 MiB.
+pub const MAX_BODY: u64 = 32 * 1024 * 1024;
+
+/// How the transport behaves.
+#[derive(Clone)]
+pub struct TransportOptions {
+    /// Looks up the environment variables that requests name.
+    pub env: Env,
+    /// When to send again.
+    pub retry: RetryPolicy,
+    /// Certificates to trust besides the system's, in PEM.
+    pub ca_pem: Option<Vec<u8>>,
+    /// The largest answer that is read, in bytes after decompression.
+    pub max_body: u64,
+    /// Whether `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
+    pub system_proxy: bool,
+}
+
+impl TransportOptions {
+    /// The usual behaviour, with this environment.
+    pub fn new(env: Env) -> Self {
+        Self {
+            env,
+            retry: RetryPolicy::default(),
+            ca_pem: None,
+            max_body: MAX_BODY,
+            system_proxy: true,
+        }
+    }
+}
+
+impl fmt::Debug for TransportOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransportOptions")
+            .field("retry", &self.retry)
+            .field("max_body", &self.max_body)
+            .field("system_proxy", &self.system_proxy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sends HTTP requests.
+#[derive(Debug)]
+pub struct HttpTransport {
+    options: TransportOptions,
+    client: OnceLock<Result<reqwest::Client, String>>,
+}
+
+/// What came of a request that was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Called<T> {
+    /// What was read from the answer.
+    pub value: T,
+    /// From sending to the last byte of the answer, of the attempt that succeeded, in milliseconds.
+    pub latency_ms: f64,
+    /// How often it was sent.
+    pub attempts: u32,
+}
+
+impl HttpTransport {
+    /// A transport that has not done anything yet.
+    pub fn new(options: TransportOptions) -> Result<Self, CaError> {
+        tls::check(options.ca_pem.as_deref())?;
+        Ok(Self { options, client: OnceLock::new() })
+    }
+
+    /// Sends a request, again where that is worth it, and reads the answer with `decode`.
+    ///
+    /// `timeout` covers one attempt, from connecting to the last byte of the answer. `decode` sees every
+    /// answer that is not a redirect, whatever its status; what it calls worth a retry by its status is
+    /// sent again. Requests that share a `gate` wait together when the provider asks to wait.
+    pub async fn call<T>(
+        &self,
+        provider: &str,
+        request: &HttpRequest,
+        timeout: Duration,
+        gate: &Gate,
+        decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
+    ) -> Result<Called<T>, ProviderError> {
+        let (headers, secrets) = resolve(provider, &request.headers, &*self.options.env)?;
+        let attempt = || async {
+            let started = Instant::now();
+            let response = self.deadline(provider, request, &headers, timeout).await?;
+            let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
+            let value = decode(&response).map_err(|mut err| {
+                err.status = err.status.or(Some(response.status));
+                err.retry_after = err.retry_after.or_else(|| retry::retry_after(&response));
+                err.retryable = is_worth_it(&err);
+                err
+            })?;
+            Ok((value, latency_ms))
+        };
+        match with_retries(&self.options.retry, gate, attempt).await {
+            Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
+            Err(err) => Err(secrets.redact(ProviderError { provider: provider.to_owned(), ..err })),
+        }
+    }
+
+    /// One attempt.
+    async fn deadline(
+        &self,
+        provider: &str,
+        request: &HttpRequest,
+        headers: &HeaderMap,
+        timeout: Duration,
+    ) -> Result<HttpResponse, ProviderError> {
+        let fault = Fault::new(provider, &request.url)?;
+        let client = self.client(provider)?;
+        match tokio::time::timeout(timeout, self.exchange(client, request, headers, &fault)).await {
+            Ok(done) => done,
+            Err(_) => Err(fault.timeout(timeout)),
+        }
+    }
+
+    /// One exchange, and another for each redirect that may be followed.
+    async fn exchange(
+        &self,
+        client: &reqwest::Client,
+        request: &HttpRequest,
+        headers: &HeaderMap,
+        fault: &Fault<'_>,
+    ) -> Result<HttpResponse, ProviderError> {
+        let mut url = fault.url.clone();
+        for _ in 0..=redirect::MOST {
+            let response = prepare(client, request, headers, &url)
+                .send()
+                .await
+                .map_err(|err| fault.connection(&err))?;
+            if !redirect::is_one(response.status()) {
+                return self.read(response, fault).await;
+            }
+            url = redirect::follow(&url, request.method, &response)
+                .map_err(|message| fault.redirect(response.status(), &message))?;
+        }
+        Err(fault.redirect(
+            reqwest::StatusCode::FOUND,
+            &format!("redirected more than {} times", redirect::MOST),
+        ))
+    }
+
+    /// Reads an answer, up to the limit.
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        fault: &Fault<'_>,
+    ) -> Result<HttpResponse, ProviderError> {
+        let limit = self.options.max_body;
+        if response.content_length().is_some_and(|length| length > limit) {
+            return Err(fault.too_large(limit));
+        }
+        let status = response.status().as_u16();
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| {
+                (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            })
+            .collect();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|err| fault.body(&err))? {
+            if body.len() as u64 + chunk.len() as u64 > limit {
+                return Err(fault.too_large(limit));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(HttpResponse { status, headers, body })
+    }
+
+    /// The one client, built when it is first needed.
+    pub(crate) fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
+        let built = self.client.get_or_init(|| tls::build(&self.options));
+        built.as_ref().map_err(|message| {
+            let mut err = ProviderError::new(
+                ProviderErrorKind::Connection,
+                provider,
+                format!("the HTTP client cannot be set up: {message}"),
+            );
+            err.attempts = 0;
+            err
+        })
+    }
+
+    /// How it behaves.
+    pub fn options(&self) -> &TransportOptions {
+        &self.options
+    }
+}
+
+/// Makes the request, with the headers that every request has.
+fn prepare(
+    client: &reqwest::Client,
+    request: &HttpRequest,
+    headers: &HeaderMap,
+    url: &reqwest::Url,
+) -> reqwest::RequestBuilder {
+    let method = match request.method {
+        Method::Get => reqwest::Method::GET,
+        Method::Post => reqwest::Method::POST,
+        Method::Put => reqwest::Method::PUT,
+        Method::Patch => reqwest::Method::PATCH,
+        Method::Delete => reqwest::Method::DELETE,
+    };
+    let mut builder = client.request(method, url.clone()).headers(headers.clone());
+    if !headers.contains_key(ACCEPT) {
+        builder = builder.header(ACCEPT, "application/json");
+    }
+    if request.body == Value::Null {
+        return builder;
+    }
+    if !headers.contains_key(CONTENT_TYPE) {
+        builder = builder.header(CONTENT_TYPE, "application/json");
+    }
+    builder.body(request.body.to_string())
+}

@@ -1,0 +1,43 @@
+//! Where a redirect may lead.
+//!
+//! Requests carry a key, and a conversation that is nobody else's business. So a redirect is followed to the
+//! same scheme, host and port only, and only where the request stays what it is: 307 and 308 repeat it,
+//! while 301, 302 and 303 would turn a `POST` into a `GET`.
+
+use reqwest::header::LOCATION;
+use reqwest::{StatusCode, Url};
+
+use crate::Method;
+
+/// How many redirects are followed for one request.
+pub(super) const MOST: usize = 5;
+
+/// Whether this is a redirect, rather than 300 or 304, which are answers.
+pub(super) fn is_one(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// The address to go to, or why not.
+pub(super) fn follow(
+    from: &Url,
+    method: Method,
+    response: &reqwest::Response,
+) -> Result<Url, String> {
+    let location = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
+    let Some(location) = location else {
+        return Err("redirected without saying where".to_owned());
+    };
+    let to = from.join(location).map_err(|_| "redirected to what is no address".to_owned())?;
+    if to.origin() != from.origin() {
+        return Err(format!(
+            "redirected to `{}`, which is not followed because the request carries credentials",
+            to.origin().ascii_serialization(),
+        ));
+    }
+    let keeps_method = matches!(response.status().as_u16(), 307 | 308) || method == Method::Get;
+    if keeps_method {
+        Ok(to)
+    } else {
+        Err(format!("redirected to `{}`, which would drop the request's body", to.path()))
+    }
+}

@@ -1,0 +1,256 @@
+//! When to send a request again, and how long to wait before.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use kindlm_types::{ProviderError, ProviderErrorKind};
+use tokio::time::Instant;
+
+use crate::HttpResponse;
+
+/// When to send a request again.
+///
+/// The wait before retry `n` (from 0) is random between [`min_delay`](Self::min_delay) and
+/// `base_delay × 2ⁿ`, at most [`max_delay`](Self::max_delay): exponential backoff with full jitter. If the
+/// provider says how long to wait, that is waited instead, up to [`max_retry_after`](Self::max_retry_after).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// How often a failed request is sent again, at most.
+    pub max_retries: u32,
+    /// The shortest wait.
+    pub min_delay: Duration,
+    /// The upper end of the first wait.
+    pub base_delay: Duration,
+    /// The longest wait that is not the provider's wish.
+    pub max_delay: Duration,
+    /// The longest wait that is the provider's wish.
+    pub max_retry_after: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// Two retries, after 250 ms to 30 s; a provider may ask for a minute.
+    fn default() -> Self {
+        Self {
+            max_retries: 2,
+            min_delay: Duration::from_millis(250),
+            base_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(30),
+            max_retry_after: Duration::from_mins(1),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Nothing is sent twice.
+    pub fn never() -> Self {
+        Self { max_retries: 0, ..Self::default() }
+    }
+
+    /// The wait before a retry; `chance` is from 0 to 1.
+    fn delay(&self, retry: u32, retry_after: Option<Duration>, chance: f64) -> Duration {
+        if let Some(asked) = retry_after {
+            // A little later than asked, so that requests that were refused together come back one by one.
+            let asked = asked.min(self.max_retry_after);
+            return asked + (asked / 10).min(self.min_delay).mul_f64(chance);
+        }
+        let factor = 2_u32.saturating_pow(retry);
+        let ceiling = self.base_delay.saturating_mul(factor).min(self.max_delay);
+        ceiling.mul_f64(chance).max(self.min_delay).min(self.max_delay)
+    }
+}
+
+/// Holds back all requests to a provider that asked to wait.
+#[derive(Debug, Default)]
+pub struct Gate(Mutex<Option<Instant>>);
+
+impl Gate {
+    async fn pass(&self) {
+        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = until {
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
+    fn close(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        let mut closed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *closed = (*closed).max(Some(until));
+    }
+}
+
+/// Makes attempts until one succeeds or no further one is worth it; says how many there were.
+///
+/// An error that is not `retryable` ends it; so does one whose `attempts` is 0: nothing was sent.
+pub(crate) async fn with_retries<T, F>(
+    policy: &RetryPolicy,
+    gate: &Gate,
+    attempt: impl Fn() -> F,
+) -> Result<(T, u32), ProviderError>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
+    let mut attempts = 0;
+    loop {
+        gate.pass().await;
+        let mut err = match attempt().await {
+            Ok(value) => return Ok((value, attempts + 1)),
+            Err(err) => err,
+        };
+        if err.attempts == 0 {
+            err.attempts = attempts;
+            return Err(err);
+        }
+        attempts += 1;
+        err.attempts = attempts;
+        if !err.retryable || attempts > policy.max_retries {
+            return Err(err);
+        }
+        if let Some(asked) = err.retry_after {
+            gate.close(asked.min(policy.max_retry_after));
+        }
+        tokio::time::sleep(policy.delay(attempts - 1, err.retry_after, chance())).await;
+    }
+}
+
+/// Whether the same request may succeed later. A status decides, where there is one.
+pub(crate) fn is_worth_it(err: &ProviderError) -> bool {
+    let hopeless = matches!(
+        err.kind,
+        ProviderErrorKind::Auth
+            | ProviderErrorKind::QuotaExhausted
+            | ProviderErrorKind::Unsupported
+    );
+    match err.status {
+        _ if hopeless => false,
+        Some(status) if status >= 300 => matches!(status, 408 | 409 | 429 | 500..=599),
+        _ => err.retryable,
+    }
+}
+
+/// A number from 0 to 1. The standard library seeds its hash maps well enough for jitter.
+#[expect(clippy::cast_precision_loss, reason = "53 bits are more than jitter needs")]
+fn chance() -> f64 {
+    (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// How long a provider asks to wait, from `retry-after-ms` or `Retry-After`.
+pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
+    let ms = response.header("retry-after-ms").and_then(|it| wait(it.trim().parse().ok()?, 1000.0));
+    ms.or_else(|| wait_of(response.header("retry-after")?, response.header("date")))
+}
+
+/// The meaning of a `Retry-After` header: seconds, or a date.
+///
+/// A date is compared with the `Date` of the answer, if it has one, because clocks differ.
+pub(crate) fn wait_of(value: &str, date: Option<&str>) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<f64>() {
+        return wait(seconds, 1.0);
+    }
+    let then = httpdate::parse_http_date(value).ok()?;
+    let now =
+        date.and_then(|it| httpdate::parse_http_date(it).ok()).unwrap_or_else(SystemTime::now);
+    Some(then.duration_since(now).unwrap_or(Duration::ZERO))
+}
+
+/// A wait, if the number makes sense as one. A day is as good as any longer time.
+fn wait(value: f64, per_second: f64) -> Option<Duration> {
+    let seconds = value / per_second;
+    (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(86_400.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_form_of_retry_after() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let later = "Sun, 06 Nov 1994 08:49:40 GMT";
+        for (headers, expected) in [
+            (vec![("retry-after", "2")], Some(2_000)),
+            (vec![("retry-after", " 1.5 ")], Some(1_500)),
+            (vec![("retry-after", "0")], Some(0)),
+            (vec![("retry-after", "1"), ("retry-after-ms", "20")], Some(20)),
+            (vec![("retry-after", "1"), ("retry-after-ms", "soon")], Some(1_000)),
+            (vec![("retry-after", later), ("date", date)], Some(3_000)),
+            (vec![("retry-after", date), ("date", later)], Some(0)),
+            (vec![("retry-after", date)], Some(0)),
+            (vec![("retry-after", "-1")], None),
+            (vec![("retry-after", "NaN")], None),
+            (vec![("retry-after", "inf")], None),
+            (vec![("retry-after", "1e300")], Some(86_400_000)),
+            (vec![("retry-after", "tomorrow")], None),
+            (vec![], None),
+        ] {
+            let headers = headers.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+            let response = HttpResponse { status: 429, headers, body: Vec::new() };
+            assert_eq!(
+                retry_after(&response),
+                expected.map(Duration::from_millis),
+                "{:?}",
+                response.headers
+            );
+        }
+    }
+
+    #[test]
+    fn waits_longer_each_time_within_its_limits() {
+        let policy = RetryPolicy::default();
+        for (retry, asked, chance, expected) in [
+            (0, None, 0.0, 250),
+            (0, None, 1.0, 500),
+            (1, None, 1.0, 1_000),
+            (2, None, 0.5, 1_000),
+            (40, None, 1.0, 30_000),
+            (u32::MAX, None, 1.0, 30_000),
+            (0, Some(0), 1.0, 0),
+            (0, Some(1_000), 0.0, 1_000),
+            (0, Some(1_000), 1.0, 1_100),
+            (0, Some(3_600_000), 0.0, 60_000),
+            (0, Some(3_600_000), 1.0, 60_250),
+        ] {
+            let asked = asked.map(Duration::from_millis);
+            assert_eq!(
+                policy.delay(retry, asked, chance),
+                Duration::from_millis(expected),
+                "{retry} {asked:?} {chance}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_some_failures_are_worth_a_retry() {
+        use ProviderErrorKind as Kind;
+        let err = |kind, status: Option<u16>, retryable| ProviderError {
+            status,
+            retryable,
+            ..ProviderError::new(kind, "p", "m")
+        };
+        for (err, expected) in [
+            (err(Kind::RateLimited, Some(429), false), true),
+            (err(Kind::QuotaExhausted, Some(429), true), false),
+            (err(Kind::Auth, Some(401), true), false),
+            (err(Kind::Auth, Some(503), true), false),
+            (err(Kind::InvalidRequest, Some(400), true), false),
+            (err(Kind::Timeout, Some(408), false), true),
+            (err(Kind::InvalidRequest, Some(409), false), true),
+            (err(Kind::Server, Some(500), false), true),
+            (err(Kind::Overloaded, Some(529), false), true),
+            (err(Kind::Connection, None, true), true),
+            (err(Kind::Timeout, None, true), true),
+            (err(Kind::MalformedResponse, Some(200), false), false),
+            (err(Kind::Connection, None, false), false),
+        ] {
+            assert_eq!(is_worth_it(&err), expected, "{err:?}");
+        }
+    }
+
+    #[test]
+    fn chances_differ_and_stay_in_range() {
+        let chances: Vec<f64> = (0..100).map(|_| chance()).collect();
+        assert!(chances.iter().all(|it| (0.0..=1.0).contains(it)));
+        assert!(chances.iter().any(|it| *it < 0.5) && chances.iter().any(|it| *it > 0.5));
+    }
+}

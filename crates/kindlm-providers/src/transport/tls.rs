@@ -1,0 +1,64 @@
+//! Builds the HTTP client with its TLS.
+
+use reqwest::{Certificate, Client, ClientBuilder, redirect};
+
+use super::TransportOptions;
+use super::fault::causes;
+
+/// Makes ring the process's provider of cryptography, unless there is one already.
+///
+/// Call it first in `main`. The transport calls it before its first request, so forgetting it is harmless
+/// unless another library needs TLS earlier. May be called any number of times.
+pub fn install_tls() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if another thread was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// The certificates of a custom authority cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CaError {
+    /// It is not PEM, or a certificate in it is damaged.
+    #[error("the file with certificate authorities is not valid PEM")]
+    NotPem,
+    /// It is PEM without a certificate.
+    #[error("the file with certificate authorities has no certificate in it")]
+    Empty,
+}
+
+/// Whether the custom certificates can be read.
+pub(super) fn check(ca_pem: Option<&[u8]>) -> Result<Vec<Certificate>, CaError> {
+    let Some(pem) = ca_pem else { return Ok(Vec::new()) };
+    let certificates = Certificate::from_pem_bundle(pem).map_err(|_| CaError::NotPem)?;
+    if certificates.is_empty() { Err(CaError::Empty) } else { Ok(certificates) }
+}
+
+/// Builds the client: with the system's roots, or Mozilla's on a machine that has none.
+pub(super) fn build(options: &TransportOptions) -> Result<Client, String> {
+    install_tls();
+    let custom = check(options.ca_pem.as_deref()).map_err(|err| err.to_string())?;
+    let with_system = builder(options);
+    let with_system =
+        if custom.is_empty() { with_system } else { with_system.tls_certs_merge(custom.clone()) };
+    with_system.build().or_else(|_| {
+        let mozilla = webpki_root_certs::TLS_SERVER_ROOT_CERTS
+            .iter()
+            .filter_map(|der| Certificate::from_der(der).ok());
+        builder(options).tls_certs_only(mozilla.chain(custom)).build().map_err(|err| chain(&err))
+    })
+}
+
+fn builder(options: &TransportOptions) -> ClientBuilder {
+    let builder = Client::builder()
+        .user_agent(concat!("kindlm/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .referer(false);
+    if options.system_proxy { builder } else { builder.no_proxy() }
+}
+
+/// An error with its causes, on one line.
+fn chain(err: &reqwest::Error) -> String {
+    let texts: Vec<String> = causes(Some(err)).map(ToString::to_string).collect();
+    texts.join(": ")
+}

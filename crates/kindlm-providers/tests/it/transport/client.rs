@@ -1,0 +1,93 @@
+//! The client: every provider of a suite behind one door.
+
+use kindlm_providers::transport::TransportOptions;
+use kindlm_testing::mock::MockReply;
+use kindlm_types::{Backend, Problem, ProviderErrorKind as Kind};
+
+use super::*;
+
+fn problems(config: Value) -> Vec<Problem> {
+    Client::new(&providers(config), &Memory(&[]), client_options()).unwrap_err()
+}
+
+#[test]
+fn problems_of_all_providers_are_told_at_once_and_where_they_are() {
+    let found = problems(json!({
+        "opnai": {"apiKeyEnv": "K"},
+        "echo": {"prefx": "x"},
+        "mcp": {"serverUrl": "localhost", "toolName": " ", "headers": {"a/b": 1}, "arguments": {"q": "{{inptu}}"}},
+        "command": {"command": " "},
+        "scripted": {"replies": [{"text": "a"}, {}, {"text": "a", "error": {}}, {"text": "b", "times": 0}]},
+    }));
+    let told: Vec<(&str, &str, Option<&str>)> = found
+        .iter()
+        .map(|it| (it.pointer.as_str(), it.message.as_str(), it.help.as_deref()))
+        .collect();
+    insta::assert_debug_snapshot!(told);
+}
+
+#[tokio::test]
+async fn a_codec_provider_is_reached_through_the_transport() {
+    let server = server();
+    server.push(MockReply::error(503, "busy"));
+    let client = client(
+        json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": format!("{}/v1", server.url())}}),
+    );
+    let reply = client.complete("openai", &prompt("hi"), LONG).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.attempts, reply.usage.total_tokens), ("ok", 2, 15));
+    assert!(reply.latency_ms > 0.0);
+    let vector = client.embed("openai", "text-embedding-3-small", "hi", LONG).await.unwrap();
+    assert_eq!(*vector, [1.0, 0.0, 0.0]);
+    let requests = server.requests();
+    assert_eq!(requests[1].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+    assert_eq!(requests[2].path, "/v1/embeddings");
+}
+
+#[tokio::test]
+async fn answers_that_are_none_are_malformed_whatever_the_codec() {
+    for reply in [MockReply::truncated_json(), MockReply::html(), MockReply::empty()] {
+        let server = server();
+        server.push(reply.clone());
+        let client = client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}}));
+        let err = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+        assert_eq!((err.kind, err.attempts), (Kind::MalformedResponse, 1), "{reply:?}: {err}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_can_be_named_without_a_configuration() {
+    let client = client(json!({}));
+    let reply = client.complete("echo", &prompt("hi there"), LONG).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.usage.total_tokens, reply.attempts), ("hi there", 4, 1));
+    let options = ClientOptions {
+        transport: TransportOptions { env: Arc::new(|_| None), ..options() },
+        working_dir: std::env::temp_dir(),
+    };
+    let client = Client::new(&Map::new(), &Memory(&[]), options).unwrap();
+    let err = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+    assert_eq!((err.kind, err.attempts), (Kind::Auth, 0));
+    assert!(err.message.contains("`OPENAI_API_KEY` is not set"), "{err}");
+}
+
+#[tokio::test]
+async fn an_unknown_provider_is_an_error_that_names_the_known_ones() {
+    let err = client(json!({})).complete("ecko", &prompt("hi"), LONG).await.unwrap_err();
+    assert_eq!((err.kind, err.attempts), (Kind::InvalidRequest, 0));
+    assert_eq!(err.message, "provider `ecko` is not set up: did you mean `echo`?");
+}
+
+#[tokio::test]
+async fn providers_without_embeddings_say_so() {
+    let client = client(json!({"echo": {}, "command": {"command": "true"}}));
+    for provider in ["echo", "command"] {
+        let err = client.embed(provider, "m", "text", LONG).await.unwrap_err();
+        assert_eq!((err.kind, err.attempts), (Kind::Unsupported, 0), "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn an_echo_may_have_a_prefix() {
+    let client = client(json!({"echo": {"prefix": "You said: "}}));
+    let reply = client.complete("echo", &prompt("hi"), LONG).await.unwrap();
+    assert_eq!(reply.text, "You said: hi");
+}

@@ -1,0 +1,178 @@
+//! Commands: what they say, and that they end.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use kindlm_providers::command::run;
+use kindlm_types::{Backend, CommandOutput, CommandSpec, FinishReason, ProviderErrorKind as Kind};
+
+use super::*;
+
+fn spec(line: &str, timeout: Duration) -> CommandSpec {
+    CommandSpec { command_line: line.to_owned(), timeout }
+}
+
+async fn output(line: &str) -> CommandOutput {
+    run(&spec(line, LONG), &std::env::temp_dir()).await.unwrap()
+}
+
+/// Whether no process has this in its command line, or soon none has: a signal takes its time.
+async fn is_gone(mark: &str) -> bool {
+    for _ in 0..200 {
+        let running = std::fs::read_dir("/proc").into_iter().flatten().flatten().any(|it| {
+            std::fs::read(it.path().join("cmdline"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
+        });
+        if !running {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn what_a_command_does_is_recorded() {
+    for (line, text, stderr, exit_code) in [
+        ("echo hello", "hello", "", Some(0)),
+        ("echo out; echo err >&2; exit 3", "out", "err\n", Some(3)),
+        ("no-such-program-here 2>/dev/null", "", "", Some(127)),
+        ("cat; echo end", "end", "", Some(0)),
+        ("kill -9 $$", "", "[kindlm] the command was ended by signal 9\n", None),
+        (
+            r"printf 'a\377b'; printf x >&2",
+            "a\u{fffd}b",
+            "x\n[kindlm] stdout is not UTF-8; invalid bytes were replaced by U+FFFD\n",
+            Some(0),
+        ),
+    ] {
+        let found = output(line).await;
+        assert_eq!(found.text.trim_end(), text, "{line}");
+        assert_eq!((found.stderr.as_str(), found.exit_code), (stderr, exit_code), "{line}");
+        assert!(found.latency_ms > 0.0);
+    }
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_folder_of_the_suite() {
+    let folder = std::env::temp_dir().canonicalize().unwrap();
+    assert_eq!(output("pwd -P").await.text.trim_end(), folder.to_str().unwrap());
+    let err = run(&spec("true", LONG), Path::new("/no/such/folder")).await.unwrap_err();
+    assert_eq!((err.kind, err.attempts), (Kind::Command, 0));
+    assert!(err.message.contains("`/no/such/folder`"), "{err}");
+}
+
+#[tokio::test]
+async fn protocol_lines_become_tool_calls() {
+    let found = output(
+        r#"echo before; echo '{"kindlm":"tool_call","name":"f","arguments":{"a":1}}'; echo '{"kindlm":"output_json","data":{"b":2}}'; echo after"#,
+    )
+    .await;
+    assert_eq!(found.text.trim_end(), "before\nafter");
+    assert_eq!(
+        (found.tool_calls[0].name.as_str(), &found.tool_calls[0].arguments["a"]),
+        ("f", &json!(1))
+    );
+    assert_eq!(found.output_json, Some(json!({"b": 2})));
+}
+
+/// The original waited for grandchildren that held its pipes: 6.4 s for a timeout of 1 s.
+#[tokio::test]
+async fn weak_point_14_a_timeout_ends_the_whole_group() {
+    let line = "trap '' TERM; (trap '' TERM; echo started; sleep 3001) & wait; sleep 3001";
+    let started = Instant::now();
+    let err =
+        run(&spec(line, Duration::from_millis(500)), &std::env::temp_dir()).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert_eq!((err.kind, err.retryable), (Kind::Timeout, false));
+    assert!(err.message.contains("within 500 ms"), "{err}");
+    assert!(is_gone("sleep\u{0}3001").await);
+}
+
+#[tokio::test]
+async fn a_command_that_obeys_sigterm_may_say_goodbye() {
+    let line = "trap 'echo last words >&2; exit 0' TERM; sleep 3002 & wait";
+    let err =
+        run(&spec(line, Duration::from_millis(500)), &std::env::temp_dir()).await.unwrap_err();
+    assert!(err.message.contains("last words"), "{err}");
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_running_is_ended_with_it() {
+    let started = Instant::now();
+    let found = output("sleep 3003 & echo done").await;
+    assert_eq!((found.text.trim_end(), found.exit_code), ("done", Some(0)));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(found.latency_ms < 1_000.0, "{}", found.latency_ms);
+    assert!(is_gone("sleep\u{0}3003").await);
+}
+
+#[tokio::test]
+async fn a_command_that_is_given_up_is_ended() {
+    let running = Box::pin(run_in_temp("sleep 3004"));
+    let _ = tokio::time::timeout(Duration::from_millis(300), running).await;
+    assert!(is_gone("sleep\u{0}3004").await);
+}
+
+async fn run_in_temp(line: &str) -> Result<CommandOutput, ProviderError> {
+    run(&spec(line, LONG), &std::env::temp_dir()).await
+}
+
+#[tokio::test]
+async fn too_much_output_is_an_error_on_stdout_and_cut_on_stderr() {
+    let err = run_in_temp("yes | head -c 20000000").await.unwrap_err();
+    assert_eq!(err.kind, Kind::Command);
+    assert!(err.message.contains("more than 16 MiB"), "{err}");
+    let endless = run_in_temp("yes").await.unwrap_err();
+    assert_eq!(endless.kind, Kind::Command);
+    let found = output("yes | head -c 20000000 >&2; echo ok").await;
+    assert_eq!(found.text.trim_end(), "ok");
+    assert!(found.stderr.ends_with("\n[kindlm] stderr was cut after 16 MiB\n"));
+}
+
+#[tokio::test]
+async fn a_program_can_be_a_model() {
+    let line = r#"read -r prompt; case "$prompt" in *'"content":"hi"'*) echo "heard you";; *) exit 9;; esac"#;
+    let client = client(json!({"command": {"command": line}}));
+    let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+    assert_eq!(
+        (reply.text.trim_end(), reply.model.as_str(), reply.attempts),
+        ("heard you", "m-1", 1)
+    );
+    let err = client.complete("command", &prompt("bye"), LONG).await.unwrap_err();
+    assert_eq!((err.kind, err.attempts), (Kind::Command, 1));
+    assert_eq!(err.to_string(), "command: the command ended with exit code 9");
+}
+
+#[tokio::test]
+async fn a_program_that_is_a_model_need_not_read_its_prompt() {
+    let calls = r#"echo '{"kindlm":"tool_call","name":"f","arguments":{}}'"#;
+    let large = prompt(&"x".repeat(1 << 20));
+    let reply = client(json!({"command": {"command": calls}}))
+        .complete("command", &large, LONG)
+        .await
+        .unwrap();
+    assert_eq!((reply.tool_calls.len(), reply.finish_reason), (1, FinishReason::ToolCalls));
+    let structured = r#"echo '{"kindlm":"output_json","data":{"a":1}}'"#;
+    let client = client(json!({"command": {"command": structured}}));
+    assert_eq!(client.complete("command", &large, LONG).await.unwrap().text, r#"{"a":1}"#);
+    let err = client_error("echo broken >&2; exit 1").await;
+    assert_eq!(err.message, "the command ended with exit code 1: `broken`");
+    let err = client_error("kill -15 $$").await;
+    assert!(err.message.starts_with("the command was ended by a signal"), "{err}");
+}
+
+async fn client_error(line: &str) -> ProviderError {
+    let client = client(json!({"command": {"command": line}}));
+    client.complete("command", &prompt("hi"), LONG).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn many_commands_run_side_by_side() {
+    let running = (0..32)
+        .map(|index| tokio::spawn(async move { output(&format!("echo {index}")).await.text }));
+    for (index, it) in running.collect::<Vec<_>>().into_iter().enumerate() {
+        assert_eq!(it.await.unwrap().trim_end(), index.to_string());
+    }
+}
