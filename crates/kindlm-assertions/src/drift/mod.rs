@@ -12,9 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::judging::{
-    INTERNAL_ERROR, Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced, read_score,
-};
+use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced, read_score};
 use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "drift";
@@ -46,7 +44,6 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 summary: "There is no baseline although `requireBaseline` is set, so there is no verdict.",
             },
             JUDGE_EVAL_ERROR,
-            INTERNAL_ERROR,
         ],
         docs: include_str!("docs.md"),
     },

@@ -19,12 +19,6 @@ const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 pub(crate) const JUDGE_EVAL_ERROR: Code =
     Code { code: EVAL_ERROR, summary: "The judge model failed, so there is no verdict." };
 
-/// There was nobody to ask.
-pub(crate) const INTERNAL_ERROR: Code = Code {
-    code: FailureCode::INTERNAL_ERROR,
-    summary: "There is no judge model to ask, so there is no verdict.",
-};
-
 /// How much of a reply is shown in messages, in characters.
 const SHOWN: usize = 200;
 /// How much of a reply is quoted to the judge that is asked again, in characters.

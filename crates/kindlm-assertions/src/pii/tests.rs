@@ -226,6 +226,11 @@ fn without_patterns_of_its_own_the_three_default_ones_apply() {
 }
 
 #[test]
+fn every_default_pattern_compiles() {
+    assert_eq!(COMPILED_DEFAULTS.len(), DEFAULT_PATTERNS.len());
+}
+
+#[test]
 fn switched_off_there_are_no_results_but_patterns_are_still_checked() {
     let off = json!({"enabled": false, "denyPatterns": ["x"]});
     assert_eq!(evaluate(&off, &said("x")), []);

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::judging::{INTERNAL_ERROR, Inquiry, JUDGE_EVAL_ERROR, answer, data_rule, fenced};
+use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, answer, data_rule, fenced};
 use crate::{Assertion, Code, Evidence, Meta, Registration, Setup};
 use reply::{Judgement, Judgements};
 
@@ -36,7 +36,6 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 summary: "Two replies of the judge had no single verdict on the rule.",
             },
             JUDGE_EVAL_ERROR,
-            INTERNAL_ERROR,
         ],
         docs: include_str!("docs.md"),
     },
