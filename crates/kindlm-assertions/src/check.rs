@@ -146,7 +146,7 @@ fn negate(id: &str, mut results: Vec<AssertionResult>) -> Vec<AssertionResult> {
 fn fail(label: &str) -> Verdict {
     let check = label.strip_prefix("Not: ").unwrap_or(label);
     let code: FailureCode = NEGATION_FAILED;
-    Verdict::Fail { code, message: format!("\"{check}\" held, but was expected not to") }
+    Verdict::Fail { code, message: format!("must not hold, but does: {check}") }
 }
 
 #[cfg(test)]
@@ -233,12 +233,12 @@ mod tests {
     #[test]
     fn not_turns_the_whole_check_round() {
         for (results, expected) in [
-            (vec![pass(1.0)], vec!["failed 0 Not: a \"a\" held, but was expected not to"]),
+            (vec![pass(1.0)], vec!["failed 0 Not: a must not hold, but does: a"]),
             (vec![fail(0.25)], vec!["passed 0.75 Not: b "]),
             (vec![pass(1.0), fail(0.0)], vec!["passed 1 Not: sample "]),
             (
                 vec![pass(1.0), pass(0.5)],
-                vec!["failed 0.5 Not: sample \"sample\" held, but was expected not to"],
+                vec!["failed 0.5 Not: sample must not hold, but does: sample"],
             ),
             (vec![errored()], vec!["errored - c lost"]),
             (vec![pass(1.0), errored()], vec!["errored - c lost"]),

@@ -64,7 +64,9 @@ pub fn expect_schema() -> Value {
 
 /// An object schema with these properties and no others.
 fn object(properties: Map<String, Value>) -> Value {
-    json!({"type": "object", "properties": properties, "additionalProperties": false})
+    let mut schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    schema["properties"] = Value::Object(properties);
+    schema
 }
 
 /// Puts a schema at a place such as `/guardrails/pii`, making the objects around it.
@@ -211,7 +213,8 @@ impl Compiler<'_> {
             }
             _ if is_list => {
                 let message = format!("expected a list, found {}", name(value));
-                self.problems.push(Problem::new(at, message));
+                let help = "every check is one item of a list, even if there is only one";
+                self.problems.push(Problem::new(at, message).with_help(help));
             }
             _ => self.piece(rank, value, at),
         }
@@ -232,7 +235,8 @@ impl Compiler<'_> {
     fn list(&mut self, value: &Value, at: &str) {
         let Value::Array(items) = value else {
             let message = format!("expected a list, found {}", name(value));
-            self.problems.push(Problem::new(at, message));
+            let help = "every check is one item of a list, even if there is only one";
+            self.problems.push(Problem::new(at, message).with_help(help));
             return;
         };
         for (index, item) in items.iter().enumerate() {

@@ -53,7 +53,7 @@ mod tool_calls;
 
 pub use check::{Check, Options};
 pub use expect::{compile, expect_schema};
-pub use registry::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+pub use registry::{Assertion, Built, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 // Every assertion is one folder, one `mod` line and one line in the slice below.
 

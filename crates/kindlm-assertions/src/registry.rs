@@ -81,8 +81,11 @@ pub struct Registration {
     /// JSON Schema of its configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Makes a check out of its configuration, which has passed `schema`; reports every problem.
-    pub build: fn(&Value, &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>>,
+    pub build: fn(&Value, &Setup<'_>) -> Built,
 }
+
+/// A check made out of configuration, or every problem with it, by pointers from the configuration.
+pub type Built = Result<Arc<dyn Assertion>, Vec<Problem>>;
 
 /// What is at hand when checks are made out of configuration: one for a whole suite, because it keeps the
 /// schemas that it has compiled.

@@ -62,8 +62,32 @@ pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches)
     Choice::Errors(candidates.iter().min_by_key(|it| it.len()).map_or(&[], |it| it.as_slice()))
 }
 
+/// What is wrong with a value that fits none of several forms, in words; `None` for any other error.
+pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
+    let path = error.instance_path().as_str();
+    let below = |pointer: &str| match pointer.strip_prefix(path).unwrap_or_default() {
+        "" => String::new(),
+        below => format!("`{below}` "),
+    };
+    Some(match choose(error, branches(error)?) {
+        Choice::Types(types) => {
+            let found = words::found_name(error.instance());
+            format!("expected {}, found {found}", words::type_names(types))
+        }
+        Choice::Options { pointer, found, options } => {
+            format!("{}{}", below(&pointer), words::expected_one_of(&options, found))
+        }
+        Choice::Errors(_) => {
+            let closest = closest(error)?;
+            let what = describe(closest).unwrap_or_else(|| words::describe(closest));
+            let place = below(closest.instance_path().as_str());
+            format!("{} (closest: {place}{what})", words::describe(error))
+        }
+    })
+}
+
 /// The first error of the form that was most likely meant, in depth.
-pub(crate) fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
+fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
     match choose(error, branches(error)?) {
         Choice::Errors([first, ..]) => Some(closest(first).unwrap_or(first)),
         _ => None,

@@ -102,17 +102,10 @@ impl Schema {
 }
 
 fn violation(error: &ValidationError<'_>) -> Violation {
-    let mut message = words::describe(error);
-    if let Some(closest) = branch::closest(error) {
-        let path = error.instance_path().as_str();
-        let below = closest.instance_path().as_str().strip_prefix(path).unwrap_or_default();
-        let below = if below.is_empty() { String::new() } else { format!("`{below}` ") };
-        message = format!("{message} (closest: {below}{})", words::describe(closest));
-    }
     Violation {
         instance: error.instance_path().as_str().to_owned(),
         schema: error.evaluation_path().as_str().to_owned(),
-        message,
+        message: branch::describe(error).unwrap_or_else(|| words::describe(error)),
     }
 }
 
@@ -171,7 +164,7 @@ fn explain(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
         _ if pointer.is_empty() && !found.is_object() && !found.is_boolean() => {
             format!("a schema is an object or a boolean, not {}", words::found_name(found))
         }
-        _ => words::describe(error),
+        _ => branch::describe(error).unwrap_or_else(|| words::describe(error)),
     };
     SchemaError { pointer, message }
 }

@@ -66,6 +66,11 @@ impl Recorded {
     }
 }
 
+/// Reads the text of a YAML block.
+pub fn yaml(text: &str) -> Result<Value, String> {
+    serde_yaml::from_str(text).map_err(|err| format!("the block is not YAML: {err}"))
+}
+
 /// What an answer block says to a question: `answer` is a reply, or a vector as a JSON list; `no-answer` is
 /// the message of a provider that fails.
 pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, AskError>, String> {

@@ -1,0 +1,180 @@
+//! Problems of `expect` blocks, in the words that users read.
+
+use kindlm_assertions::{Evidence, Setup, compile};
+use kindlm_testing::examples;
+use kindlm_types::{Answers, Execution, FileError, Files, Place};
+use serde_json::{Value, json};
+
+use crate::support::Memory;
+
+fn files() -> Memory {
+    let files = [
+        ("ok.json", r#"{"type": "object"}"#),
+        ("broken.json", "{"),
+        ("bad.json", r#"{"properties": {"a": {"type": "strnig"}}}"#),
+        ("remote.json", r#"{"$ref": "https://example.com/s.json"}"#),
+        ("bom.json", "\u{feff}{}"),
+    ];
+    Memory(files.map(|(path, text)| (path.to_owned(), text.to_owned())).into_iter().collect())
+}
+
+/// The ids of the checks in order, and the problems.
+fn compiled(expect: &Value) -> (Vec<&'static str>, String) {
+    let files = files();
+    let (checks, problems) = compile(expect, &Setup::new(&files, None));
+    (checks.iter().map(|it| it.meta.id).collect(), examples::show_problems(&problems))
+}
+
+#[test]
+fn checks_come_in_the_order_of_the_registry_and_then_of_the_list() {
+    let (ids, problems) = compiled(&json!({
+        "assert": [{"type": "cost", "maxUsd": 1}, {"type": "tool-calls", "tool": "c"}],
+        "latency": {"maxMs": 5},
+        "guardrails": {"keywords": {"deny": ["x"]}, "pii": {}},
+        "judge": [{"criteria": "a"}, {"criteria": "b"}],
+        "output": {"contains": ["x"]},
+        "toolCalls": [{"tool": "a"}, {"tool": "b"}]
+    }));
+    assert_eq!(problems, "");
+    let expected = [
+        "tool-calls",
+        "tool-calls",
+        "schema",
+        "pii",
+        "keywords",
+        "judge",
+        "judge",
+        "latency",
+        "cost",
+        "tool-calls",
+    ];
+    assert_eq!(ids, expected);
+}
+
+#[test]
+fn empty_blocks_have_no_checks() {
+    for expect in [json!({}), json!({"toolCalls": [], "guardrails": {}, "assert": [], "judge": []})]
+    {
+        assert_eq!(compiled(&expect), (vec![], String::new()));
+    }
+}
+
+#[test]
+fn every_problem_is_reported_with_its_place() {
+    let lines: Vec<String> = [
+        json!(null),
+        json!([]),
+        json!({"outptu": {}, "toolcalls": [], "asert": [], "zzzzzzzz": 1}),
+        json!({"guardrails": {"ppi": {}, "keyword": {}}, "baseline": {"drfit": {}}}),
+        json!({"guardrails": null, "baseline": []}),
+        json!({"output": {"format": "json"}}),
+        json!({"output": {"format": "json", "schemaFile": ""}}),
+        json!({"output": {"format": "jsn", "maxLength": 0, "contains": "a", "notContains": [1]}}),
+        json!({"output": {"format": "json", "schemaFile": "missing.json"}}),
+        json!({"output": {"format": "json", "schemaFile": "broken.json"}}),
+        json!({"output": {"format": "text", "schemaFile": "bad.json"}}),
+        json!({"output": {"format": "json", "schemaFile": "remote.json"}}),
+        json!({"output": {"format": "json", "schemaFile": "ok.json", "schema": {}}}),
+        json!({"output": {"format": "json", "schema": {"properties": {"a": {"type": "strnig"}}}}}),
+        json!({"output": null}),
+        json!({"toolCalls": {"tool": "a"}}),
+        json!({"toolCalls": [{"tool": ""}, {"argsMatch": []}, {"tool": "a", "order": -1, "argMatch": {}}, "a"]}),
+        json!({"toolCalls": [{"tool": "a", "order": 1.5}, {"tool": "a", "argsSchema": "missing.json"}]}),
+        json!({"toolCalls": [{"tool": "a", "argsSchemaResolved": {"type": 1}}]}),
+        json!({"latency": {"maxMs": 0}, "cost": {"maxUsd": "1"}}),
+        json!({"latency": {"maxMS": 5}}),
+    ]
+    .iter()
+    .map(|expect| format!("{expect}\n{}", compiled(expect).1))
+    .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn list_entries_say_what_is_wrong_with_them() {
+    let lines: Vec<String> = [
+        json!({"type": "latency", "maxMs": 5}),
+        json!("latency"),
+        json!({"maxMs": 5}),
+        json!({"type": 5}),
+        json!({"type": "latncy", "maxMs": 5}),
+        json!({"type": "not-latncy", "maxMs": 5}),
+        json!({"type": "zzzzzzzzzzzzzzz"}),
+        json!({"type": "latency", "maxMs": 5, "severty": "soft"}),
+        json!({"type": "latency", "maxMs": 5, "severity": "sotf"}),
+        json!({"type": "latency", "maxMs": 5, "weight": -1, "threshold": "x", "label": "", "metric": null}),
+        json!({"type": "latency", "maxMs": 5, "threshold": 1, "atLeast": 1}),
+        json!({"type": "schema", "format": "json"}),
+        json!({"type": "latency"}),
+    ]
+    .iter()
+    .map(|entry| format!("{entry}\n{}", compiled(&json!({"assert": [entry]})).1))
+    .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn unknown_keys_are_located_at_the_key() {
+    let expect = json!({"outptu": {}, "output": {"contain": []}});
+    let (_, problems) = compile(&expect, &Setup::new(&files(), None));
+    assert!(problems.iter().all(|it| it.place == Place::Key), "{problems:?}");
+}
+
+#[test]
+fn options_are_read_and_do_not_reach_the_assertion() {
+    let expect = json!({"assert": [{
+        "type": "not-latency", "maxMs": 5.0, "atLeast": 0.5, "severity": "soft", "weight": 2, "metric": "speed", "label": "quick"
+    }]});
+    let files = files();
+    let (checks, problems) = compile(&expect, &Setup::new(&files, None));
+    assert_eq!(problems, []);
+    insta::assert_snapshot!(format!("{:#?}", checks[0].options));
+}
+
+#[test]
+fn a_schema_with_a_byte_order_mark_is_read() {
+    let (ids, problems) =
+        compiled(&json!({"output": {"format": "json", "schemaFile": "bom.json"}}));
+    assert_eq!((ids, problems.as_str()), (vec!["schema"], ""));
+}
+
+/// Files that count how often they are read.
+struct Counting(std::sync::atomic::AtomicUsize);
+
+impl Files for Counting {
+    fn read(&self, _path: &str) -> Result<std::sync::Arc<str>, FileError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok("{}".into())
+    }
+
+    fn glob(&self, _pattern: &str) -> Result<Vec<String>, FileError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_schema_file_is_compiled_once_for_a_suite() {
+    let files = Counting(0.into());
+    let setup = Setup::new(&files, None);
+    let expect = json!({
+        "output": {"format": "json", "schemaFile": "a.json"},
+        "toolCalls": [{"tool": "a", "argsSchema": "a.json"}, {"tool": "b", "argsSchema": "b.json"}]
+    });
+    for _ in 0..100 {
+        assert_eq!(compile(&expect, &setup).1, []);
+    }
+    assert_eq!(files.0.into_inner(), 2);
+}
+
+#[test]
+fn structured_output_is_taken_as_it_is() {
+    let expect = json!({"output": {"format": "json", "schema": {"type": "object"}}});
+    let (checks, _) = compile(&expect, &Setup::new(&files(), None));
+    let execution = Execution {
+        output: "not JSON".to_owned(),
+        output_json: Some(json!({"a": 1})),
+        ..Execution::default()
+    };
+    let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+    assert!(checks[0].evaluate(&evidence).iter().all(|it| it.verdict.held()));
+}

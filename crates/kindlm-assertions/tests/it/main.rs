@@ -1,0 +1,9 @@
+//! What the assertions say, and what is said about them.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod conformance;
+mod docs;
+mod expect;
+mod properties;
+mod registry;
+mod support;

@@ -1,0 +1,213 @@
+//! What must hold of every entry of the registry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kindlm_assertions::{Code, REGISTRY, codes, expect_schema, find};
+use kindlm_testing::examples;
+use kindlm_types::{FailureCode, ProviderErrorKind};
+use serde_json::json;
+
+use crate::support;
+
+/// The failure codes of the original, all of which must be given by something.
+const ORIGINAL: [&str; 19] = [
+    "SCHEMA_INVALID",
+    "SCHEMA_PARSE_ERROR",
+    "PII_DETECTED",
+    "KEYWORD_DENIED",
+    "KEYWORD_MISSING",
+    "CONTAINS_FAILED",
+    "NOT_CONTAINS_FAILED",
+    "MAX_LENGTH_EXCEEDED",
+    "JUDGE_BELOW_THRESHOLD",
+    "TOOL_CALL_MISSING",
+    "TOOL_CALL_UNEXPECTED",
+    "TOOL_CALL_ARGS_MISMATCH",
+    "TOOL_CALL_ORDER_WRONG",
+    "TOOL_CALL_ARGS_SCHEMA_INVALID",
+    "DRIFT_EXCEEDED",
+    "PROVIDER_TIMEOUT",
+    "PROVIDER_AUTH_FAILED",
+    "PROVIDER_ERROR",
+    "INTERNAL_ERROR",
+];
+
+fn is_sentence(text: &str) -> bool {
+    text.chars().next().is_some_and(char::is_uppercase) || text.starts_with('`')
+}
+
+#[test]
+fn ids_are_unique_and_in_kebab_case() {
+    let mut seen = BTreeSet::new();
+    for registration in REGISTRY {
+        let id = registration.meta.id;
+        assert!(seen.insert(id), "two assertions are called `{id}`: rename one of them");
+        let kebab = id.starts_with(|it: char| it.is_ascii_lowercase())
+            && id.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-')
+            && !id.ends_with('-')
+            && !id.contains("--");
+        assert!(kebab, "`{id}` is not kebab-case: write it like `tool-calls`");
+        assert!(
+            !id.starts_with("not-"),
+            "`{id}`: `not-` is what negates an assertion; choose another id"
+        );
+        assert!(std::ptr::eq(find(id).unwrap(), *registration));
+    }
+}
+
+#[test]
+fn places_are_unique_and_none_lies_within_another() {
+    let paths: Vec<&str> =
+        REGISTRY.iter().filter_map(|it| it.meta.path).map(|it| it.pointer).collect();
+    for (index, path) in paths.iter().enumerate() {
+        assert!(
+            path.starts_with('/') && !path.ends_with('/'),
+            "`{path}` is not a JSON pointer into `expect`"
+        );
+        for (other_index, other) in paths.iter().enumerate() {
+            let within = *other == *path || other.starts_with(&format!("{path}/"));
+            assert!(
+                index == other_index || !within,
+                "`{other}` lies at or within `{path}`: choose another place"
+            );
+        }
+    }
+}
+
+#[test]
+fn pages_begin_with_the_id_and_summaries_are_sentences() {
+    for registration in REGISTRY {
+        let meta = &registration.meta;
+        let first = meta.docs.lines().next().unwrap_or_default();
+        let heading = first.trim_start_matches("# ").trim_matches('`');
+        assert!(
+            first.starts_with("# ") && heading == meta.id,
+            "`{}`: the first line of its docs.md must be `# {}`, but is `{first}`",
+            meta.id,
+            meta.id
+        );
+        let summaries = std::iter::once(meta.summary).chain(meta.codes.iter().map(|it| it.summary));
+        for summary in summaries {
+            assert!(
+                is_sentence(summary) && summary.ends_with('.') && !summary.contains('\n'),
+                "`{}`: a summary is one sentence with a full stop, not `{summary}`",
+                meta.id
+            );
+        }
+        assert!(!meta.since.is_empty(), "`{}`: say in `since` which version brought it", meta.id);
+    }
+}
+
+#[test]
+fn codes_are_upper_case_and_mean_one_thing_in_a_page() {
+    for registration in REGISTRY {
+        let mut seen = BTreeSet::new();
+        for Code { code, .. } in registration.meta.codes {
+            let name = code.as_str();
+            let id = registration.meta.id;
+            assert!(
+                name.chars().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit() || it == '_'),
+                "`{id}`: write the code `{name}` in upper case with underscores"
+            );
+            assert!(seen.insert(name), "`{id}` declares `{name}` twice: remove one of them");
+        }
+    }
+}
+
+#[test]
+fn every_code_has_an_example_and_every_example_a_declared_code() {
+    let mut complaints = Vec::new();
+    for registration in REGISTRY {
+        let id = registration.meta.id;
+        let declared: BTreeSet<&str> =
+            registration.meta.codes.iter().map(|it| it.code.as_str()).collect();
+        let common: BTreeSet<&str> = codes::COMMON.iter().map(|it| it.code.as_str()).collect();
+        let mut seen = BTreeSet::new();
+        for case in examples::cases(registration.meta.docs) {
+            // An example that cannot run is reported by the test of the pages.
+            let Ok((_, results)) = support::run(&case) else { continue };
+            let own = results.iter().filter(|it| it.assertion == id);
+            seen.extend(own.filter_map(|it| it.verdict.code()).map(|it| it.as_str().to_owned()));
+        }
+        for code in &declared {
+            if !seen.contains(*code) {
+                complaints.push(format!(
+                    "`{id}`: no example gives `{code}`; add one to its docs.md (fences `yaml expect`, `yaml execution`, `results`) and run `cargo xtask bless`"
+                ));
+            }
+        }
+        for code in &seen {
+            if !declared.contains(code.as_str()) && !common.contains(code.as_str()) {
+                complaints.push(format!(
+                    "`{id}`: an example gives `{code}`, which `codes` of its `Meta` does not declare; declare it with a summary"
+                ));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn common_codes_have_examples_in_some_page() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for registration in REGISTRY {
+        for case in examples::cases(registration.meta.docs) {
+            let Ok((_, results)) = support::run(&case) else { continue };
+            for code in results.iter().filter_map(|it| it.verdict.code()) {
+                *seen.entry(code.to_string()).or_default() += 1;
+            }
+        }
+    }
+    for Code { code, .. } in codes::COMMON {
+        assert!(seen.contains_key(code.as_str()), "no page has an example of `{code}`: add one");
+    }
+}
+
+#[test]
+fn every_code_of_the_original_exists() {
+    let kinds = [ProviderErrorKind::Auth, ProviderErrorKind::Timeout, ProviderErrorKind::Server];
+    let mut known: BTreeSet<String> =
+        kinds.iter().map(|it| it.failure_code().to_string()).collect();
+    known.insert(FailureCode::INTERNAL_ERROR.to_string());
+    known.extend(REGISTRY.iter().flat_map(|it| it.meta.codes).map(|it| it.code.to_string()));
+    for code in ORIGINAL {
+        assert!(
+            known.contains(code),
+            "nothing gives `{code}` any more, which users of the original rely on: declare it in the `codes` of an assertion"
+        );
+    }
+}
+
+#[test]
+fn the_schema_of_expect_names_every_assertion_and_compiles() {
+    let schema = expect_schema();
+    let compiled = kindlm_schema::Schema::compile(&with_draft(schema.clone())).unwrap();
+    for registration in REGISTRY {
+        let id = registration.meta.id;
+        if let Some(path) = registration.meta.path {
+            let place = format!("/properties{}", path.pointer.replace('/', "/properties/"));
+            let place = place.replacen("/properties/properties", "/properties", 1);
+            assert!(schema.pointer(&place).is_some(), "`{id}` has no place at `{place}`");
+        }
+        let types = schema.pointer("/properties/assert/items/properties/type/enum").unwrap();
+        assert!(types.as_array().unwrap().contains(&json!(id)));
+        assert!(types.as_array().unwrap().contains(&json!(format!("not-{id}"))));
+    }
+    for (block, valid) in [
+        (json!({}), true),
+        (json!({"output": {"format": "text", "contains": ["a"]}}), true),
+        (json!({"output": {"contain": ["a"]}}), false),
+        (json!({"outptu": {}}), false),
+        (json!({"assert": [{"type": "not-latency", "maxMs": 5, "severity": "soft"}]}), true),
+        (json!({"assert": [{"type": "latency", "maxMs": 5, "tool": "x"}]}), false),
+        (json!({"assert": [{"type": "latenci", "maxMs": 5}]}), false),
+        (json!({"latency": null}), false),
+    ] {
+        assert_eq!(compiled.is_valid(&block), valid, "{block}: {:?}", compiled.violations(&block));
+    }
+}
+
+fn with_draft(mut schema: serde_json::Value) -> serde_json::Value {
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema
+}
