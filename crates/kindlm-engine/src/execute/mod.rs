@@ -9,6 +9,7 @@ use futures_util::{StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, ExecutionResult};
 
 use crate::aggregate::TOLERANCE;
+use crate::gates::dollars;
 use crate::{Baseline, Control, Event, Judges, Plan, RunOptions, Suite, TestCase, Unit, aggregate};
 
 /// Executes the plan, judges every execution, and aggregates the repeats.
@@ -108,11 +109,8 @@ impl Budget {
         self.spent += result.execution.cost_usd.unwrap_or(0.0);
         self.spent += result.judge_cost_usd.unwrap_or(0.0);
         (self.spent > self.usd + TOLERANCE).then(|| {
-            format!(
-                "not sent: the run's budget is exceeded: ${} > ${}",
-                kindlm_types::ecma::to_fixed(self.spent, 4),
-                kindlm_types::ecma::to_fixed(self.usd, 4)
-            )
+            let (spent, budget) = (dollars(self.spent), dollars(self.usd));
+            format!("not sent: the run's budget is exceeded: {spent} > {budget}")
         })
     }
 }

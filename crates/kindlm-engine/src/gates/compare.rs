@@ -30,6 +30,12 @@ pub fn percent(rate: f64) -> String {
     format!("{}%", ecma::to_fixed(rate * 100.0, 1))
 }
 
+/// Money with four digits after the point, and with six below a cent.
+pub fn dollars(usd: f64) -> String {
+    let digits = if usd > 0.0 && usd < 0.01 { 6 } else { 4 };
+    format!("${}", ecma::to_fixed(usd, digits))
+}
+
 fn compared(gate: &str, held: bool, actual: f64, threshold: f64, message: String) -> GateResult {
     GateResult {
         gate: gate.to_owned(),

@@ -10,7 +10,7 @@ use std::fmt;
 
 use kindlm_types::{CaseResult, GateResult};
 
-pub use compare::{at_least, at_most, nothing_to_measure, percent};
+pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
 pub use config::{compile, defaults, schema};
 
 // Every gate is one folder, one `mod` line and one line in the slice below.

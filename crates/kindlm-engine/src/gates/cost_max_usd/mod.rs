@@ -2,7 +2,7 @@
 
 use kindlm_types::{CaseResult, Cost, GateOutcome, GateResult, ecma};
 
-use super::compare::{at_most, nothing_to_measure, run};
+use super::compare::{at_most, dollars, nothing_to_measure, run};
 use super::{Gate, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -43,12 +43,13 @@ impl Gate for CostMaxUsd {
             let message = format!("Cost: nothing to measure (max: ${max})");
             return nothing_to_measure(id, self.threshold, message);
         }
-        let known = ecma::to_fixed(cost.known_usd, 4);
+        let known = dollars(cost.known_usd);
         let message = match cost.unknown {
-            0 => format!("Cost: ${known} (max: ${max})"),
+            0 => format!("Cost: {known} (max: ${max})"),
             unknown => format!(
-                "Cost: at least ${known} (max: ${max}); it is unknown for {unknown} executions, \
-                 so give their models a `price`"
+                "Cost: at least {known} (max: ${max}); it is unknown for {unknown} execution{}, \
+                 so give their models a `price`",
+                if unknown == 1 { "" } else { "s" }
             ),
         };
         let mut result = at_most(id, cost.known_usd, self.threshold, message);

@@ -1,0 +1,222 @@
+//! The conversation loop: the vectors of the original, and what it does not have.
+
+use kindlm_engine::{RunOptions, SimulatedResponse, SimulatedTool, Suite, run};
+use kindlm_types::{
+    CaseResult, Execution, Message, Outcome, ProviderErrorKind, Role, ToolCall, ToolSpec,
+};
+use serde_json::{Value, json};
+
+use crate::support::{Fake, close, failure, reply, says, suite, vectors};
+
+/// Runs the only case of the suite once, against a model that gives these replies in order, and the last of
+/// them for ever.
+async fn converse(suite: &Suite, script: Vec<kindlm_types::Reply>) -> (CaseResult, Fake) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let fake = Fake::new(move |_, _| {
+        let index = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Ok(script[index.min(script.len() - 1)].clone())
+    });
+    let mut report = run(suite, &RunOptions::default(), &fake).await.unwrap();
+    (report.cases.remove(0), fake)
+}
+
+#[tokio::test(start_paused = true)]
+async fn agrees_with_the_original() {
+    let vectors = vectors("kindlm-core/conversation.jsonl");
+    for vector in &vectors {
+        let id = vector["id"].as_str().unwrap();
+        let (input, expect) = (&vector["input"], &vector["expect"]);
+        let mut suite = suite(&["hi"]);
+        suite.cases[0].tools = list(&input["tools"]).iter().map(tool).collect();
+        let (case, fake) =
+            converse(&suite, list(&input["script"]).iter().map(turn).collect()).await;
+        let execution = &case.executions[0].execution;
+        assert_eq!(execution.output, expect["finalText"], "{id}");
+        assert_eq!(execution.requests, u32::try_from(expect["turns"].as_u64().unwrap()).unwrap());
+        assert_eq!(execution.truncated, expect["truncated"], "{id}");
+        assert!(close(execution.latency_ms.unwrap(), expect["totalLatencyMs"].as_f64().unwrap()));
+        let usage = json!({
+            "inputTokens": execution.usage.input_tokens,
+            "outputTokens": execution.usage.output_tokens,
+            "totalTokens": execution.usage.total_tokens,
+        });
+        assert_eq!(usage, expect["totalUsage"], "{id}");
+        assert_eq!(calls(execution), expect["allToolCalls"], "{id}");
+        let prompts = fake.prompts.lock().unwrap();
+        let lengths: Vec<usize> = prompts.iter().map(|it| it.messages.len()).collect();
+        assert_eq!(json!(lengths), expect["messagesPerRequest"], "{id}");
+        let last = &prompts.last().unwrap().messages;
+        let answers: Vec<Value> =
+            last.iter().filter(|it| it.role == Role::Tool).map(tool_message).collect();
+        assert_eq!(json!(answers), expect["toolMessages"], "{id}");
+        if let Some(messages) = expect.get("lastRequestMessages") {
+            assert_eq!(json!(last.iter().map(message).collect::<Vec<_>>()), *messages, "{id}");
+        }
+    }
+    assert_eq!(vectors.len(), 18);
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn tool(it: &Value) -> SimulatedTool {
+    let responses = list(&it["responses"]).iter().map(|it| SimulatedResponse {
+        when: it["when"].as_object().unwrap().clone(),
+        then: it["then"].clone(),
+    });
+    SimulatedTool {
+        spec: ToolSpec { name: it["name"].as_str().unwrap().to_owned(), ..ToolSpec::default() },
+        responses: responses.collect(),
+        default_response: it.get("defaultResponse").cloned(),
+    }
+}
+
+fn turn(it: &Value) -> kindlm_types::Reply {
+    let calls = list(&it["toolCalls"]).iter().enumerate().map(|(index, call)| ToolCall {
+        id: call["id"].as_str().map_or(format!("call_{index}"), str::to_owned),
+        name: call["name"].as_str().unwrap().to_owned(),
+        arguments: call["arguments"].clone(),
+        ..ToolCall::default()
+    });
+    kindlm_types::Reply {
+        tool_calls: calls.collect(),
+        ..reply(it["text"].as_str().unwrap_or_default())
+    }
+}
+
+fn calls(execution: &Execution) -> Value {
+    let show = |(index, call): (usize, &ToolCall)| json!({ "id": call.id, "name": call.name, "arguments": call.arguments, "index": index });
+    execution.tool_calls.iter().enumerate().map(show).collect()
+}
+
+fn tool_message(it: &Message) -> Value {
+    json!({ "toolCallId": it.tool_call_id, "toolName": it.tool_name, "content": it.content })
+}
+
+fn message(it: &Message) -> Value {
+    let mut shown = json!({ "role": it.role, "content": it.content });
+    if !it.tool_calls.is_empty() {
+        shown["toolCalls"] = it
+            .tool_calls
+            .iter()
+            // The index of the original is the place among the calls of one reply of one call each.
+            .map(
+                |it| json!({ "id": it.id, "name": it.name, "arguments": it.arguments, "index": 0 }),
+            )
+            .collect();
+    }
+    if it.role == Role::Tool {
+        shown["toolCallId"] = json!(it.tool_call_id);
+        shown["toolName"] = json!(it.tool_name);
+    }
+    shown
+}
+
+fn call(name: &str, arguments: Value) -> ToolCall {
+    ToolCall { id: "c".to_owned(), name: name.to_owned(), arguments, ..ToolCall::default() }
+}
+
+fn calling(calls: Vec<ToolCall>) -> kindlm_types::Reply {
+    kindlm_types::Reply { tool_calls: calls, ..reply("") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_stay_beside_their_calls() {
+    let mut suite = suite(&["hi"]);
+    suite.cases[0].tools = vec![tool(&json!({
+        "name": "f",
+        "responses": [{ "when": { "n": 1, "o": { "a": [1], "b": 2 } }, "then": "hit" }],
+        "defaultResponse": "miss",
+    }))];
+    for (arguments, response) in [
+        (json!({ "n": 1.0, "o": { "b": 2, "a": [1.0] } }), "hit"),
+        (json!({ "n": 1, "o": { "a": [1], "b": 2, "c": 3 } }), "miss"),
+        (json!({ "n": 1, "o": { "a": [1, 2], "b": 2 } }), "miss"),
+        (json!(null), "miss"),
+        (json!([1]), "miss"),
+    ] {
+        let script = vec![calling(vec![call("f", arguments.clone())]), reply("done")];
+        let (case, _) = converse(&suite, script).await;
+        let calls = &case.executions[0].execution.tool_calls;
+        assert_eq!(calls[0].response, Some(json!(response)), "{arguments}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_arguments_are_kept_and_answered() {
+    let mut suite = suite(&["hi"]);
+    suite.cases[0].tools = vec![tool(&json!({ "name": "f", "defaultResponse": 1 }))];
+    let broken =
+        ToolCall { malformed_arguments: Some("{\"a\":".to_owned()), ..call("f", Value::Null) };
+    let script = vec![calling(vec![broken, call("f", json!({}))]), reply("done")];
+    let (case, fake) = converse(&suite, script).await;
+    assert_eq!(case.outcome, Outcome::Passed);
+    let calls = &case.executions[0].execution.tool_calls;
+    assert_eq!(calls[0].malformed_arguments.as_deref(), Some("{\"a\":"));
+    let prompts = fake.prompts.lock().unwrap();
+    let answers: Vec<&str> =
+        prompts[1].messages[2..].iter().map(|it| it.content.as_str()).collect();
+    assert_eq!(answers, ["{\"error\":\"Arguments are not valid JSON\"}", "1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_out_of_turns_is_a_failure_with_the_originals_words() {
+    let mut suite = suite(&["hi"]);
+    suite.cases[0].max_turns = 2;
+    suite.cases[0].checks = vec![says("truncated")];
+    let script =
+        vec![kindlm_types::Reply { text: "t".to_owned(), ..calling(vec![call("f", json!({}))]) }];
+    let (case, fake) = converse(&suite, script).await;
+    let execution = &case.executions[0];
+    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(execution.outcome, Outcome::Failed);
+    assert_eq!(execution.execution.output, "t\n[Note: Conversation truncated after 2 turns]");
+    let shown = kindlm_testing::examples::show_results(&execution.results);
+    assert_eq!(
+        shown,
+        "fail  0  INTERNAL_ERROR  Conversation within maxTurns limit — \
+         MAX_TURNS_EXCEEDED: conversation exceeded 2 turns\npass  1  Says truncated\n"
+    );
+    let answered: Vec<bool> =
+        execution.execution.tool_calls.iter().map(|it| it.response.is_some()).collect();
+    assert_eq!(answered, [true, false], "the last call was never answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_kept_apart_is_what_the_model_said() {
+    let refusal = kindlm_types::Reply { refusal: Some("I cannot.".to_owned()), ..reply("") };
+    let (case, _) = converse(&suite(&["hi"]), vec![refusal]).await;
+    assert_eq!(case.executions[0].execution.output, "I cannot.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_gathered_is_kept_when_the_provider_fails() {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let fake =
+        Fake::new(move |_, _| match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => Ok(calling(vec![call("f", json!({}))])),
+            _ => Err(failure(ProviderErrorKind::Auth)),
+        });
+    let report = run(&suite(&["hi"]), &RunOptions::default(), &fake).await.unwrap();
+    let it = &report.cases[0].executions[0];
+    assert_eq!(it.outcome, Outcome::Errored);
+    assert_eq!(it.error.as_ref().unwrap().code().unwrap().as_str(), "PROVIDER_AUTH_FAILED");
+    assert_eq!(it.execution.requests, 1);
+    assert_eq!(it.execution.tool_calls.len(), 1);
+    assert!(close(it.execution.cost_usd.unwrap(), 15e-6));
+    assert!(it.results.is_empty());
+    assert_eq!(report.exit_status().code(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_and_cost_add_up_and_an_unknown_price_is_no_zero() {
+    let script = || vec![calling(vec![call("f", json!({}))]), reply("done")];
+    let mut suite = suite(&["hi"]);
+    let (case, _) = converse(&suite, script()).await;
+    assert!(close(case.cost.usd().unwrap(), 30e-6));
+    assert_eq!(case.total_tokens, 30);
+    suite.models[0].price = None;
+    let (case, _) = converse(&suite, script()).await;
+    assert_eq!((case.cost.unknown, case.cost.usd()), (1, None));
+}

@@ -1,0 +1,318 @@
+//! Executing: order, bounds, stops, and what happens when things break.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kindlm_engine::{
+    Baseline, Control, Event, Plan, RunOptions, Suite, TestCase, execute, gates, plan, run,
+};
+use kindlm_types::{
+    CaseResult, CommandOutput, ExecutionError, ExitStatus, Outcome, ProviderErrorKind, Reply,
+    Severity, ToolCall,
+};
+use proptest::prelude::*;
+
+use crate::support::{Fake, asks, close, failure, last_user, reply, says, suite};
+
+async fn executed(suite: &Suite, options: &RunOptions, fake: &Fake) -> Vec<CaseResult> {
+    run(suite, options, fake).await.unwrap().cases
+}
+
+fn at_once(concurrency: usize) -> RunOptions {
+    RunOptions { concurrency: Some(concurrency), ..RunOptions::default() }
+}
+
+fn names(cases: &[CaseResult]) -> Vec<(&str, &str)> {
+    cases.iter().map(|it| (it.case.as_str(), it.model.as_str())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_are_in_the_order_of_the_plan() {
+    let mut suite = suite(&["300", "100", "200"]);
+    for case in &mut suite.cases {
+        case.models.push("b".to_owned());
+        case.repeat = 3;
+    }
+    // The case is named after how long it takes; later repeats are faster.
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let fake = Fake::new(move |_, prompt| {
+        let latency_ms: f64 = last_user(prompt).parse().unwrap();
+        let faster = f64::from(calls.fetch_add(1, Ordering::SeqCst));
+        Ok(Reply { latency_ms: latency_ms - faster, ..reply("ok") })
+    });
+    let cases = executed(&suite, &at_once(32), &fake).await;
+    let expected = ["300", "100", "200"].map(|case| [(case, "a"), (case, "b")]);
+    assert_eq!(names(&cases), expected.concat());
+    for case in &cases {
+        let repeats: Vec<u32> = case.executions.iter().map(|it| it.execution.repeat).collect();
+        assert_eq!(repeats, [0, 1, 2]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watchers_hear_of_everything_in_order() {
+    let suite = suite(&["slow", "fast"]);
+    let fake = Fake::new(|_, prompt| {
+        let latency_ms = if last_user(prompt) == "slow" { 500.0 } else { 5.0 };
+        Ok(Reply { latency_ms, ..reply("ok") })
+    });
+    let heard = Mutex::new(Vec::new());
+    let watch = |event: Event<'_>| {
+        heard.lock().unwrap().push(match event {
+            Event::RunStarted { total } => format!("{total} to do"),
+            Event::ExecutionStarted { case, model, repeat } => format!("{case} {model} {repeat}"),
+            Event::ExecutionFinished(it) => format!("{} {}", it.execution.case, it.outcome),
+            Event::CaseFinished(it) => format!("all of {} {}", it.case, it.outcome),
+        });
+    };
+    let options = at_once(2);
+    let plan = plan(&suite, &options).unwrap();
+    let (baseline, control) = (Baseline::default(), Control::default());
+    execute(&suite, &plan, &options, &fake, &baseline, &control, &watch).await;
+    assert_eq!(
+        *heard.lock().unwrap(),
+        [
+            "2 to do",
+            "slow a 0",
+            "fast a 0",
+            "fast passed",
+            "all of fast passed",
+            "slow passed",
+            "all of slow passed",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_can_be_spawned_on_any_runtime() {
+    fn is_send<T: Send>(it: T) -> T {
+        it
+    }
+    let (suite, fake, options) = (suite(&["x"]), Fake::saying("ok"), RunOptions::default());
+    is_send(run(&suite, &options, &fake)).await.unwrap();
+}
+
+#[test]
+fn runs_on_a_runtime_of_one_thread_or_many() {
+    let (suite, fake, options) = (suite(&["x", "y"]), Fake::saying("ok"), at_once(2));
+    let one = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let many = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    for runtime in [one, many] {
+        let report = runtime.block_on(run(&suite, &options, &fake)).unwrap();
+        assert_eq!(report.totals().passed, 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_finishes_what_is_in_flight_and_names_the_rest() {
+    let suite = suite(&["x", "y", "z"]);
+    let control = Control::default();
+    let handler = control.clone();
+    let fake = Fake::new(move |_, _| {
+        handler.stop("interrupted");
+        Ok(reply("ok"))
+    });
+    let options = at_once(1);
+    let plan = plan(&suite, &options).unwrap();
+    let cases =
+        execute(&suite, &plan, &options, &fake, &Baseline::default(), &control, &|_| {}).await;
+    assert_eq!(fake.asked(), ["x"]);
+    assert_eq!(cases[0].outcome, Outcome::Passed);
+    for case in &cases[1..] {
+        assert_eq!(case.outcome, Outcome::Errored);
+        let it = &case.executions[0];
+        let reason = "interrupted".to_owned();
+        assert_eq!(it.error, Some(ExecutionError::NotRun { reason }));
+        assert_eq!(it.execution.cost_usd, Some(0.0));
+        assert!(case.failure_codes.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_fast_sends_nothing_after_the_first_failed_case() {
+    let mut suite = suite(&["good", "bad", "never"]);
+    for case in &mut suite.cases {
+        case.checks = vec![says("good")];
+    }
+    suite.cases[1].repeat = 2;
+    let options = RunOptions { fail_fast: true, ..at_once(1) };
+    let fake = Fake::new(|_, prompt| Ok(reply(last_user(prompt))));
+    let cases = executed(&suite, &options, &fake).await;
+    assert_eq!(fake.asked(), ["good", "bad", "bad"], "a case fails when all its repeats are in");
+    let outcomes: Vec<Outcome> = cases.iter().map(|it| it.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Passed, Outcome::Failed, Outcome::Errored]);
+    assert_eq!(
+        cases[2].executions[0].error.as_ref().unwrap().message(),
+        "not sent: the run stops at the first failure, which was `bad` on `a`"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_stops_the_run_when_it_is_exceeded() {
+    let mut suite = suite(&["x", "y", "z", "w"]);
+    let block = serde_json::json!({ "costMaxUsd": 20e-6 });
+    suite.gates = gates::compile(block.as_object().unwrap()).0;
+    let fake = Fake::saying("ok");
+    let report = run(&suite, &at_once(1), &fake).await.unwrap();
+    assert_eq!(fake.asked(), ["x", "y"]);
+    assert_eq!(
+        report.cases[3].executions[0].error.as_ref().unwrap().message(),
+        "not sent: the run's budget is exceeded: $0.000030 > $0.000020"
+    );
+    let gate = report.gates.iter().find(|it| it.gate == "costMaxUsd").unwrap();
+    assert!(!gate.passed());
+    assert!(close(gate.actual.unwrap(), 30e-6));
+    assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn judges_spend_the_budget_too() {
+    let mut suite = suite(&["x", "y"]);
+    suite.cases[0].checks = vec![asks("q")];
+    let block = serde_json::json!({ "costMaxUsd": 20e-6 });
+    suite.gates = gates::compile(block.as_object().unwrap()).0;
+    let fake = Fake::saying("1");
+    let report = run(&suite, &at_once(1), &fake).await.unwrap();
+    assert_eq!(fake.asked(), ["x", "q 1"]);
+    let it = &report.cases[0].executions[0];
+    assert!(close(it.judge_cost_usd.unwrap(), 15e-6) && it.judge_usage.total_tokens == 15);
+    assert!(close(it.execution.cost_usd.unwrap(), 15e-6) && it.execution.usage.total_tokens == 15);
+    assert_eq!(report.cases[0].total_tokens, 15, "the judge's tokens are counted apart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_check_is_that_executions_error_only() {
+    let mut suite = suite(&["x", "y"]);
+    suite.cases[0].checks = vec![says("panic!")];
+    let report = run(&suite, &RunOptions::default(), &Fake::saying("ok")).await.unwrap();
+    let it = &report.cases[0].executions[0];
+    assert_eq!(it.outcome, Outcome::Errored);
+    let message = it.error.as_ref().unwrap().message();
+    assert!(message.starts_with("a check panicked, which is a bug: "), "{message}");
+    assert_eq!((it.execution.case.as_str(), it.execution.model.as_str()), ("x", "a"));
+    assert_eq!(report.cases[1].outcome, Outcome::Passed);
+    assert_eq!(report.exit_status(), ExitStatus::Internal);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_error_is_that_executions_error_only() {
+    let suite = suite(&["x", "y"]);
+    let fake = Fake::new(|_, prompt| match last_user(prompt) {
+        "x" => Err(failure(ProviderErrorKind::Timeout)),
+        _ => Ok(reply("ok")),
+    });
+    let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
+    assert_eq!(report.cases[0].outcome, Outcome::Errored);
+    assert_eq!(report.cases[0].failure_codes[0].as_str(), "PROVIDER_TIMEOUT");
+    assert_eq!(report.cases[0].cost.usd(), Some(0.0));
+    assert_eq!(report.cases[1].outcome, Outcome::Passed);
+    assert_eq!(report.exit_status(), ExitStatus::ProviderError);
+}
+
+#[tokio::test(start_paused = true)]
+async fn strict_makes_a_soft_failure_a_failure() {
+    let mut suite = suite(&["x"]);
+    let mut soft = says("never said");
+    soft.options.severity = Severity::Soft;
+    suite.cases[0].checks = vec![soft];
+    for (strict, outcome) in [(false, Outcome::Scored), (true, Outcome::Failed)] {
+        let options = RunOptions { strict, ..RunOptions::default() };
+        let cases = executed(&suite, &options, &Fake::saying("ok")).await;
+        assert_eq!((cases[0].outcome, cases[0].executions[0].outcome), (outcome, outcome));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_is_run_once_for_each_repeat() {
+    let mut suite = suite(&[]);
+    let mut case = TestCase::command("agent", "./agent --fast");
+    case.repeat = 2;
+    case.models = vec!["a".to_owned(), "b".to_owned()];
+    case.timeout = Some(Duration::from_secs(7));
+    case.checks = vec![says("hello")];
+    suite.cases.push(case);
+    let fake = Fake::saying("").running(|command| {
+        assert_eq!(
+            (command.command_line.as_str(), command.timeout.as_secs()),
+            ("./agent --fast", 7)
+        );
+        Ok(CommandOutput {
+            text: "hello".to_owned(),
+            output_json: Some(serde_json::json!({ "a": 1 })),
+            tool_calls: vec![ToolCall { name: "f".to_owned(), ..ToolCall::default() }],
+            stderr: "warning".to_owned(),
+            exit_code: Some(3),
+            latency_ms: 40.0,
+        })
+    });
+    let cases = executed(&suite, &RunOptions::default(), &fake).await;
+    assert_eq!(names(&cases), [("agent", "command")]);
+    assert_eq!((cases[0].repeats, cases[0].outcome), (2, Outcome::Passed));
+    let it = &cases[0].executions[1].execution;
+    assert_eq!((it.repeat, it.exit_code, it.stderr.as_str()), (1, Some(3), "warning"));
+    assert_eq!(it.output_json, Some(serde_json::json!({ "a": 1 })));
+    assert_eq!(it.tool_calls[0].name, "f");
+    assert_eq!((it.cost_usd, it.usage.total_tokens, it.latency_ms), (None, 0, Some(40.0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_hangs_is_given_up() {
+    let mut suite = suite(&[]);
+    suite.cases.push(TestCase::command("agent", "sleep infinity"));
+    let fake = Fake::saying("")
+        .running(|_| Ok(CommandOutput { latency_ms: 1e12, ..CommandOutput::default() }));
+    let options = RunOptions { timeout: Some(Duration::from_secs(1)), ..RunOptions::default() };
+    let cases = executed(&suite, &options, &fake).await;
+    assert_eq!(
+        cases[0].executions[0].error.as_ref().unwrap().message(),
+        "command: neither an answer nor an error within 31 s; gave up"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_of_another_suite_is_an_error_and_no_panic() {
+    let plan = plan(&suite(&["x", "y"]), &RunOptions::default()).unwrap();
+    let (options, fake) = (RunOptions::default(), Fake::saying("ok"));
+    let (baseline, control) = (Baseline::default(), Control::default());
+    let empty = Suite::default();
+    let cases = execute(&empty, &plan, &options, &fake, &baseline, &control, &|_| {}).await;
+    assert!(cases.iter().all(|it| it.outcome == Outcome::Errored));
+    assert_eq!(
+        execute(&empty, &Plan::default(), &options, &fake, &baseline, &control, &|_| {}).await,
+        []
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn order_and_bound_hold_for_any_latencies(
+        latencies in proptest::collection::vec(0..50_u32, 1..40),
+        repeat in 1..3_u32,
+        concurrency in 1..9_usize,
+    ) {
+        let names: Vec<String> =
+            latencies.iter().enumerate().map(|(i, ms)| format!("{i} {ms}")).collect();
+        let mut suite = suite(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        for case in &mut suite.cases {
+            case.checks = vec![asks("how polite?")];
+        }
+        let fake = Fake::new(|_, prompt| {
+            let asked = last_user(prompt);
+            let (_, latency) = asked.rsplit_once(' ').unwrap();
+            Ok(Reply { latency_ms: latency.parse().unwrap(), ..reply("1") })
+        });
+        let options = RunOptions { repeat: Some(repeat), ..at_once(concurrency) };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let cases = runtime.block_on(executed(&suite, &options, &fake));
+        prop_assert!(cases.iter().map(|it| &it.case).eq(&names));
+        prop_assert!(cases.iter().all(|it| it.repeats == repeat && it.outcome == Outcome::Passed));
+        let most = fake.most_in_flight.load(Ordering::SeqCst);
+        prop_assert!(most <= concurrency, "{most} in flight");
+    }
+}

@@ -1,0 +1,360 @@
+//! Gates: the vectors of the reference, the examples of every page, and what holds for the registry.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use kindlm_engine::{evaluate_gates, gates};
+use kindlm_testing::examples;
+use kindlm_types::{
+    CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError, ExecutionResult, FailureCode,
+    GateOutcome, GateResult, Outcome, ProviderErrorKind, ScoreSummary, Usage,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::support::{close, failure, vectors};
+
+/// Where we differ from the reference on purpose: gates that had nothing to measure. The reference shows them
+/// as measured (judges 1, drift 0), so that a reader takes them for a pass; ours hold as well, but say so.
+const NOTHING_TO_MEASURE: &[(&str, &str)] = &[
+    ("gates-004", "driftScoreMax"),
+    ("gates-007", "judgeAvgMin"),
+    ("gates-010", "driftScoreMax"),
+    ("gates-013", "driftScoreMax"),
+    ("gates-019", "judgeAvgMin"),
+    ("gates-024", "judgeAvgMin"),
+    ("gates-026", "judgeAvgMin"),
+    ("gates-027", "driftScoreMax"),
+    ("gates-029", "driftScoreMax"),
+    ("gates-030", "judgeAvgMin"),
+    ("gates-031", "judgeAvgMin"),
+    ("gates-031", "driftScoreMax"),
+    ("gates-032", "driftScoreMax"),
+    ("gates-035", "judgeAvgMin"),
+    ("gates-035", "driftScoreMax"),
+    ("gates-038", "driftScoreMax"),
+    ("gates-044", "driftScoreMax"),
+    ("gates-047", "driftScoreMax"),
+    ("gates-048", "judgeAvgMin"),
+    ("gates-048", "driftScoreMax"),
+    ("gates-057", "judgeAvgMin"),
+    ("gates-057", "driftScoreMax"),
+    ("gates-059", "driftScoreMax"),
+    ("gates-060", "judgeAvgMin"),
+];
+
+#[test]
+fn agrees_with_the_reference() {
+    let vectors = vectors("kindlm/gates.jsonl");
+    let mut differing = Vec::new();
+    for vector in &vectors {
+        let id = vector["id"].as_str().unwrap();
+        let cases: Vec<CaseResult> =
+            vector["results"].as_array().unwrap().iter().map(aggregated).collect();
+        let block = vector["gates"].as_object().unwrap();
+        let (gates, problems) = gates::compile(block);
+        assert_eq!(problems, [], "{id}");
+        // The reference knows five gates, and those that are not asked for are none of its results.
+        let results = evaluate_gates(&gates, &cases)
+            .into_iter()
+            .filter(|it| block.contains_key(it.gate.as_str()))
+            .collect::<Vec<_>>();
+        let expected = vector["expect"]["gates"].as_array().unwrap();
+        assert_eq!(results.len(), expected.len(), "{id}");
+        assert_eq!(results.iter().all(GateResult::passed), vector["expect"]["passed"], "{id}");
+        for (result, expected) in results.iter().zip(expected) {
+            assert_eq!(result.gate, expected["gateName"], "{id}");
+            assert_eq!(result.passed(), expected["passed"], "{id}: {result:?}");
+            assert!(close(result.threshold, expected["threshold"].as_f64().unwrap()), "{id}");
+            let same = result.message == expected["message"]
+                && result.actual.is_some_and(|it| close(it, expected["actual"].as_f64().unwrap()));
+            if !same {
+                assert_eq!(result.outcome, GateOutcome::NothingToMeasure, "{id}: {result:?}");
+                differing.push((id, result.gate.clone()));
+            }
+        }
+    }
+    let listed: Vec<_> =
+        NOTHING_TO_MEASURE.iter().map(|&(id, gate)| (id, gate.to_owned())).collect();
+    assert_eq!(differing, listed);
+    assert_eq!(vectors.len(), 60);
+}
+
+fn aggregated(it: &Value) -> CaseResult {
+    let scores = it["assertionScores"].as_object().unwrap().iter().map(|(key, score)| {
+        let (assertion, label) = key.split_once(':').unwrap();
+        let number = |name: &str| score[name].as_f64().unwrap();
+        ScoreSummary {
+            assertion: assertion.to_owned(),
+            label: label.to_owned(),
+            class: Class::Deterministic,
+            mean: number("mean"),
+            min: number("min"),
+            max: number("max"),
+            count: 1,
+        }
+    });
+    CaseResult {
+        case: it["testCaseName"].as_str().unwrap().to_owned(),
+        model: it["modelId"].as_str().unwrap().to_owned(),
+        outcome: if it["passed"] == true { Outcome::Passed } else { Outcome::Failed },
+        pass_rate: it["passRate"].as_f64().unwrap(),
+        scores: scores.collect(),
+        failure_codes: serde_json::from_value(it["failureCodes"].clone()).unwrap(),
+        latency_avg_ms: it["latencyAvgMs"].as_f64(),
+        ..Written::default().case()
+    }
+}
+
+/// A case result as the examples of the pages write it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Written {
+    case: String,
+    model: String,
+    outcome: Outcome,
+    codes: Vec<FailureCode>,
+    /// By assertion, the mean scores of its checks.
+    scores: indexmap::IndexMap<String, Vec<f64>>,
+    /// Passed, of so many.
+    deterministic: (u64, u64),
+    probabilistic: (u64, u64),
+    latency_ms: Option<f64>,
+    cost_usd: f64,
+    unknown_costs: u32,
+    judge_cost_usd: f64,
+    provider_errors: usize,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        Self {
+            case: "case".to_owned(),
+            model: "model".to_owned(),
+            outcome: Outcome::Passed,
+            codes: Vec::new(),
+            scores: indexmap::IndexMap::new(),
+            deterministic: (0, 0),
+            probabilistic: (0, 0),
+            latency_ms: None,
+            cost_usd: 0.0,
+            unknown_costs: 0,
+            judge_cost_usd: 0.0,
+            provider_errors: 0,
+        }
+    }
+}
+
+impl Written {
+    fn case(self) -> CaseResult {
+        let scores = self.scores.iter().flat_map(|(assertion, means)| {
+            means.iter().map(|&mean| ScoreSummary {
+                assertion: assertion.clone(),
+                label: String::new(),
+                class: Class::Deterministic,
+                mean,
+                min: mean,
+                max: mean,
+                count: 1,
+            })
+        });
+        let error = ExecutionError::Provider(failure(ProviderErrorKind::Server));
+        let mut executions = vec![execution(Some(error), 0.0); self.provider_errors];
+        executions.push(execution(None, self.judge_cost_usd));
+        CaseResult {
+            case: self.case,
+            model: self.model,
+            tags: Vec::new(),
+            outcome: self.outcome,
+            pass_rate: if self.outcome.held() { 1.0 } else { 0.0 },
+            repeats: 1,
+            errored_repeats: 0,
+            scores: scores.collect(),
+            failure_codes: self.codes,
+            checks: CheckCounts {
+                deterministic_passed: self.deterministic.0,
+                deterministic_total: self.deterministic.1,
+                probabilistic_passed: self.probabilistic.0,
+                probabilistic_total: self.probabilistic.1,
+            },
+            latency_avg_ms: self.latency_ms,
+            cost: Cost { known_usd: self.cost_usd, unknown: self.unknown_costs },
+            total_tokens: 0,
+            executions,
+        }
+    }
+}
+
+fn execution(error: Option<ExecutionError>, judge_cost_usd: f64) -> ExecutionResult {
+    ExecutionResult {
+        execution: Execution::default(),
+        results: Vec::new(),
+        outcome: if error.is_some() { Outcome::Errored } else { Outcome::Passed },
+        error,
+        judge_cost_usd: Some(judge_cost_usd),
+        judge_usage: Usage::default(),
+    }
+}
+
+fn page(id: &str) -> PathBuf {
+    let module: String =
+        id.chars()
+            .map(|c| {
+                if c.is_ascii_uppercase() {
+                    format!("_{}", c.to_ascii_lowercase())
+                } else {
+                    c.into()
+                }
+            })
+            .collect();
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/gates").join(module).join("docs.md")
+}
+
+/// Runs one example: `yaml gate` and `yaml cases` in, outcome and message out.
+fn run_example(id: &str, example: &examples::Case) -> Result<(GateOutcome, String), String> {
+    let block = example.input("gate").ok_or("the example has no `yaml gate` block")?;
+    let cases = example.input("cases").ok_or("the example has no `yaml cases` block")?;
+    let block: Map<String, Value> = serde_yaml::from_str(block).map_err(|err| err.to_string())?;
+    let cases: Vec<Written> = serde_yaml::from_str(cases).map_err(|err| err.to_string())?;
+    let (gates, problems) = gates::compile(&block);
+    if !problems.is_empty() {
+        return Err(examples::show_problems(&problems));
+    }
+    let cases: Vec<CaseResult> = cases.into_iter().map(Written::case).collect();
+    let result = evaluate_gates(&gates, &cases)
+        .into_iter()
+        .find(|it| it.gate == id)
+        .ok_or_else(|| format!("the example does not set `{id}`"))?;
+    let outcome = match result.outcome {
+        GateOutcome::Held => "held",
+        GateOutcome::Broken => "broken",
+        GateOutcome::NothingToMeasure => "nothing to measure",
+    };
+    Ok((result.outcome, format!("{outcome}: {}\n", result.message)))
+}
+
+#[test]
+fn every_page_shows_what_its_gate_does() {
+    for it in gates::REGISTRY {
+        let id = it.meta.id;
+        let mut seen = Vec::new();
+        let checked = examples::check(&page(id), |example| {
+            let (outcome, shown) = run_example(id, example)?;
+            seen.push(outcome);
+            Ok(shown)
+        });
+        if let Err(message) = checked {
+            panic!("{message}");
+        }
+        for outcome in [GateOutcome::Held, GateOutcome::Broken] {
+            assert!(seen.contains(&outcome), "{id}: docs.md has no example that is {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn the_registry_is_in_order() {
+    let ids: Vec<&str> = gates::REGISTRY.iter().map(|it| it.meta.id).collect();
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "an id is there twice");
+    for it in gates::REGISTRY {
+        let meta = &it.meta;
+        assert!(
+            meta.docs.starts_with(&format!("# `{}`\n", meta.id)),
+            "{}: title of docs.md",
+            meta.id
+        );
+        assert!(meta.summary.ends_with('.') && meta.summary.len() < 100, "{}: summary", meta.id);
+        assert!(
+            meta.default.is_none_or(|it| meta.threshold.read(&it.into()).is_ok()),
+            "{}",
+            meta.id
+        );
+        assert_eq!((it.build)(0.5).evaluate(&[]).gate, meta.id, "the result names another gate");
+    }
+    let defaults: Vec<GateResult> = evaluate_gates(&gates::defaults(), &[]);
+    let defaults: Vec<(&str, f64)> =
+        defaults.iter().map(|it| (it.gate.as_str(), it.threshold)).collect();
+    assert_eq!(
+        defaults,
+        [
+            ("passRateMin", 0.95),
+            ("schemaFailuresMax", 0.0),
+            ("piiFailuresMax", 0.0),
+            ("keywordFailuresMax", 0.0),
+            ("providerErrorsMax", 0.0),
+        ]
+    );
+}
+
+#[test]
+fn reports_every_problem_of_a_block() {
+    let block = json!({
+        "passRateMinn": 1, "passRateMin": 95, "piiFailuresMax": 0.5, "costMaxUsd": 0,
+        "judgeAvgMin": null, "latencyMaxMs": "fast", "schemaFailuresMax": 1.0,
+    });
+    let (gates, problems) = gates::compile(block.as_object().unwrap());
+    let shown = examples::show_problems(&problems);
+    let expected = "\
+invalid  /passRateMinn  there is no gate `passRateMinn` (did you mean `passRateMin`?)
+invalid  /passRateMin  `passRateMin` must be a share from 0 to 1, but is 95
+invalid  /piiFailuresMax  `piiFailuresMax` must be a whole number from 0, but is 0.5
+invalid  /judgeAvgMin  `judgeAvgMin` must be a share from 0 to 1, but is null
+invalid  /costMaxUsd  `costMaxUsd` must be a number above 0, but is 0
+invalid  /latencyMaxMs  `latencyMaxMs` must be a number above 0, but is \"fast\"
+";
+    assert_eq!(shown, expected);
+    let ids: Vec<String> = evaluate_gates(&gates, &[]).into_iter().map(|it| it.gate).collect();
+    assert_eq!(ids, ["schemaFailuresMax", "keywordFailuresMax", "providerErrorsMax"]);
+}
+
+#[test]
+fn the_schema_describes_every_gate() {
+    let schema = gates::schema();
+    assert_eq!(schema["additionalProperties"], false);
+    let property = |id: &str| schema["properties"][id].clone();
+    for it in gates::REGISTRY {
+        assert_eq!(property(it.meta.id)["description"], it.meta.summary);
+    }
+    assert_eq!(property("passRateMin")["default"], 0.95);
+    assert_eq!(property("passRateMin")["maximum"], 1);
+    assert_eq!(property("piiFailuresMax")["type"], "integer");
+    assert_eq!(property("costMaxUsd")["exclusiveMinimum"], 0);
+    assert_eq!(property("costMaxUsd").get("default"), None);
+}
+
+#[test]
+fn thresholds_have_a_tolerance() {
+    for (id, threshold, case) in [
+        // 0.7, 0.8 and 0.9 average 0.7999999999999999 in doubles; 1 - 0.7 is 0.30000000000000004.
+        ("judgeAvgMin", 0.8, json!({ "scores": { "judge": [0.7, 0.8, 0.9] } })),
+        ("driftScoreMax", 0.3, json!({ "scores": { "drift": [0.7] } })),
+        ("costMaxUsd", 0.3, json!({ "costUsd": 0.1 + 0.2 })),
+    ] {
+        let gate = (gates::find(id).unwrap().build)(threshold);
+        let case: Written = serde_json::from_value(case).unwrap();
+        let result = gate.evaluate(&[case.case()]);
+        assert_eq!(result.outcome, GateOutcome::Held, "{result:?}");
+    }
+}
+
+#[test]
+fn an_unknown_cost_of_a_judge_breaks_the_budget() {
+    let mut case = Written::default().case();
+    case.executions[0].judge_cost_usd = None;
+    let result = (gates::find("costMaxUsd").unwrap().build)(5.0).evaluate(&[case]);
+    assert_eq!(result.outcome, GateOutcome::Broken);
+    assert!(result.message.contains("unknown for 1 execution,"), "{}", result.message);
+}
+
+#[test]
+fn a_judge_whose_provider_fails_is_a_provider_error() {
+    let mut case = Written::default().case();
+    case.executions[0].results = vec![kindlm_types::AssertionResult::errored(
+        "judge",
+        "tone",
+        FailureCode::PROVIDER_AUTH_FAILED,
+        "401",
+    )];
+    let result = (gates::find("providerErrorsMax").unwrap().build)(0.0).evaluate(&[case]);
+    assert_eq!(result.message, "Provider errors: 1 (max: 0)");
+}

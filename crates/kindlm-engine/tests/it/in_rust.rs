@@ -1,0 +1,83 @@
+//! A suite built, run and asserted on in Rust: no YAML, no command line.
+
+use kindlm_engine::{Model, RunOptions, SimulatedTool, Suite, TestCase, gates, run};
+use kindlm_types::{ExitStatus, Params, Price, Reply, ToolCall, ToolSpec};
+use serde_json::json;
+
+use crate::support::{Fake, last_user, reply, says};
+
+/// A support agent that looks an order up before it answers.
+fn agent() -> Fake {
+    Fake::new(|_, prompt| {
+        let lookup = prompt.messages.iter().rfind(|it| it.tool_name.is_some());
+        Ok(match lookup {
+            Some(answer) => reply(&format!("Your order: {}", answer.content)),
+            None if last_user(prompt).contains("order") => Reply {
+                tool_calls: vec![ToolCall {
+                    id: "call_1".to_owned(),
+                    name: "lookup_order".to_owned(),
+                    arguments: json!({ "order_id": "12345" }),
+                    ..ToolCall::default()
+                }],
+                ..reply("")
+            },
+            None => reply("Hello! What can I do for you?"),
+        })
+    })
+}
+
+fn support_suite() -> Suite {
+    let mut greeting = TestCase::prompt("greets", "Hi", &["support"]);
+    greeting.checks = vec![says("Hello")];
+
+    let mut order = TestCase::prompt("knows the order", "Where is my order 12345?", &["support"]);
+    order.repeat = 3;
+    order.tags = vec!["orders".to_owned()];
+    order.tools = vec![SimulatedTool {
+        spec: ToolSpec { name: "lookup_order".to_owned(), ..ToolSpec::default() },
+        default_response: Some(json!({ "status": "shipped" })),
+        ..SimulatedTool::default()
+    }];
+    order.checks = vec![says("shipped")];
+
+    Suite {
+        models: vec![Model {
+            id: "support".to_owned(),
+            provider: "openai".to_owned(),
+            name: "gpt-4o".to_owned(),
+            params: Params { temperature: Some(0.2), ..Params::default() },
+            price: Some(Price { input: 2.5, output: 10.0, cached_input: None }),
+        }],
+        cases: vec![greeting, order],
+        gates: gates::defaults(),
+        ..Suite::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_support_agent_behaves() {
+    let report = run(&support_suite(), &RunOptions::default(), &agent()).await.unwrap();
+
+    assert_eq!(report.exit_status(), ExitStatus::Success);
+    let totals = report.totals();
+    assert_eq!((totals.cases, totals.passed, totals.executions), (2, 2, 4));
+
+    let order = &report.cases[1];
+    assert_eq!((order.case.as_str(), order.repeats), ("knows the order", 3));
+    let call = &order.executions[0].execution.tool_calls[0];
+    assert_eq!(call.arguments, json!({ "order_id": "12345" }));
+    assert_eq!(call.response, Some(json!({ "status": "shipped" })));
+    assert_eq!(report.models[0].name, "gpt-4o");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_regression_is_caught() {
+    let mut suite = support_suite();
+    suite.cases[1].tools[0].default_response = Some(json!({ "status": "lost" }));
+    let report = run(&suite, &RunOptions::default(), &agent()).await.unwrap();
+
+    assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
+    let broken: Vec<&str> =
+        report.gates.iter().filter(|it| !it.passed()).map(|it| it.message.as_str()).collect();
+    assert_eq!(broken, ["Pass rate: 50.0% (min: 95.0%)"]);
+}

@@ -1,0 +1,256 @@
+//! Judging: who is asked, how often, and what it costs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kindlm_assertions::{Assertion, Check, Evidence, Meta};
+use kindlm_engine::{Judged, Judges, Model, judge};
+use kindlm_types::ask::EmbeddingQuestion;
+use kindlm_types::{
+    Answer, AssertionResult, Class, Execution, Outcome, ProviderErrorKind, Question, Verdict,
+};
+
+use crate::support::{Fake, asks, asks_model, close, failure, model, reply, says, unsupported};
+
+fn said(text: &str) -> Execution {
+    Execution { output: text.to_owned(), ..Execution::default() }
+}
+
+async fn judged(checks: &[Check], fake: &Fake) -> Judged {
+    let models = [model("a"), model("b")];
+    let judges = Judges::new(fake, &models, None);
+    judge(checks, &said("hello"), None, &judges).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn checks_that_ask_nothing_cost_nothing() {
+    let fake = Fake::saying("never");
+    let judged = judged(&[says("hello"), says("bye")], &fake).await;
+    assert_eq!(judged.outcome, Outcome::Failed);
+    assert_eq!((judged.cost_usd, judged.usage.total_tokens), (Some(0.0), 0));
+    assert!(fake.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn asks_again_as_long_as_checks_do_and_counts_what_it_costs() {
+    let fake = Fake::new(|_, _| Ok(reply("no idea")));
+    let judged = judged(&[asks("polite?")], &fake).await;
+    assert_eq!(judged.outcome, Outcome::Errored);
+    assert_eq!(judged.results[0].verdict.code().unwrap().as_str(), "JUDGE_PARSE_ERROR");
+    assert_eq!(fake.asked(), ["polite? hello", "polite? hello"]);
+    assert_eq!(judged.usage.total_tokens, 30);
+    assert!(close(judged.cost_usd.unwrap(), 30e-6));
+    let prompts = fake.prompts.lock().unwrap();
+    assert_eq!(prompts[0].params.temperature, Some(0.0));
+    assert_eq!(prompts[0].params.max_tokens, Some(64));
+    assert_eq!(prompts[0].model, "a-name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_questions_are_asked_once() {
+    let fake = Fake::saying("0.9");
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None);
+    let checks = [asks("polite?"), asks("polite?"), asks("true?")];
+    let execution = said("hello");
+    let first = judge(&checks, &execution, None, &judges).await;
+    let (second, third) = tokio::join!(
+        judge(&checks, &execution, None, &judges),
+        judge(&checks, &execution, None, &judges),
+    );
+    let mut asked = fake.asked();
+    asked.sort();
+    assert_eq!(asked, ["polite? hello", "true? hello"]);
+    assert_eq!(first.results, second.results);
+    assert_eq!(first.usage.total_tokens, 30);
+    assert_eq!((second.usage.total_tokens, third.cost_usd), (0, Some(0.0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_questions_at_the_same_time_are_asked_once() {
+    let fake = Fake::saying("0.9");
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None);
+    let checks = [asks("polite?")];
+    let execution = said("hello");
+    let (first, second) = tokio::join!(
+        judge(&checks, &execution, None, &judges),
+        judge(&checks, &execution, None, &judges),
+    );
+    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(first.usage.total_tokens + second.usage.total_tokens, 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_not_remembered() {
+    let calls = AtomicUsize::new(0);
+    let fake = Fake::new(move |_, _| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => Err(failure(ProviderErrorKind::Overloaded)),
+        _ => Ok(reply("1")),
+    });
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None);
+    let checks = [asks("polite?")];
+    let first = judge(&checks, &said("hello"), None, &judges).await;
+    assert_eq!(first.results[0].verdict.code().unwrap().as_str(), "PROVIDER_ERROR");
+    assert_eq!(first.results[0].verdict.message(), Some("openai: it broke"));
+    assert_eq!(judge(&checks, &said("hello"), None, &judges).await.outcome, Outcome::Passed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_judge_is_the_named_one_then_the_default_then_the_first() {
+    let models = [model("a"), model("b"), model("c")];
+    for (named, default, expected) in
+        [(Some("c"), Some("b"), "c-name"), (None, Some("b"), "b-name"), (None, None, "a-name")]
+    {
+        let fake = Fake::saying("1");
+        let check = named.map_or_else(|| asks("q"), |named| asks_model("q", named));
+        let judges = Judges::new(&fake, &models, default);
+        assert_eq!(judge(&[check], &said(""), None, &judges).await.outcome, Outcome::Passed);
+        assert_eq!(fake.prompts.lock().unwrap()[0].model, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_to_ask_is_errored_and_says_why() {
+    let some = [model("judge")];
+    for (models, check, message) in [
+        (
+            &[][..],
+            asks("q"),
+            "there is no model to ask: configure one under `models`, or name a judge",
+        ),
+        (
+            &some[..],
+            asks_model("q", "jugde"),
+            "the model `jugde` that should answer is not configured: did you mean `judge`?",
+        ),
+    ] {
+        let fake = Fake::saying("1");
+        let judges = Judges::new(&fake, models, None);
+        let judged = judge(&[check], &said(""), None, &judges).await;
+        assert_eq!(judged.results[0].verdict.message(), Some(message));
+        assert_eq!(judged.outcome, Outcome::Errored);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_price_of_a_judge_makes_its_cost_unknown() {
+    let fake = Fake::saying("1");
+    let models = [Model { price: None, ..model("a") }];
+    let judged = judge(&[asks("q")], &said(""), None, &Judges::new(&fake, &models, None)).await;
+    assert_eq!((judged.cost_usd, judged.usage.total_tokens), (None, 15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_questions_are_in_flight_than_allowed() {
+    let fake = Fake::saying("1");
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None).with_concurrency(2);
+    let checks: Vec<Check> = ["a", "b", "c", "d", "e"].map(asks).into();
+    judge(&checks, &said(""), None, &judges).await;
+    assert_eq!(fake.most_in_flight.load(Ordering::SeqCst), 2);
+    assert_eq!(fake.asked().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_hangs_is_given_up() {
+    let fake = Fake::new(|_, _| Ok(kindlm_types::Reply { latency_ms: 1e12, ..reply("1") }));
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None).with_timeout(Duration::from_secs(1));
+    let judged = judge(&[asks("q")], &said(""), None, &judges).await;
+    assert_eq!(judged.results[0].verdict.code().unwrap().as_str(), "PROVIDER_TIMEOUT");
+    assert_eq!(
+        judged.results[0].verdict.message(),
+        Some("openai: neither an answer nor an error within 910 s; gave up")
+    );
+}
+
+/// Asks for a vector and shows its length.
+#[derive(Debug)]
+struct Embeds(Option<&'static str>);
+
+static EMBEDS: Meta = Meta {
+    id: "embeds",
+    path: None,
+    summary: "For tests.",
+    since: "0.1.0",
+    class: Class::Probabilistic,
+    codes: &[],
+    docs: "",
+};
+
+impl Embeds {
+    fn question(&self) -> Question {
+        let model = self.0.map(str::to_owned);
+        Question::Embedding(EmbeddingQuestion { model, text: "text".to_owned() })
+    }
+}
+
+impl Assertion for Embeds {
+    fn questions(&self, _evidence: &Evidence<'_>) -> Vec<Question> {
+        vec![self.question()]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let verdict = match evidence.answers.get(&self.question()).unwrap() {
+            Ok(Answer::Vector(vector)) => {
+                return vec![AssertionResult::pass("embeds", format!("{vector:?}"))];
+            }
+            Ok(Answer::Text { .. }) => unreachable!("an embedding is a vector"),
+            Err(err) => Verdict::Errored { code: err.failure_code(), message: err.to_string() },
+        };
+        vec![AssertionResult::new("embeds", "none", verdict)]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn vectors_come_from_the_named_model_or_the_first_that_makes_them() {
+    let at = |id: &str, provider: &str| Model { provider: provider.to_owned(), ..model(id) };
+    let models = [at("chat", "anthropic"), at("small", "openai"), at("other", "gemini")];
+    for (named, default, expected) in [
+        (None, None, "[5.0]"),
+        (None, Some("other"), "[6.0]"),
+        (Some("small"), Some("other"), "[5.0]"),
+        (Some("chat"), None, "anthropic: no embeddings here"),
+    ] {
+        let fake = Fake::saying("").embedding(|provider, model, text| {
+            assert!(model.ends_with("-name") && text == "text");
+            match provider {
+                "openai" => Ok(vec![5.0]),
+                "gemini" => Ok(vec![6.0]),
+                _ => Err(unsupported(provider)),
+            }
+        });
+        let judges = Judges::new(&fake, &models, default);
+        let check = Check::new(&EMBEDS, Arc::new(Embeds(named)));
+        let judged = judge(&[check], &said(""), None, &judges).await;
+        let result = &judged.results[0];
+        assert_eq!(result.verdict.message().unwrap_or(&result.label), expected, "{named:?}");
+        assert_eq!(judged.cost_usd, Some(0.0));
+    }
+}
+
+/// Never has enough of asking.
+#[derive(Debug)]
+struct Nags;
+
+impl Assertion for Nags {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let text = evidence.answers.len().to_string();
+        vec![Question::Embedding(EmbeddingQuestion { model: None, text })]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        vec![AssertionResult::pass("nags", evidence.answers.len().to_string())]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_never_stops_asking_is_stopped() {
+    let fake = Fake::saying("").embedding(|_, _, _| Ok(vec![1.0]));
+    let judged = judged(&[Check::new(&EMBEDS, Arc::new(Nags))], &fake).await;
+    assert_eq!(judged.results[0].label, "16");
+    assert_eq!(fake.embeddings.load(Ordering::SeqCst), 16);
+}

@@ -1,0 +1,13 @@
+//! Tests of the engine through its public interface, with a backend that lives in memory.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod aggregating;
+mod conversations;
+mod executing;
+mod gating;
+mod in_rust;
+mod judging;
+mod planning;
+
+mod support;
+mod turns;

@@ -1,0 +1,190 @@
+//! Labelled turns: what is sent, and what each turn's checks see.
+
+use kindlm_engine::{Baseline, Control, ConversationTurn, RunOptions, Suite, execute, plan, run};
+use kindlm_types::{Outcome, Reply, Role, ToolCall};
+
+use crate::support::{Fake, asks, last_user, reply, says, sees, suite};
+
+fn turn(label: &str, user: Option<&str>, text: Option<&'static str>) -> ConversationTurn {
+    ConversationTurn {
+        label: label.to_owned(),
+        user: user.map(str::to_owned),
+        checks: std::iter::once(sees()).chain(text.map(says)).collect(),
+    }
+}
+
+fn conversation(turns: Vec<ConversationTurn>) -> Suite {
+    let mut suite = suite(&["hi"]);
+    suite.cases[0].conversation = turns;
+    suite
+}
+
+/// Calls the tool `look` when it is asked to, then says what it was asked.
+fn agent() -> Fake {
+    Fake::new(|_, prompt| {
+        let asked = last_user(prompt);
+        let answered = prompt.messages.last().is_some_and(|it| it.role == Role::Tool);
+        if asked.starts_with("look") && !answered {
+            let call = ToolCall { name: asked.replace(' ', "_"), ..ToolCall::default() };
+            return Ok(Reply { tool_calls: vec![call], ..reply("looking") });
+        }
+        Ok(reply(&format!("did: {asked}")))
+    })
+}
+
+/// `turn | status | label` of every result.
+async fn results(suite: &Suite, fake: &Fake) -> Vec<String> {
+    let report = run(suite, &RunOptions::default(), fake).await.unwrap();
+    let results = &report.cases[0].executions[0].results;
+    results
+        .iter()
+        .map(|it| {
+            let turn = it.turn.as_deref().unwrap_or("-");
+            format!("{turn} | {} | {}", it.verdict.status(), it.label)
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_user_message_is_sent_and_each_turn_has_its_own_evidence() {
+    let mut suite = conversation(vec![
+        turn("first", Some("look here"), Some("did: look here")),
+        turn("second", Some("thanks"), Some("did: thanks")),
+        turn("third", Some("look there"), None),
+    ]);
+    suite.cases[0].checks = vec![sees()];
+    let fake = agent();
+    assert_eq!(
+        results(&suite, &fake).await,
+        [
+            "first | passed | \"did: look here\" tools [\"look_here\"] tokens 30 in 20 ms for Some(3e-5) baseline None",
+            "first | passed | Says did: look here",
+            "second | passed | \"did: thanks\" tools [] tokens 15 in 10 ms for Some(1.5e-5) baseline None",
+            "second | passed | Says did: thanks",
+            "third | passed | \"did: look there\" tools [\"look_there\"] tokens 30 in 20 ms for Some(3e-5) baseline None",
+            "- | passed | \"did: look there\" tools [\"look_here\", \"look_there\"] tokens 75 in 50 ms for \
+             Some(7.5e-5) baseline None",
+        ]
+    );
+    let prompts = fake.prompts.lock().unwrap();
+    let said: Vec<String> = prompts
+        .last()
+        .unwrap()
+        .messages
+        .iter()
+        .map(|it| format!("{:?}: {}", it.role, it.content))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "User: look here",
+            "Assistant: looking",
+            "Tool: {\"error\":\"Tool \\\"look_here\\\" not simulated\"}",
+            "Assistant: did: look here",
+            "User: thanks",
+            "Assistant: did: thanks",
+            "User: look there",
+            "Assistant: looking",
+            "Tool: {\"error\":\"Tool \\\"look_there\\\" not simulated\"}",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_without_a_message_are_the_rounds_of_one_as_in_the_original() {
+    let suite = {
+        let mut it = suite(&["look up"]);
+        it.cases[0].conversation =
+            vec![turn("call", None, Some("looking")), turn("answer", None, Some("did"))];
+        it
+    };
+    assert_eq!(
+        results(&suite, &agent()).await,
+        [
+            "call | passed | \"looking\" tools [\"look_up\"] tokens 15 in 10 ms for Some(1.5e-5) baseline None",
+            "call | passed | Says looking",
+            "answer | passed | \"did: look up\" tools [] tokens 15 in 10 ms for Some(1.5e-5) baseline None",
+            "answer | passed | Says did",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_turn_of_a_message_has_its_remaining_rounds() {
+    let mut suite = suite(&["look up"]);
+    suite.cases[0].conversation = vec![turn("all", None, None)];
+    assert_eq!(
+        results(&suite, &agent()).await,
+        [
+            "all | passed | \"did: look up\" tools [\"look_up\"] tokens 30 in 20 ms for Some(3e-5) baseline None"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_not_reached_is_errored() {
+    // The model is done after one round, so there is none for `late`; the next message is sent all the same.
+    let suite = conversation(vec![
+        turn("first", Some("hello"), None),
+        turn("late", None, Some("x")),
+        turn("next", Some("bye"), Some("did: bye")),
+    ]);
+    let report = run(&suite, &RunOptions::default(), &agent()).await.unwrap();
+    let it = &report.cases[0].executions[0];
+    assert_eq!(it.outcome, Outcome::Errored);
+    let late: Vec<_> = it.results.iter().filter(|it| it.turn.as_deref() == Some("late")).collect();
+    assert_eq!(late.len(), 2);
+    assert_eq!(
+        late[0].verdict.message(),
+        Some("turn `late` was not reached: the conversation ended after 2 labelled turns")
+    );
+    let next = it.results.iter().filter(|it| it.turn.as_deref() == Some("next"));
+    assert!(next.clone().count() == 2 && next.clone().all(|it| it.verdict.held()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_turns_ends_the_whole_conversation() {
+    let mut suite = conversation(vec![
+        turn("first", Some("hello"), None),
+        turn("second", Some("bye"), Some("did")),
+    ]);
+    suite.cases[0].max_turns = 1;
+    let fake = agent();
+    let shown = results(&suite, &fake).await;
+    assert_eq!(fake.asked(), ["hello"]);
+    assert_eq!(shown[0], "- | failed | Conversation within maxTurns limit");
+    assert_eq!(shown[2..], ["second | errored | sees", "second | errored | says"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_are_judged_and_compared_with_their_own_baseline() {
+    let mut suite =
+        conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
+    suite.cases[0].checks = vec![sees()];
+    suite.cases[0].conversation[1].checks.push(asks("rate"));
+    let fake = Fake::new(|_, prompt| {
+        let asked = last_user(prompt);
+        Ok(reply(if asked == "rate done: bye" { "0.5" } else { "done: bye" }))
+    });
+    let options = RunOptions::default();
+    let plan = plan(&suite, &options).unwrap();
+    let mut baseline = Baseline::default();
+    baseline.insert("hi", "a", "whole");
+    baseline.insert_turn("hi", "a", "second", "part");
+    let control = Control::default();
+    let cases = execute(&suite, &plan, &options, &fake, &baseline, &control, &|_| {}).await;
+    let results = &cases[0].executions[0].results;
+    let baselines: Vec<bool> = ["None", "Some(\"part\")", "Some(\"whole\")"]
+        .iter()
+        .zip(results.iter().filter(|it| it.assertion == "sees"))
+        .map(|(baseline, it)| it.label.ends_with(&format!("baseline {baseline}")))
+        .collect();
+    assert_eq!(baselines, [true, true, true]);
+    let judge = results.iter().find(|it| it.assertion == "judge").unwrap();
+    assert_eq!(judge.score.map(kindlm_types::Score::get), Some(0.5));
+    assert_eq!(judge.turn.as_deref(), Some("second"));
+    let remade = Baseline::of(&cases);
+    assert_eq!(remade.output("hi", "a"), Some("done: bye"));
+    assert_eq!(remade.turn("hi", "a", "first"), Some("done: bye"));
+    assert_eq!(remade.turn("hi", "b", "first"), None);
+}
