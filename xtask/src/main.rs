@@ -1,3 +1,140 @@
-//! Developer tasks.
+//! Developer tasks of the KindLM workspace: `cargo xtask <task>`.
+//!
+//! Everything that CI does is a task here, so that it can be done at a desk in the same way.
+#![expect(clippy::print_stdout, reason = "a task tells its developer what it did")]
+#![expect(clippy::print_stderr, reason = "a task tells its developer what went wrong")]
 
-fn main() {}
+mod dist;
+mod fixtures;
+mod registries;
+mod scaffold;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+use xshell::{Shell, cmd};
+
+/// Developer tasks of the KindLM workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Makes the folder of a new registry entry, and its two lines.
+    New {
+        /// What to make.
+        kind: registries::Kind,
+        /// Its id, such as `word-count`.
+        name: String,
+    },
+    /// Writes the files that are generated from the code: schemas and reference pages.
+    Codegen {
+        /// Only checks that they are up to date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Rewrites expected results: examples in pages, CLI cases, snapshots. Read the diff before committing.
+    Bless,
+    /// Brings in the conformance vectors from a folder.
+    Fixtures {
+        /// The folder that holds `kindlm`, `kindlm-core` and `promptfoo`.
+        folder: PathBuf,
+    },
+    /// Checks what the compiler does not: pages, module docs, names in documents, dependencies.
+    Tidy,
+    /// Runs the benches and prints what they measured.
+    Bench,
+    /// Builds the release archive of this machine's platform into `target/dist`.
+    Dist,
+    /// Everything that must hold before a change lands.
+    Ci,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("error: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let args = Args::parse();
+    let sh = Shell::new()?;
+    let root = root();
+    sh.change_dir(&root);
+    match args.task {
+        Task::New { kind, name } => {
+            for line in scaffold::new(&root, kind, &name)? {
+                println!("{line}");
+            }
+            Ok(())
+        }
+        Task::Codegen { check } => codegen(&sh, check),
+        Task::Bless => bless(&sh),
+        Task::Fixtures { folder } => {
+            println!("{}", fixtures::bring_in(&folder, &root.join("fixtures/conformance"))?);
+            Ok(())
+        }
+        Task::Tidy => tidy_or_fail(&root),
+        Task::Bench => Ok(cmd!(sh, "cargo bench -p kindlm-cli").run()?),
+        Task::Dist => dist::build(&sh, &root),
+        Task::Ci => ci(&sh, &root),
+    }
+}
+
+/// The root of the workspace; tests point `XTASK_ROOT` at a copy.
+fn root() -> PathBuf {
+    if let Some(root) = std::env::var_os("XTASK_ROOT") {
+        return root.into();
+    }
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or(here.clone(), PathBuf::from)
+}
+
+fn tidy_or_fail(root: &std::path::Path) -> Result<()> {
+    let findings = tidy::check(root)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() { Ok(()) } else { bail!("tidy found {} problem(s)", findings.len()) }
+}
+
+/// The generated files are written, and checked, by one test of the binary's crate.
+fn codegen(sh: &Shell, check: bool) -> Result<()> {
+    let _bless = (!check).then(|| sh.push_env("KINDLM_BLESS", "1"));
+    cmd!(sh, "cargo test --quiet -p kindlm-cli --test generated")
+        .run()
+        .context("generated files are stale: run `cargo xtask codegen` and commit what it writes")
+}
+
+fn bless(sh: &Shell) -> Result<()> {
+    let _bless = sh.push_env("KINDLM_BLESS", "1");
+    let _insta = sh.push_env("INSTA_UPDATE", "always");
+    Ok(cmd!(sh, "cargo test --workspace --quiet").run()?)
+}
+
+fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
+    cmd!(sh, "cargo fmt --all --check").run()?;
+    tidy_or_fail(root)?;
+    {
+        // A snapshot that no test refers to, or that differs, must not pass.
+        let _insta = sh.push_env("INSTA_UPDATE", "no");
+        cmd!(sh, "cargo test --workspace").run()?;
+    }
+    cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
+    // Each library crate stands alone, with the features it has by default and with none.
+    cmd!(sh, "cargo check -p kindlm-providers --no-default-features").run()?;
+    let _docs = sh.push_env("RUSTDOCFLAGS", "-D warnings");
+    cmd!(sh, "cargo doc --workspace --no-deps --quiet").run()?;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Builds a release archive.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use xshell::{Shell, cmd};
+
+/// Builds the binary with the `dist` profile and packs it with its documents and completions.
+pub(crate) fn build(sh: &Shell, root: &Path) -> Result<()> {
+    cmd!(sh, "cargo build --profile dist -p kindlm-cli").run()?;
+    let binary = root.join("target/dist/kindlm");
+    let version = cmd!(sh, "{binary} --version").read()?;
+    let version = version.split_whitespace().last().context("`--version` prints a version")?;
+    let name = format!("kindlm-{version}-{}-{}", std::env::consts::OS, std::env::consts::ARCH);
+    let folder = root.join("target/dist-archive").join(&name);
+    sh.remove_path(&folder)?;
+    sh.create_dir(folder.join("completions"))?;
+    for file in ["README.md", "CHANGELOG.md", "LICENSE", "LICENSE-MIT", "LICENSE-APACHE"] {
+        sh.copy_file(root.join(file), &folder)?;
+    }
+    sh.copy_file(&binary, &folder)?;
+    sh.write_file(folder.join("kindlm.1"), cmd!(sh, "{binary} man").read()?)?;
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let text = cmd!(sh, "{binary} completions {shell}").read()?;
+        sh.write_file(folder.join("completions").join(format!("kindlm.{shell}")), text)?;
+    }
+    let parent = root.join("target/dist-archive");
+    let archive = parent.join(format!("{name}.tar.gz"));
+    cmd!(sh, "tar --create --gzip --file {archive} --directory {parent} {name}").run()?;
+    let digest = hex(&Sha256::digest(std::fs::read(&archive)?));
+    sh.write_file(
+        parent.join(format!("{name}.tar.gz.sha256")),
+        format!("{digest}  {name}.tar.gz\n"),
+    )?;
+    println!("{}\nsha256 {digest}", archive.display());
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}

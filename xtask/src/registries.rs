@@ -1,0 +1,130 @@
+//! Where the registries are, and how their entries look in the source.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The registries of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// A check of one execution.
+    Assertion,
+    /// A threshold over a whole run.
+    Gate,
+    /// A codec for one vendor's API.
+    Provider,
+    /// A rendering of the report.
+    Reporter,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 4] = [Self::Assertion, Self::Gate, Self::Provider, Self::Reporter];
+
+    /// The file with the `mod` lines and the slice; the entries' folders are beside it.
+    pub(crate) fn file(self, root: &Path) -> PathBuf {
+        root.join(match self {
+            Self::Assertion => "crates/kindlm-assertions/src/lib.rs",
+            Self::Gate => "crates/kindlm-engine/src/gates/mod.rs",
+            Self::Provider => "crates/kindlm-providers/src/lib.rs",
+            Self::Reporter => "crates/kindlm-reporters/src/lib.rs",
+        })
+    }
+
+    /// The crate that holds the registry.
+    pub(crate) fn package(self) -> &'static str {
+        match self {
+            Self::Assertion => "kindlm-assertions",
+            Self::Gate => "kindlm-engine",
+            Self::Provider => "kindlm-providers",
+            Self::Reporter => "kindlm-reporters",
+        }
+    }
+}
+
+/// What makes an entry whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// `REGISTRATION` in `mod.rs`.
+    Registration,
+    /// `docs.md`.
+    Page,
+    /// The `mod` line.
+    ModLine,
+    /// The line of the slice.
+    SliceLine,
+}
+
+/// One folder beside a registry, as far as the text of the source tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) module: String,
+    pub(crate) missing: Vec<Piece>,
+}
+
+/// Every folder beside the registry that holds an entry, or looks as if it should.
+pub(crate) fn entries(root: &Path, kind: Kind) -> Result<Vec<Entry>> {
+    let file = kind.file(root);
+    let source = std::fs::read_to_string(&file)
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    let slice = slice_of(&source).with_context(|| {
+        format!("{} has no `pub static REGISTRY: &[&Registration] = &[…];`", file.display())
+    })?;
+    let folder = file.parent().context("a file has a folder")?;
+    let mut entries = Vec::new();
+    for item in std::fs::read_dir(folder)? {
+        let path = item?.path();
+        let Some(module) = path.file_name().and_then(|it| it.to_str()).map(str::to_owned) else {
+            continue;
+        };
+        if !path.is_dir() {
+            continue;
+        }
+        let code = std::fs::read_to_string(path.join("mod.rs")).unwrap_or_default();
+        let has_page = path.join("docs.md").is_file();
+        let registers = code.contains("static REGISTRATION: Registration");
+        // A folder without a registration and without a page is an ordinary module.
+        if !registers && !has_page && !code.is_empty() {
+            continue;
+        }
+        let declared = source.lines().any(|line| {
+            let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+            line == format!("mod {module};")
+        });
+        let listed = slice.contains(&format!("&{module}::REGISTRATION"));
+        let missing = [
+            (registers, Piece::Registration),
+            (has_page, Piece::Page),
+            (declared, Piece::ModLine),
+            (listed, Piece::SliceLine),
+        ];
+        let missing =
+            missing.into_iter().filter(|(there, _)| !there).map(|(_, piece)| piece).collect();
+        entries.push(Entry { module, missing });
+    }
+    entries.sort_by(|a, b| a.module.cmp(&b.module));
+    Ok(entries)
+}
+
+/// The text between the brackets of the registry's slice.
+fn slice_of(source: &str) -> Option<&str> {
+    let start = source.find("pub static REGISTRY")?;
+    let open = start + source[start..].find("&[")? + 2;
+    // The first `&[` belongs to the type; the slice begins after the `=`.
+    let equals = start + source[start..].find('=')?;
+    let open = if open < equals { equals + source[equals..].find("&[")? + 2 } else { open };
+    let close = open + source[open..].find("];")?;
+    Some(&source[open..close])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_slice_and_not_its_type() {
+        let source =
+            "pub static REGISTRY: &[&Registration] = &[&a::REGISTRATION, &b::REGISTRATION];";
+        assert_eq!(slice_of(source), Some("&a::REGISTRATION, &b::REGISTRATION"));
+        assert_eq!(slice_of("fn nothing() {}"), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! Makes the folder of a new registry entry, and its two lines.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::registries::Kind;
+
+struct Template {
+    code: &'static str,
+    page: &'static str,
+    extra: &'static [(&'static str, &'static str)],
+}
+
+fn template(kind: Kind) -> Template {
+    match kind {
+        Kind::Assertion => Template {
+            code: include_str!("../templates/assertion/mod.rs.txt"),
+            page: include_str!("../templates/assertion/docs.md"),
+            extra: &[],
+        },
+        Kind::Gate => Template {
+            code: include_str!("../templates/gate/mod.rs.txt"),
+            page: include_str!("../templates/gate/docs.md"),
+            extra: &[],
+        },
+        Kind::Provider => Template {
+            code: include_str!("../templates/provider/mod.rs.txt"),
+            page: include_str!("../templates/provider/docs.md"),
+            extra: &[("exchanges/text.json", include_str!("../templates/provider/text.json"))],
+        },
+        Kind::Reporter => Template {
+            code: include_str!("../templates/reporter/mod.rs.txt"),
+            page: include_str!("../templates/reporter/docs.md"),
+            extra: &[],
+        },
+    }
+}
+
+/// Makes the files and lines of a new entry; returns what was done and what comes next.
+pub(crate) fn new(root: &Path, kind: Kind, id: &str) -> Result<Vec<String>> {
+    let names = Names::of(id, kind)?;
+    let file = kind.file(root);
+    let folder = file.parent().context("a file has a folder")?.join(&names.module);
+    if folder.exists() {
+        bail!("{} exists already", folder.display());
+    }
+    let source = std::fs::read_to_string(&file)?;
+    let source = add_lines(&source, &names.module, kind)?;
+
+    let template = template(kind);
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("mod.rs"), names.fill(template.code))?;
+    std::fs::write(folder.join("docs.md"), names.fill(template.page))?;
+    for (name, text) in template.extra {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
+        std::fs::write(path, names.fill(text))?;
+    }
+    std::fs::write(&file, source)?;
+
+    let show = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+    Ok(vec![
+        format!("made {}/mod.rs and docs.md", show(&folder)),
+        format!("added a `mod` line and a line of `REGISTRY` to {}", show(&file)),
+        format!(
+            "next: write the logic and the page, then `cargo xtask bless && cargo xtask codegen && cargo test -p {}`",
+            kind.package()
+        ),
+    ])
+}
+
+/// The spellings of one name.
+struct Names {
+    /// As users write it: `word-count`, or `wordCountMax` for a gate.
+    id: String,
+    /// `word_count`.
+    module: String,
+    /// `WordCount`.
+    type_name: String,
+    /// `WORD_COUNT`.
+    code: String,
+}
+
+impl Names {
+    fn of(id: &str, kind: Kind) -> Result<Self> {
+        let camel = kind == Kind::Gate;
+        let allowed = |c: char| {
+            c.is_ascii_lowercase()
+                || c.is_ascii_digit()
+                || if camel { c.is_ascii_uppercase() } else { c == '-' }
+        };
+        let begins = id.starts_with(|c: char| c.is_ascii_lowercase());
+        if !begins || !id.chars().all(allowed) || id.ends_with('-') || id.contains("--") {
+            let example =
+                if camel { "camelCase like `tokensMax`" } else { "kebab-case like `word-count`" };
+            bail!("`{id}` is not a good name: the ids of {kind:?}s are {example}");
+        }
+        let module: String = id
+            .chars()
+            .flat_map(|c| match c {
+                '-' => vec!['_'],
+                c if c.is_ascii_uppercase() => vec!['_', c.to_ascii_lowercase()],
+                c => vec![c],
+            })
+            .collect();
+        let type_name =
+            module.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+        Ok(Self { id: id.to_owned(), code: module.to_uppercase(), module, type_name })
+    }
+
+    fn fill(&self, template: &str) -> String {
+        template
+            .replace("{{id}}", &self.id)
+            .replace("{{module}}", &self.module)
+            .replace("{{Type}}", &self.type_name)
+            .replace("{{CODE}}", &self.code)
+    }
+}
+
+/// Adds `mod x;` in alphabetical order and `&x::REGISTRATION` to the slice: at the end where the order means
+/// something (assertions, gates), in alphabetical order elsewhere.
+fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
+    let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
+    let is_mod = |line: &str| line.starts_with("mod ") && line.ends_with(';');
+    let new_mod = format!("mod {module};");
+    let place = lines
+        .iter()
+        .position(|line| is_mod(line) && line.as_str() > new_mod.as_str())
+        .or_else(|| lines.iter().rposition(|line| is_mod(line)).map(|last| last + 1))
+        .or_else(|| lines.iter().position(|line| line.starts_with("pub static REGISTRY")))
+        .context("the registry's file has no place for a `mod` line")?;
+    lines.insert(place, new_mod);
+
+    let text = lines.join("\n") + "\n";
+    let start = text.find("pub static REGISTRY").context("no `pub static REGISTRY`")?;
+    let equals = start + text[start..].find('=').context("no `=` after `REGISTRY`")?;
+    let open = equals + text[equals..].find("&[").context("no `&[` after `REGISTRY`")? + 2;
+    let close = open + text[open..].find("];").context("no `];` after `REGISTRY`")?;
+    let mut entries: Vec<String> = text[open..close]
+        .split(',')
+        .map(|entry| entry.trim().to_owned())
+        .filter(|entry| !entry.is_empty())
+        .collect();
+    entries.push(format!("&{module}::REGISTRATION"));
+    if matches!(kind, Kind::Provider | Kind::Reporter) {
+        entries.sort();
+    }
+    let list = entries.join(",\n    ");
+    Ok(format!("{}\n    {list},\n{}", &text[..open], &text[close..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spells_names_in_every_way() {
+        let names = Names::of("word-count", Kind::Assertion).unwrap();
+        assert_eq!((names.module.as_str(), names.type_name.as_str()), ("word_count", "WordCount"));
+        assert_eq!(names.code, "WORD_COUNT");
+        let names = Names::of("tokensMax", Kind::Gate).unwrap();
+        assert_eq!((names.module.as_str(), names.type_name.as_str()), ("tokens_max", "TokensMax"));
+    }
+
+    #[test]
+    fn refuses_names_that_are_no_ids() {
+        for (name, kind) in [
+            ("WordCount", Kind::Assertion),
+            ("word_count", Kind::Assertion),
+            ("-x", Kind::Provider),
+            ("x-", Kind::Reporter),
+            ("a--b", Kind::Reporter),
+            ("", Kind::Assertion),
+            ("tokens-max", Kind::Gate),
+        ] {
+            assert!(Names::of(name, kind).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn adds_both_lines_in_their_places() {
+        let source = "//! Doc.\n\nmod alpha;\nmod gamma;\n\npub static REGISTRY: &[&Registration] =\n    &[&gamma::REGISTRATION, &alpha::REGISTRATION];\n";
+        let appended = add_lines(source, "beta", Kind::Assertion).unwrap();
+        assert_eq!(
+            appended,
+            "//! Doc.\n\nmod alpha;\nmod beta;\nmod gamma;\n\npub static REGISTRY: &[&Registration] =\n    &[\n    &gamma::REGISTRATION,\n    &alpha::REGISTRATION,\n    &beta::REGISTRATION,\n];\n"
+        );
+        let sorted = add_lines(source, "zeta", Kind::Reporter).unwrap();
+        assert!(sorted.contains("mod gamma;\nmod zeta;\n"), "{sorted}");
+        assert!(
+            sorted.contains("    &alpha::REGISTRATION,\n    &gamma::REGISTRATION,\n    &zeta::"),
+            "{sorted}"
+        );
+    }
+}

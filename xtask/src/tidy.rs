@@ -1,0 +1,146 @@
+//! Checks what the compiler does not.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::registries::{self, Entry, Kind, Piece};
+
+/// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
+const FORBIDDEN: [(&str, &[&str]); 8] = [
+    ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
+    ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
+    ("kindlm-assertions", &["tokio", "reqwest", "yaml_serde", "granit-parser", "clap"]),
+    (
+        "kindlm-providers --no-default-features",
+        &["tokio", "reqwest", "rustls", "rmcp", "jsonschema"],
+    ),
+    ("kindlm-engine", &["reqwest", "rustls", "yaml_serde", "granit-parser", "clap"]),
+    ("kindlm-config", &["reqwest", "rustls", "rmcp", "clap"]),
+    ("kindlm-reporters", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
+    ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
+];
+
+/// Every finding, each with what to do about it.
+pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for kind in Kind::ALL {
+        findings.extend(check_registry(root, kind)?);
+    }
+    findings.extend(check_module_docs(root)?);
+    findings.extend(check_architecture(root)?);
+    findings.extend(check_dependencies(root)?);
+    Ok(findings)
+}
+
+/// Every entry of a registry is whole: code, page, `mod` line, slice line.
+pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
+    let file = kind.file(root);
+    let file = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut findings = Vec::new();
+    for Entry { module, missing } in registries::entries(root, kind)? {
+        for piece in missing {
+            findings.push(format!("{folder}/{module}: {}", advice(piece, &module, &file)));
+        }
+    }
+    Ok(findings)
+}
+
+fn advice(missing: Piece, module: &str, file: &str) -> String {
+    match missing {
+        Piece::Registration => {
+            "no `pub(crate) static REGISTRATION: Registration` in mod.rs: write it, or remove the folder".to_owned()
+        }
+        Piece::Page => {
+            "no docs.md: write the page, with an example for each failure code".to_owned()
+        }
+        Piece::ModLine => format!("not compiled: add `mod {module};` to {file}"),
+        Piece::SliceLine => {
+            format!("not registered: add `&{module}::REGISTRATION,` to `REGISTRY` in {file}")
+        }
+    }
+}
+
+/// Every source file says what it is for.
+fn check_module_docs(root: &Path) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for file in rust_files(root)? {
+        let text = std::fs::read_to_string(&file)?;
+        let first = text.lines().find(|line| !line.is_empty() && !line.starts_with("#!["));
+        if !first.is_some_and(|line| line.starts_with("//!")) {
+            let file = file.strip_prefix(root).unwrap_or(&file);
+            findings
+                .push(format!("{}: say what the file is for: begin with `//! …`", file.display()));
+        }
+    }
+    Ok(findings)
+}
+
+fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = vec![root.join("crates"), root.join("xtask")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for item in std::fs::read_dir(&folder)? {
+            let path = item?.path();
+            let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+            if path.is_dir() && name != "target" && name != "fixtures" && name != "templates" {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The crates in ARCHITECTURE.md are the crates of the workspace.
+fn check_architecture(root: &Path) -> Result<Vec<String>> {
+    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
+    let named: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|line| line.split('`').next())
+        .filter(|name| name.starts_with("kindlm-") || *name == "xtask")
+        .collect();
+    let mut exist: BTreeSet<String> = std::fs::read_dir(root.join("crates"))?
+        .filter_map(|item| item.ok()?.file_name().into_string().ok())
+        .collect();
+    exist.insert("xtask".to_owned());
+    let mut findings = Vec::new();
+    for name in exist.iter().filter(|name| !named.contains(name.as_str())) {
+        findings.push(format!("ARCHITECTURE.md: add a row for `{name}` to the table of crates"));
+    }
+    for name in named.iter().filter(|name| !exist.contains(**name)) {
+        findings.push(format!("ARCHITECTURE.md: there is no crate `{name}`: remove its row"));
+    }
+    Ok(findings)
+}
+
+/// Library crates do not pull in what they must not need.
+fn check_dependencies(root: &Path) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for (package, forbidden) in FORBIDDEN {
+        let mut words = package.split(' ');
+        let name = words.next().unwrap_or_default();
+        let output = Command::new(env!("CARGO"))
+            .current_dir(root)
+            .args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}", "-p", name])
+            .args(words)
+            .output()?;
+        if !output.status.success() {
+            bail!("`cargo tree -p {package}` failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let tree = String::from_utf8_lossy(&output.stdout).into_owned();
+        let all: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+        for found in forbidden.iter().filter(|name| all.contains(**name)) {
+            findings.push(format!(
+                "{package} must not depend on `{found}`: see `cargo tree -p {name} --invert {found}`"
+            ));
+        }
+    }
+    Ok(findings)
+}

@@ -1,0 +1,146 @@
+//! A new registry entry, made in a scratch copy of the workspace, compiles; a forgotten piece is found.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A copy of the workspace's sources that shares the target folder, so that dependencies are not built again.
+struct Scratch {
+    folder: tempfile::TempDir,
+    target: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["Cargo.toml", "Cargo.lock", "clippy.toml", "ARCHITECTURE.md"] {
+            std::fs::copy(root.join(name), folder.path().join(name)).unwrap();
+        }
+        for name in ["crates", "xtask", "schemas", "fixtures"] {
+            copy(&root.join(name), &folder.path().join(name));
+        }
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        Self { folder, target }
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.folder.path().join(relative)
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO"))
+            .current_dir(self.folder.path())
+            .env("CARGO_TARGET_DIR", &self.target)
+            .args(arguments)
+            .output()
+            .unwrap()
+    }
+
+    /// Runs this very program on the copy.
+    fn xtask(&self, arguments: &[&str]) -> (bool, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .current_dir(self.folder.path())
+            .env("XTASK_ROOT", self.folder.path())
+            .args(arguments)
+            .output()
+            .unwrap();
+        (output.status.success(), text(&output))
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for item in std::fs::read_dir(from).unwrap() {
+        let item = item.unwrap();
+        let target = to.join(item.file_name());
+        if item.file_type().unwrap().is_dir() {
+            copy(&item.path(), &target);
+        } else {
+            std::fs::copy(item.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn new_entries_of_every_registry_compile_and_pass_their_tests() {
+    let scratch = Scratch::new();
+    for (kind, name) in [
+        ("assertion", "zz-example"),
+        ("gate", "zzExampleMax"),
+        ("provider", "zz-example"),
+        ("reporter", "zz-example"),
+    ] {
+        let (ok, said) = scratch.xtask(&["new", kind, name]);
+        assert!(ok, "new {kind} {name}: {said}");
+    }
+    let (ok, said) = scratch.xtask(&["tidy"]);
+    assert!(ok, "tidy after `new`: {said}");
+
+    // The scaffold's own examples and the meta-tests over the registry hold; no warning is left behind.
+    let output = scratch.cargo(&["test", "--quiet", "-p", "kindlm-assertions", "--test", "it"]);
+    assert!(output.status.success(), "{}", text(&output));
+    for package in ["kindlm-engine", "kindlm-providers", "kindlm-reporters"] {
+        let output = scratch.cargo(&["check", "--quiet", "-p", package]);
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{package}: {}",
+            text(&output)
+        );
+    }
+}
+
+#[test]
+fn a_forgotten_piece_is_found_and_the_message_says_what_to_do() {
+    let scratch = Scratch::new();
+    let (ok, said) = scratch.xtask(&["new", "assertion", "zz-example"]);
+    assert!(ok, "{said}");
+    let folder = scratch.path("crates/kindlm-assertions/src/zz_example");
+    let registry = scratch.path("crates/kindlm-assertions/src/lib.rs");
+    let whole = std::fs::read_to_string(&registry).unwrap();
+
+    for (what, without, advice) in [
+        (
+            "the line of the slice",
+            whole.replace("    &zz_example::REGISTRATION,\n", ""),
+            "not registered: add `&zz_example::REGISTRATION,` to `REGISTRY` in crates/kindlm-assertions/src/lib.rs",
+        ),
+        (
+            "the `mod` line",
+            whole.replace("mod zz_example;\n", ""),
+            "not compiled: add `mod zz_example;` to crates/kindlm-assertions/src/lib.rs",
+        ),
+    ] {
+        assert_ne!(without, whole, "{what} was there");
+        std::fs::write(&registry, without).unwrap();
+        let (ok, said) = scratch.xtask(&["tidy"]);
+        assert!(!ok && said.contains(advice), "without {what}: {said}");
+    }
+    std::fs::write(&registry, &whole).unwrap();
+
+    let page = std::fs::read_to_string(folder.join("docs.md")).unwrap();
+    std::fs::remove_file(folder.join("docs.md")).unwrap();
+    let (ok, said) = scratch.xtask(&["tidy"]);
+    assert!(!ok && said.contains("no docs.md: write the page"), "{said}");
+
+    // A failure code without an example in the page fails the tests of the registry.
+    let (first, _) = page.split_once("```yaml expect").unwrap();
+    std::fs::write(folder.join("docs.md"), first).unwrap();
+    let output = scratch.cargo(&["test", "--quiet", "-p", "kindlm-assertions", "--test", "it"]);
+    let said = text(&output);
+    assert!(!output.status.success() && said.contains("ZZ_EXAMPLE_FAILED"), "{said}");
+}
+
+#[test]
+fn refuses_an_existing_name_and_a_bad_one() {
+    let scratch = Scratch::new();
+    for (name, advice) in [("keywords", "exists already"), ("Key_Words", "kebab-case")] {
+        let (ok, said) = scratch.xtask(&["new", "assertion", name]);
+        assert!(!ok && said.contains(advice), "{name}: {said}");
+    }
+}
