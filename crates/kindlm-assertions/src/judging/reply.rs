@@ -4,7 +4,7 @@ use kindlm_types::{Score, ecma};
 use serde_json::{Map, Value};
 
 /// How many braces of a reply are tried as the beginning of an object.
-const TRIES: usize = 10_000;
+const TRIES: usize = 1_000;
 
 /// A judge's score with its reason.
 #[derive(Clone, Debug, PartialEq)]

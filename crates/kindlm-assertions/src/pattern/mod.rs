@@ -9,6 +9,7 @@
 //! basic plane counts as one, and half a surrogate pair (`\uD83D` alone) matches nothing.
 
 mod class;
+mod scanner;
 mod translate;
 
 use std::ops::Range;

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::Flags;
 use super::class::CharSet;
+use super::scanner::Scanner;
 
 /// Which engine's syntax to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +29,11 @@ pub(super) struct Translated {
 
 /// Rewrites a pattern that is known to be valid.
 pub(super) fn translate(source: &str, flags: Flags, engine: Engine) -> Result<Translated, String> {
-    let chars: Vec<char> = source.chars().collect();
-    let groups = group_names(&chars);
+    let scan = Scanner::new(source);
+    let groups = group_names(scan.rest());
     let mode = Mode { ignore_case: flags.ignore_case, dot_all: false, multiline: false };
     let mut translator = Translator {
-        chars,
-        at: 0,
+        scan,
         groups,
         engine,
         mode,
@@ -53,8 +53,7 @@ struct Mode {
 }
 
 struct Translator {
-    chars: Vec<char>,
-    at: usize,
+    scan: Scanner,
     /// The names of the capturing groups, in order; `None` for those without.
     groups: Vec<Option<String>>,
     engine: Engine,
@@ -74,7 +73,7 @@ const LINE_END: &str = r"(?:\z|(?=[\n\r\x{2028}\x{2029}]))";
 
 impl Translator {
     fn run(&mut self) -> Result<(), String> {
-        while let Some(c) = self.next() {
+        while let Some(c) = self.scan.next() {
             match c {
                 '\\' => self.escape()?,
                 '[' => self.class(),
@@ -95,26 +94,6 @@ impl Translator {
             }
         }
         Ok(())
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.chars.get(self.at).copied()
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let c = self.peek()?;
-        self.at += 1;
-        Some(c)
-    }
-
-    fn skip(&mut self, text: &str) -> bool {
-        let rest = &self.chars[self.at..];
-        let found = text.chars().count() <= rest.len()
-            && text.chars().eq(rest[..text.chars().count()].iter().copied());
-        if found {
-            self.at += text.chars().count();
-        }
-        found
     }
 
     /// Writes what only the backtracking engine understands.
@@ -142,30 +121,10 @@ impl Translator {
         }
     }
 
-    /// What stands in the braces that have just been opened, if that makes them a repetition.
-    fn bounds(&self, at: usize) -> Option<String> {
-        let rest = self.chars.get(at..)?;
-        let bounds = &rest[..rest.iter().position(|&c| c == '}')?];
-        let is_number = |part: &[char]| part.iter().all(char::is_ascii_digit);
-        let mut parts = bounds.splitn(2, |&c| c == ',');
-        let low = parts.next()?;
-        let high = parts.next().unwrap_or_default();
-        (!low.is_empty() && is_number(low) && is_number(high)).then(|| bounds.iter().collect())
-    }
-
-    fn repetition_follows(&self) -> bool {
-        match self.peek() {
-            Some('*' | '+' | '?') => true,
-            Some('{') => self.bounds(self.at + 1).is_some(),
-            _ => false,
-        }
-    }
-
     /// `{` begins a repetition, or is a brace where it cannot (Annex B).
     fn repetition(&mut self) {
-        match self.bounds(self.at) {
+        match self.scan.bounds() {
             Some(bounds) => {
-                self.at += bounds.len() + 1;
                 // Writing to a string cannot fail.
                 let _ = write!(self.out, "{{{bounds}}}");
             }
@@ -178,16 +137,16 @@ impl Translator {
         for (open, hard) in
             [("?:", false), ("?=", true), ("?!", true), ("?<=", true), ("?<!", true)]
         {
-            if self.skip(open) {
+            if self.scan.skip(open) {
                 self.needs_backtracking |= hard;
                 self.out.push('(');
                 self.out.push_str(open);
                 return Ok(());
             }
         }
-        if self.skip("?<") {
-            while self.next().is_some_and(|c| c != '>') {}
-        } else if self.skip("?") {
+        if self.scan.skip("?<") {
+            let _ = self.scan.until('>');
+        } else if self.scan.skip("?") {
             self.modifiers()?;
             self.out.push_str("(?:");
             return Ok(());
@@ -201,7 +160,7 @@ impl Translator {
     fn modifiers(&mut self) -> Result<(), String> {
         let mut on = true;
         loop {
-            match self.next() {
+            match self.scan.next() {
                 Some('-') => on = false,
                 Some('i') => self.mode.ignore_case = on,
                 Some('m') => self.mode.multiline = on,
@@ -213,22 +172,24 @@ impl Translator {
     }
 
     fn escape(&mut self) -> Result<(), String> {
-        let Some(c) = self.next() else { return Err("it ends with a backslash".to_owned()) };
+        let Some(c) = self.scan.next() else { return Err("it ends with a backslash".to_owned()) };
         match c {
-            'b' | 'B' if self.repetition_follows() => return Err("nothing to repeat".to_owned()),
+            'b' | 'B' if self.scan.repetition_follows() => {
+                return Err("nothing to repeat".to_owned());
+            }
             'b' if self.engine == Engine::Linear => self.out.push_str(WORD_BOUNDARY.0),
             'b' => self.out.push_str(WORD_BOUNDARY.1),
             'B' => self.hard(NOT_WORD_BOUNDARY),
             'k' if self.groups.iter().any(Option::is_some) => self.named_reference(),
-            '1'..='9' if self.is_reference() => {
-                let number = self.decimal();
-                self.reference(number);
-            }
             _ => {
-                if let Some(set) = CharSet::named(c) {
+                let groups = self.groups.len();
+                let number = matches!(c, '1'..='9').then(|| self.scan.number_up_to(groups));
+                if let Some(number) = number.flatten() {
+                    self.reference(number);
+                } else if let Some(set) = CharSet::named(c) {
                     set.write(&mut self.out);
                 } else {
-                    let code = self.character_escape(c, false);
+                    let code = self.scan.character_escape(c, false);
                     self.literal(code);
                 }
             }
@@ -236,27 +197,9 @@ impl Translator {
         Ok(())
     }
 
-    /// Whether the number that starts at the last character is that of a group.
-    fn is_reference(&self) -> bool {
-        let digits = self.chars[self.at - 1..].iter().take_while(|c| c.is_ascii_digit());
-        let number: String = digits.collect();
-        number.parse::<usize>().is_ok_and(|number| number <= self.groups.len())
-    }
-
-    fn decimal(&mut self) -> usize {
-        self.at -= 1;
-        let mut number = 0;
-        while let Some(digit) = self.peek().and_then(|c| c.to_digit(10)) {
-            number = number * 10 + digit as usize;
-            self.at += 1;
-        }
-        number
-    }
-
     fn named_reference(&mut self) {
-        let _ = self.skip("<");
-        let name: String = self.chars[self.at..].iter().take_while(|&&c| c != '>').collect();
-        self.at += name.chars().count() + 1;
+        let _ = self.scan.skip("<");
+        let name = self.scan.until('>');
         let numbers: Vec<usize> = (1..=self.groups.len())
             .filter(|number| self.groups[number - 1].as_deref() == Some(&name))
             .collect();
@@ -272,89 +215,20 @@ impl Translator {
         self.hard(&format!("(?({number})(?{flag}:\\{number})|)"));
     }
 
-    /// The character behind a backslash. `c` has been read.
-    fn character_escape(&mut self, c: char, in_class: bool) -> u32 {
-        match c {
-            't' => 0x9,
-            'n' => 0xA,
-            'v' => 0xB,
-            'f' => 0xC,
-            'r' => 0xD,
-            'b' if in_class => 0x8,
-            'x' => self.hex(2).unwrap_or(u32::from('x')),
-            'u' => self.unicode(),
-            'c' => self.control(in_class),
-            '0'..='7' => self.octal(),
-            _ => u32::from(c),
-        }
-    }
-
-    fn hex(&mut self, digits: usize) -> Option<u32> {
-        let text: String = self.chars.get(self.at..self.at + digits)?.iter().collect();
-        if !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return None;
-        }
-        self.at += digits;
-        u32::from_str_radix(&text, 16).ok()
-    }
-
-    /// `\uXXXX`; two that are the halves of a surrogate pair are one character.
-    fn unicode(&mut self) -> u32 {
-        let Some(high) = self.hex(4) else { return u32::from('u') };
-        let back = self.at;
-        if (0xD800..0xDC00).contains(&high) && self.skip("\\u") {
-            if let Some(low @ 0xDC00..=0xDFFF) = self.hex(4) {
-                return 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-            }
-            self.at = back;
-        }
-        high
-    }
-
-    /// `\cX`; where `X` does not fit, the backslash stands for itself (Annex B).
-    fn control(&mut self, in_class: bool) -> u32 {
-        match self.peek() {
-            Some(c) if c.is_ascii_alphabetic() || in_class && (c.is_ascii_digit() || c == '_') => {
-                self.at += 1;
-                u32::from(c) % 32
-            }
-            _ => {
-                self.at -= 1;
-                u32::from('\\')
-            }
-        }
-    }
-
-    /// Up to three octal digits, at most 377 (Annex B). The first has been read.
-    fn octal(&mut self) -> u32 {
-        self.at -= 1;
-        let mut value = 0;
-        for _ in 0..3 {
-            match self.peek().and_then(|c| c.to_digit(8)) {
-                Some(digit) if value * 8 + digit <= 0o377 => {
-                    value = value * 8 + digit;
-                    self.at += 1;
-                }
-                _ => break,
-            }
-        }
-        value
-    }
-
     fn class(&mut self) {
-        let negated = self.skip("^");
+        let negated = self.scan.skip("^");
         let mut set = CharSet::default();
-        while let Some(c) = self.next() {
+        while let Some(c) = self.scan.next() {
             if c == ']' {
                 break;
             }
             let first = self.class_atom(c);
-            if self.peek() != Some('-') || matches!(self.chars.get(self.at + 1), None | Some(']')) {
+            if !matches!(self.scan.rest(), ['-', after, ..] if *after != ']') {
                 first.add_to(&mut set);
                 continue;
             }
-            self.at += 1;
-            let Some(c) = self.next() else { break };
+            let _ = self.scan.skip("-");
+            let Some(c) = self.scan.next() else { break };
             let last = self.class_atom(c);
             if let (Atom::One(first), Atom::One(last)) = (&first, &last) {
                 set.add(*first, *last);
@@ -374,10 +248,10 @@ impl Translator {
         if c != '\\' {
             return Atom::One(u32::from(c));
         }
-        let Some(c) = self.next() else { return Atom::One(u32::from('\\')) };
+        let Some(c) = self.scan.next() else { return Atom::One(u32::from('\\')) };
         match CharSet::named(c) {
             Some(set) => Atom::Many(set),
-            None => Atom::One(self.character_escape(c, true)),
+            None => Atom::One(self.scan.character_escape(c, true)),
         }
     }
 }

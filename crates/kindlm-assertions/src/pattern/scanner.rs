@@ -1,0 +1,151 @@
+//! Reading a regular expression character by character, escapes included.
+
+/// A place in a pattern.
+pub(super) struct Scanner {
+    chars: Vec<char>,
+    at: usize,
+}
+
+impl Scanner {
+    pub(super) fn new(source: &str) -> Self {
+        Self { chars: source.chars().collect(), at: 0 }
+    }
+
+    /// What has not been read yet.
+    pub(super) fn rest(&self) -> &[char] {
+        self.chars.get(self.at..).unwrap_or_default()
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    pub(super) fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += 1;
+        Some(c)
+    }
+
+    /// Reads this text if it comes next.
+    pub(super) fn skip(&mut self, text: &str) -> bool {
+        let mut rest = self.rest().iter();
+        let found = text.chars().all(|c| rest.next() == Some(&c));
+        if found {
+            self.at += text.chars().count();
+        }
+        found
+    }
+
+    /// The number whose first digit has just been read, if it is at most `most`; nothing more is read if it
+    /// is not.
+    pub(super) fn number_up_to(&mut self, most: usize) -> Option<usize> {
+        let start = self.at.checked_sub(1)?;
+        let digits: String =
+            self.chars.get(start..)?.iter().take_while(|c| c.is_ascii_digit()).collect();
+        let number = digits.parse().ok().filter(|&number| number <= most)?;
+        self.at = start + digits.len();
+        Some(number)
+    }
+
+    /// All up to a character, which is read but left out.
+    pub(super) fn until(&mut self, end: char) -> String {
+        let text: String = self.rest().iter().take_while(|&&c| c != end).collect();
+        self.at += text.chars().count() + 1;
+        text
+    }
+
+    /// What stands in the braces that have just been opened, if that makes them a repetition.
+    pub(super) fn bounds(&mut self) -> Option<String> {
+        let bounds = self.bounds_at(self.at)?;
+        self.at += bounds.len() + 1;
+        Some(bounds)
+    }
+
+    fn bounds_at(&self, at: usize) -> Option<String> {
+        let rest = self.chars.get(at..)?;
+        let bounds = &rest[..rest.iter().position(|&c| c == '}')?];
+        let is_number = |part: &[char]| part.iter().all(char::is_ascii_digit);
+        let mut parts = bounds.splitn(2, |&c| c == ',');
+        let low = parts.next()?;
+        let high = parts.next().unwrap_or_default();
+        (!low.is_empty() && is_number(low) && is_number(high)).then(|| bounds.iter().collect())
+    }
+
+    /// Whether what comes next repeats what came before.
+    pub(super) fn repetition_follows(&self) -> bool {
+        match self.peek() {
+            Some('*' | '+' | '?') => true,
+            Some('{') => self.bounds_at(self.at + 1).is_some(),
+            _ => false,
+        }
+    }
+
+    /// The character behind a backslash. `c` has been read.
+    pub(super) fn character_escape(&mut self, c: char, in_class: bool) -> u32 {
+        match c {
+            't' => 0x9,
+            'n' => 0xA,
+            'v' => 0xB,
+            'f' => 0xC,
+            'r' => 0xD,
+            'b' if in_class => 0x8,
+            'x' => self.hex(2).unwrap_or(u32::from('x')),
+            'u' => self.unicode(),
+            'c' => self.control(in_class),
+            '0'..='7' => self.octal(),
+            _ => u32::from(c),
+        }
+    }
+
+    fn hex(&mut self, digits: usize) -> Option<u32> {
+        let text: String = self.chars.get(self.at..self.at + digits)?.iter().collect();
+        if !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        self.at += digits;
+        u32::from_str_radix(&text, 16).ok()
+    }
+
+    /// `\uXXXX`; two that are the halves of a surrogate pair are one character.
+    fn unicode(&mut self) -> u32 {
+        let Some(high) = self.hex(4) else { return u32::from('u') };
+        let back = self.at;
+        if (0xD800..0xDC00).contains(&high) && self.skip("\\u") {
+            if let Some(low @ 0xDC00..=0xDFFF) = self.hex(4) {
+                return 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+            }
+            self.at = back;
+        }
+        high
+    }
+
+    /// `\cX`; where `X` does not fit, the backslash stands for itself (Annex B).
+    fn control(&mut self, in_class: bool) -> u32 {
+        match self.peek() {
+            Some(c) if c.is_ascii_alphabetic() || in_class && (c.is_ascii_digit() || c == '_') => {
+                self.at += 1;
+                u32::from(c) % 32
+            }
+            _ => {
+                self.at -= 1;
+                u32::from('\\')
+            }
+        }
+    }
+
+    /// Up to three octal digits, at most 377 (Annex B). The first has been read.
+    fn octal(&mut self) -> u32 {
+        self.at -= 1;
+        let mut value = 0;
+        for _ in 0..3 {
+            match self.peek().and_then(|c| c.to_digit(8)) {
+                Some(digit) if value * 8 + digit <= 0o377 => {
+                    value = value * 8 + digit;
+                    self.at += 1;
+                }
+                _ => break,
+            }
+        }
+        value
+    }
+}
