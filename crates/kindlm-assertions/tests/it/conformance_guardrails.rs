@@ -2,7 +2,6 @@
 //!
 //! Where a check differs on purpose, the vector and the reason stand in a list; a list that is not exact
 //! fails the test.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
