@@ -10,7 +10,7 @@ use kindlm_types::{
     Backend, BoxFuture, CommandOutput, CommandSpec, Files, Problem, Prompt, ProviderError,
     ProviderErrorKind, Reply, suggest,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 #[cfg(feature = "process")]
 use crate::command::Config as Command;
@@ -45,6 +45,29 @@ impl ClientOptions {
 }
 
 /// The providers of a suite, ready to answer. Nothing is connected before the first request.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+///
+/// use kindlm_providers::{Client, ClientOptions};
+/// use kindlm_types::{Backend, Message, NoFiles, Prompt, Role};
+/// use serde_json::{from_value, json};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let providers = from_value(json!({"scripted": {"replies": [
+///     {"when": {"contains": "order"}, "text": "It has been shipped."},
+/// ]}}))?;
+/// let options = ClientOptions::new(Arc::new(|name| std::env::var(name).ok()), ".");
+/// let client = Client::new(&providers, &NoFiles, options).expect("a valid configuration");
+///
+/// let prompt: Prompt = from_value(json!({
+///     "model": "any", "messages": [Message::new(Role::User, "Where is my order?")],
+/// }))?;
+/// let reply = Backend::complete(&client, "scripted", &prompt, Duration::from_secs(60)).await?;
+/// assert_eq!(reply.text, "It has been shipped.");
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub struct Client {
     providers: HashMap<String, Provider>,
     transport: HttpTransport,
@@ -93,10 +116,11 @@ impl Client {
                 }
             }
         }
-        for registration in REGISTRY.iter().filter(|it| it.meta.shorthand) {
+        for registration in REGISTRY {
             let name = registration.meta.id;
-            if !ready.contains_key(name)
-                && let Ok(via) = open(registration, &usual_config(registration), files)
+            if !providers.contains_key(name)
+                && let Some(config) = registration.default_config()
+                && let Ok(via) = open(registration, &config, files)
             {
                 ready.insert(name.to_owned(), Provider::new(via));
             }
@@ -257,14 +281,6 @@ fn open(
             "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
             id => check(config).map(|()| Via::Missing(id)),
         },
-    }
-}
-
-/// The configuration of a provider that is used as `provider:model` without any.
-fn usual_config(registration: &Registration) -> Value {
-    match registration.meta.key_variable {
-        Some(variable) => json!({ "apiKeyEnv": variable }),
-        None => json!({}),
     }
 }
 

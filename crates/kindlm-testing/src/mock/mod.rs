@@ -195,3 +195,81 @@ impl Drop for InFlight<'_> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    /// Sends requests over one connection and returns everything that comes back.
+    fn exchange(address: SocketAddr, paths: &[&str]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        for path in paths {
+            write!(stream, "POST {path} HTTP/1.1\r\nContent-Length: 2\r\nX-A: b\r\n\r\n{{}}")
+                .unwrap();
+        }
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[test]
+    fn answers_in_order_and_records_what_was_asked() {
+        let server = MockServer::start().unwrap();
+        server.push_all([MockReply::error(503, "busy"), MockReply::text("hello")]);
+        let answer =
+            exchange(server.address(), &["/v1/messages?x", "/v1/messages", "/v1/chat/completions"]);
+        let statuses: Vec<&str> = answer.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+        assert_eq!(statuses, ["503", "200", "200"]);
+        assert!(answer.contains(r#""content":[{"type":"text","text":"hello"}]"#), "{answer}");
+        assert!(answer.contains(r#""content":"ok""#), "{answer}");
+        let requests = server.requests();
+        assert_eq!((server.count(), requests.len(), server.peak_in_flight()), (3, 3, 1));
+        assert_eq!(
+            (requests[0].path.as_str(), requests[0].header("x-a")),
+            ("/v1/messages?x", Some("b"))
+        );
+        assert_eq!(requests[0].json(), serde_json::json!({}));
+    }
+
+    #[test]
+    fn speaks_the_dialect_of_the_path_in_benches_too() {
+        let server = MockServer::for_bench(Duration::ZERO).unwrap();
+        for (path, has) in [
+            ("/v1/chat/completions", "choices"),
+            ("/v1/embeddings", "embedding"),
+            ("/v1/messages", "stop_reason"),
+            ("/v1beta/models/m:generateContent", "candidates"),
+            ("/v2/chat", "finish_reason"),
+            ("/api/chat", "done_reason"),
+        ] {
+            let answer = exchange(server.address(), &[path]);
+            assert!(answer.contains(has), "{path}: {answer}");
+        }
+        assert_eq!((server.count(), server.requests().len()), (6, 0));
+    }
+
+    #[test]
+    fn faults_break_the_connection() {
+        let server = MockServer::start().unwrap();
+        server.push_all([
+            MockReply::reset(),
+            MockReply::hang_up(),
+            MockReply::text("ok").close_in_body(),
+        ]);
+        assert_eq!(exchange(server.address(), &["/"]), "");
+        assert_eq!(exchange(server.address(), &["/"]), "");
+        let half = exchange(server.address(), &["/"]);
+        assert!(half.contains("content-length") && !half.contains("total_tokens"), "{half}");
+    }
+
+    #[test]
+    fn stops_when_it_is_dropped() {
+        let address = MockServer::start().unwrap().address();
+        assert!(TcpStream::connect(address).is_err());
+        assert!(TcpStream::connect(closed_address().unwrap()).is_err());
+    }
+}

@@ -10,6 +10,7 @@ mod mcp;
 mod retries;
 mod scripted;
 mod secrets;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

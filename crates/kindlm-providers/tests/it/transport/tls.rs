@@ -1,0 +1,63 @@
+//! TLS, against a real server with a certificate of its own authority.
+//!
+//! The key beside the certificates belongs to no machine: it was made for this test.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+
+use kindlm_providers::transport::{Gate, HttpTransport, TransportOptions};
+use kindlm_types::ProviderErrorKind as Kind;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::*;
+
+const AUTHORITY: &[u8] = include_bytes!("tls/authority.pem");
+const SERVER: &[u8] = include_bytes!("tls/server.pem");
+const SERVER_KEY: &[u8] = include_bytes!("tls/server.key");
+
+/// Answers every connection with `secret`, over TLS.
+fn serve() -> SocketAddr {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(SERVER).unwrap()],
+            PrivateKeyDer::from_pem_slice(SERVER_KEY).unwrap(),
+        )
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(connection, socket.unwrap());
+            if stream.read(&mut [0; 4096]).is_ok() {
+                let body = r#"{"choices":[{"message":{"content":"secret"}}]}"#;
+                let length = body.len();
+                let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+                let _ = stream.flush();
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_custom_authority_is_trusted_and_only_if_given() {
+    let url = format!("https://{}", serve());
+    let trusting = TransportOptions { ca_pem: Some(AUTHORITY.into()), ..options() };
+    let called = HttpTransport::new(trusting)
+        .unwrap()
+        .call("openai", &request(&url), LONG, &Gate::default(), decode)
+        .await
+        .unwrap();
+    assert_eq!((called.value.as_str(), called.attempts), ("secret", 1));
+    let err = call(&url, LONG).await.unwrap_err();
+    assert_eq!((err.kind, err.attempts), (Kind::Connection, 1), "{err}");
+    assert!(err.message.contains("invalid peer certificate"), "{err}");
+    assert!(err.message.contains("SSL_CERT_FILE"), "{err}");
+}
