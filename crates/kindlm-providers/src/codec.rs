@@ -86,7 +86,7 @@ pub struct HttpRequest {
     pub url: String,
     /// Headers, in order.
     pub headers: Vec<(String, HeaderValue)>,
-    /// The body.
+    /// The body; `Null` for none.
     pub body: Value,
 }
 

@@ -2,18 +2,85 @@
 //!
 //! Each provider is a folder of its own; [`REGISTRY`] lists them. A [`Codec`] turns a
 //! [`Prompt`](kindlm_types::Prompt) into an [`HttpRequest`] and an [`HttpResponse`] into a
-//! [`Reply`](kindlm_types::Reply), and does no I/O; the `http` feature brings the transport.
+//! [`Reply`](kindlm_types::Reply), and does no I/O; the `http` feature brings the transport. Keys never come
+//! near a codec: a request names the environment variable ([`HeaderValue::FromEnv`]), and the transport
+//! resolves it. What tokens cost is in [`pricing`].
+//!
+//! ```
+//! use kindlm_providers::{HttpResponse, Kind, shorthand};
+//! use kindlm_types::{Message, Params, Prompt, Role};
+//!
+//! let (provider, model) = shorthand("openai:gpt-4o-mini").unwrap();
+//! let Kind::Http(codec) = provider.kind else { unreachable!("OpenAI is reached by HTTP") };
+//! let codec = codec(&provider.default_config().unwrap()).unwrap();
+//!
+//! let prompt = Prompt {
+//!     model: model.to_owned(),
+//!     messages: vec![Message::new(Role::User, "Where is order 12345?")],
+//!     params: Params { temperature: Some(0.2), ..Params::default() },
+//!     tools: Vec::new(),
+//!     tool_choice: None,
+//!     response_format: None,
+//! };
+//! let request = codec.encode(&prompt).unwrap();
+//! assert_eq!(request.url, "https://api.openai.com/v1/chat/completions");
+//! assert_eq!(request.body["messages"][0]["content"], "Where is order 12345?");
+//!
+//! // Send it however you like; this is what came back.
+//! let body = r#"{"choices":[{"message":{"content":"On its way."},"finish_reason":"stop"}],
+//!                "usage":{"prompt_tokens":12,"completion_tokens":4,"total_tokens":16}}"#;
+//! let response = HttpResponse { status: 200, headers: Vec::new(), body: body.into() };
+//! let reply = codec.decode(&prompt, &response).unwrap();
+//! assert_eq!(reply.text, "On its way.");
+//!
+//! let price = kindlm_providers::pricing::price("openai", model).unwrap();
+//! assert!(price.cost(&reply.usage) > 0.0);
+//! ```
 
+#[cfg(feature = "http")]
+mod client;
 mod codec;
+mod dialect;
+pub mod pricing;
 mod registry;
+#[cfg(feature = "http")]
+pub mod transport;
 
+#[cfg(feature = "http")]
+pub use client::{Client, ClientOptions};
 pub use codec::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
-pub use registry::{Kind, Meta, Registration};
+pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
+#[cfg(feature = "http")]
+pub use transport::install_tls;
 
 // Every provider is one folder, one `mod` line and one line in the slice below.
 
+mod anthropic;
+mod cohere;
+pub mod command;
+pub mod echo;
+mod gemini;
+mod http;
+pub mod mcp;
+mod mistral;
+mod ollama;
+mod openai;
+pub mod scripted;
+
 /// Every provider, by id.
-pub static REGISTRY: &[&Registration] = &[];
+pub static REGISTRY: &[&Registration] = &[
+    &anthropic::REGISTRATION,
+    &cohere::REGISTRATION,
+    &command::REGISTRATION,
+    &echo::REGISTRATION,
+    &gemini::REGISTRATION,
+    &http::REGISTRATION,
+    &mcp::REGISTRATION,
+    &mistral::REGISTRATION,
+    &ollama::REGISTRATION,
+    &openai::REGISTRATION,
+    &scripted::REGISTRATION,
+];
 
 /// The provider with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {

@@ -2,9 +2,9 @@
 
 use kindlm_types::Problem;
 use schemars::{Schema, SchemaGenerator};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::Codec;
+use crate::{Codec, find};
 
 /// What is known about a provider without using it.
 #[derive(Debug)]
@@ -23,11 +23,14 @@ pub struct Meta {
     pub docs: &'static str,
 }
 
+/// Makes a codec from a configuration that has passed its schema, or says everything that is wrong with it.
+pub type MakeCodec = fn(&Value) -> Result<Box<dyn Codec>, Vec<Problem>>;
+
 /// How a provider is reached.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// By one HTTP exchange for each request.
-    Http(fn(&Value) -> Result<Box<dyn Codec>, Vec<Problem>>),
+    Http(MakeCodec),
     /// By a client of its own, which the transport knows by the provider's id.
     Special(fn(&Value) -> Result<(), Vec<Problem>>),
 }
@@ -41,4 +44,33 @@ pub struct Registration {
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// How it is reached, given its configuration, which has passed `schema`.
     pub kind: Kind,
+}
+
+impl Registration {
+    /// The configuration that `provider:model` means without a `providers` entry: the usual variable for the key.
+    ///
+    /// `None` if the provider cannot be used without configuration.
+    pub fn default_config(&self) -> Option<Value> {
+        self.meta.shorthand.then(|| match self.meta.key_variable {
+            Some(variable) => json!({"apiKeyEnv": variable}),
+            None => json!({}),
+        })
+    }
+}
+
+/// Reads `provider:model`, such as `openai:gpt-4o` or `ollama:llama3:8b`.
+///
+/// `None` if there is no such provider, if it cannot be used without configuration
+/// ([`Registration::default_config`]), or if no model is named.
+///
+/// ```
+/// let (provider, model) = kindlm_providers::shorthand("openai:gpt-4o").unwrap();
+/// assert_eq!((provider.meta.id, model), ("openai", "gpt-4o"));
+/// assert_eq!(provider.default_config().unwrap()["apiKeyEnv"], "OPENAI_API_KEY");
+/// assert!(kindlm_providers::shorthand("gpt-4o").is_none());
+/// ```
+pub fn shorthand(text: &str) -> Option<(&'static Registration, &str)> {
+    let (provider, model) = text.split_once(':')?;
+    let provider = find(provider).filter(|it| it.meta.shorthand && !model.is_empty())?;
+    Some((provider, model))
 }

@@ -1,0 +1,256 @@
+//! `anthropic`: the messages API of Anthropic.
+
+use kindlm_types::{
+    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
+    ToolCall, ToolChoice, Usage,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::Address;
+use crate::dialect::answer::{Reader, count, non_empty};
+use crate::dialect::failure::Facts;
+use crate::dialect::{chat, settings};
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `anthropic`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "anthropic",
+        summary: "The messages API of Anthropic.",
+        since: "0.1.0",
+        key_variable: Some("ANTHROPIC_API_KEY"),
+        shorthand: true,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Anthropic::new(settings::read(config)?)?))),
+};
+
+/// How Anthropic is reached.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "AnthropicConfig")]
+struct Config {
+    /// The name of the environment variable that holds the key.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// Where `/v1/messages` is; `https://api.anthropic.com` if absent.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// Accepted, and without effect: Anthropic has no such header.
+    #[serde(default, rename = "organization")]
+    #[expect(dead_code, reason = "every provider with a key accepts it")]
+    organization: Option<String>,
+}
+
+const BASE: &str = "https://api.anthropic.com";
+const MESSAGES: &str = "/messages";
+const VERSION: &str = "2023-06-01";
+/// The API demands a limit; this is the default of `maxTokens`.
+const MAX_TOKENS: u32 = 1024;
+
+#[derive(Debug)]
+struct Anthropic {
+    address: Address,
+    key: String,
+}
+
+impl Anthropic {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "/v1", MESSAGES);
+        Ok(Self { address, key: config.api_key_env })
+    }
+}
+
+impl Codec for Anthropic {
+    fn provider(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let params = &prompt.params;
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(&mut body, "max_tokens", Some(params.max_tokens.unwrap_or(MAX_TOKENS)));
+        chat::put(&mut body, "messages", Some(messages(prompt)));
+        chat::put(&mut body, "system", system(prompt));
+        chat::put(&mut body, "temperature", params.temperature);
+        chat::put(&mut body, "top_p", params.top_p);
+        chat::put(&mut body, "stop_sequences", chat::stop(prompt));
+        chat::put(&mut body, "tools", tools(prompt));
+        chat::put(&mut body, "tool_choice", tool_choice(prompt));
+        let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
+        let headers = vec![
+            settings::json_header(),
+            ("x-api-key".to_owned(), key),
+            ("anthropic-version".to_owned(), HeaderValue::Literal(VERSION.to_owned())),
+        ];
+        let url = self.address.at(MESSAGES);
+        Ok(HttpRequest { method: Method::Post, url, headers, body: Value::Object(body) })
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let reader = Reader { provider: "anthropic", key: Some(&self.key), rule };
+        let answer = reader.object(response)?;
+        let (mut text, mut tool_calls) = blocks(&answer["content"]);
+        let mut finish_reason = finish(&answer["stop_reason"]);
+        if let Some(wanted) = answer_tool(prompt) {
+            // The forced tool is only the vessel of the structured answer: the agent called nothing.
+            if let Some(at) = tool_calls.iter().position(|call| call.name == wanted) {
+                text = tool_calls.remove(at).arguments.to_string();
+                if tool_calls.is_empty() && finish_reason == FinishReason::ToolCalls {
+                    finish_reason = FinishReason::Stop;
+                }
+            }
+        }
+        let refusal = (finish_reason == FinishReason::Refusal)
+            .then(|| if text.is_empty() { "the model refused".to_owned() } else { text.clone() });
+        Ok(Reply {
+            tool_calls,
+            usage: usage(&answer["usage"]),
+            finish_reason,
+            model: chat::model(&answer["model"], prompt),
+            refusal,
+            ..Reply::text(text)
+        })
+    }
+}
+
+/// The instructions, which stand apart from the conversation.
+fn system(prompt: &Prompt) -> Option<String> {
+    let said: Vec<&str> = prompt
+        .messages
+        .iter()
+        .filter(|it| it.role == Role::System)
+        .map(|it| it.content.as_str())
+        .collect();
+    (!said.is_empty()).then(|| said.join("\n\n"))
+}
+
+/// The conversation. Results of parallel calls go into one message: apart, they teach the model not to call in parallel.
+fn messages(prompt: &Prompt) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut after_result = false;
+    for message in prompt.messages.iter().filter(|it| it.role != Role::System) {
+        let is_result = message.role == Role::Tool;
+        let result = is_result.then(|| {
+            json!({"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content})
+        });
+        let open =
+            out.last_mut().filter(|_| after_result).and_then(|it| it["content"].as_array_mut());
+        match (result, open) {
+            (Some(result), Some(open)) => open.push(result),
+            (Some(result), None) => out.push(json!({"role": "user", "content": [result]})),
+            (None, _) => out.push(turn(message)),
+        }
+        after_result = is_result;
+    }
+    out
+}
+
+fn turn(message: &Message) -> Value {
+    if message.tool_calls.is_empty() {
+        return Value::Object(chat::said(message));
+    }
+    let text =
+        (!message.content.is_empty()).then(|| json!({"type": "text", "text": message.content}));
+    let calls = message.tool_calls.iter().map(|call| {
+        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": chat::arguments_object(call)})
+    });
+    json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()})
+}
+
+/// The tool whose input is the structured answer.
+fn answer_tool(prompt: &Prompt) -> Option<String> {
+    prompt.response_format.as_ref().map(|format| chat::schema_name(&format.name))
+}
+
+fn tools(prompt: &Prompt) -> Option<Value> {
+    let mut tools: Vec<Value> = prompt
+        .tools
+        .iter()
+        .map(|tool| {
+            json!({
+                "name": tool.name,
+                "description": tool.description.as_deref().unwrap_or_default(),
+                "input_schema": tool.parameters.clone().unwrap_or_else(|| json!({"type": "object", "properties": {}})),
+            })
+        })
+        .collect();
+    if let (Some(name), Some(format)) = (answer_tool(prompt), &prompt.response_format) {
+        tools.push(json!({"name": name, "description": "Gives the answer.", "input_schema": format.schema}));
+    }
+    (!tools.is_empty()).then(|| Value::Array(tools))
+}
+
+fn tool_choice(prompt: &Prompt) -> Option<Value> {
+    match (answer_tool(prompt), prompt.tools.is_empty(), &prompt.tool_choice) {
+        (Some(name), true, _) | (Some(name), false, Some(ToolChoice::None)) => {
+            Some(json!({"type": "tool", "name": name}))
+        }
+        // Either a tool of the agent, or the answer.
+        (Some(_), false, _) | (None, false, Some(ToolChoice::Required)) => {
+            Some(json!({"type": "any"}))
+        }
+        (None, false, Some(ToolChoice::Auto)) => Some(json!({"type": "auto"})),
+        (None, false, Some(ToolChoice::None)) => Some(json!({"type": "none"})),
+        (None, true, _) | (None, false, None) => None,
+    }
+}
+
+/// The text and the tool calls among the blocks of an answer; thinking is left out.
+fn blocks(content: &Value) -> (String, Vec<ToolCall>) {
+    let mut text = String::new();
+    let mut calls = Vec::new();
+    for block in content.as_array().into_iter().flatten() {
+        match block["type"].as_str() {
+            Some("text") => text.push_str(block["text"].as_str().unwrap_or_default()),
+            Some("tool_use") => {
+                let (arguments, malformed_arguments) = chat::arguments(&block["input"]);
+                calls.push(ToolCall {
+                    id: non_empty(&block["id"])
+                        .map_or_else(|| format!("call_{}", calls.len()), str::to_owned),
+                    name: non_empty(&block["name"]).unwrap_or("unknown").to_owned(),
+                    arguments,
+                    malformed_arguments,
+                    ..ToolCall::default()
+                });
+            }
+            _ => {}
+        }
+    }
+    (text, calls)
+}
+
+fn finish(word: &Value) -> FinishReason {
+    match word.as_str() {
+        Some("end_turn") => FinishReason::Stop,
+        Some("max_tokens") => FinishReason::Length,
+        Some("tool_use") => FinishReason::ToolCalls,
+        Some("refusal") => FinishReason::Refusal,
+        other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    }
+}
+
+/// Tokens. Anthropic counts what it read from its cache, and what it wrote there, apart from the other input.
+fn usage(usage: &Value) -> Usage {
+    let cached_input_tokens = count(&usage["cache_read_input_tokens"]);
+    let input_tokens = count(&usage["input_tokens"])
+        .saturating_add(cached_input_tokens)
+        .saturating_add(count(&usage["cache_creation_input_tokens"]));
+    let output_tokens = count(&usage["output_tokens"]);
+    Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens: input_tokens.saturating_add(output_tokens),
+        cached_input_tokens,
+    }
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    facts.is("overloaded_error").then_some(ProviderErrorKind::Overloaded)
+}

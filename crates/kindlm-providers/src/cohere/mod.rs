@@ -1,0 +1,164 @@
+//! `cohere`: the second version of Cohere's chat API, and its embeddings.
+
+use kindlm_types::{
+    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ToolChoice, Usage,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::Address;
+use crate::dialect::answer::{Reader, count};
+use crate::dialect::failure::Facts;
+use crate::dialect::{chat, settings};
+use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `cohere`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "cohere",
+        summary: "The chat API of Cohere, version 2.",
+        since: "0.1.0",
+        key_variable: Some("COHERE_API_KEY"),
+        shorthand: true,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Cohere::new(settings::read(config)?)?))),
+};
+
+/// How Cohere is reached.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "CohereConfig")]
+struct Config {
+    /// The name of the environment variable that holds the key.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// Where `/v2/chat` is; `https://api.cohere.com` if absent.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// Accepted, and without effect: Cohere has no such header.
+    #[serde(default, rename = "organization")]
+    #[expect(dead_code, reason = "every provider with a key accepts it")]
+    organization: Option<String>,
+}
+
+const BASE: &str = "https://api.cohere.com";
+const CHAT: &str = "/chat";
+const EMBEDDING_MODEL: &str = "embed-v4.0";
+
+#[derive(Debug)]
+struct Cohere {
+    address: Address,
+    key: String,
+}
+
+impl Cohere {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "/v2", CHAT);
+        Ok(Self { address, key: config.api_key_env })
+    }
+
+    fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
+        let headers = vec![settings::json_header(), settings::bearer(&self.key)];
+        HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "cohere", key: Some(&self.key), rule }
+    }
+}
+
+impl Codec for Cohere {
+    fn provider(&self) -> &'static str {
+        "cohere"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let params = &prompt.params;
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(&mut body, "messages", Some(chat::messages(prompt)));
+        chat::put(&mut body, "temperature", params.temperature);
+        chat::put(&mut body, "max_tokens", params.max_tokens);
+        chat::put(&mut body, "p", params.top_p);
+        chat::put(&mut body, "seed", params.seed);
+        chat::put(&mut body, "stop_sequences", chat::stop(prompt));
+        chat::put(&mut body, "tools", chat::tools(prompt));
+        chat::put(&mut body, "tool_choice", tool_choice(prompt));
+        let format = prompt.response_format.as_ref();
+        let format = format.map(|it| json!({"type": "json_object", "json_schema": it.schema}));
+        chat::put(&mut body, "response_format", format);
+        Ok(self.request(CHAT, Value::Object(body)))
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let answer = self.reader().object(response)?;
+        let message = &answer["message"];
+        Ok(Reply {
+            tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
+            usage: usage(&answer["usage"]),
+            finish_reason: finish(&answer["finish_reason"]),
+            model: chat::model(&answer["model"], prompt),
+            ..Reply::text(chat::text(&message["content"]))
+        })
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        let model = if model.starts_with("embed") { model } else { EMBEDDING_MODEL };
+        let body = json!({
+            "model": model, "texts": [text], "input_type": "clustering", "embedding_types": ["float"],
+        });
+        Ok(self.request("/embed", body))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+        let answer = self.reader().object(response)?;
+        self.reader().vector(&answer["embeddings"]["float"][0], response)
+    }
+}
+
+/// Cohere knows two choices, in capitals, and decides by itself without one.
+fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
+    match prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())? {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some("REQUIRED"),
+        ToolChoice::None => Some("NONE"),
+    }
+}
+
+fn finish(word: &Value) -> FinishReason {
+    match word.as_str() {
+        Some("COMPLETE") => FinishReason::Stop,
+        Some("MAX_TOKENS") => FinishReason::Length,
+        Some("TOOL_CALL") => FinishReason::ToolCalls,
+        Some("ERROR_TOXIC") => FinishReason::ContentFilter,
+        other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    }
+}
+
+/// Tokens as counted, or as billed where they were not counted.
+fn usage(usage: &Value) -> Usage {
+    let tokens =
+        if usage["tokens"].is_object() { &usage["tokens"] } else { &usage["billed_units"] };
+    let (input_tokens, output_tokens) =
+        (count(&tokens["input_tokens"]), count(&tokens["output_tokens"]));
+    Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens: input_tokens.saturating_add(output_tokens),
+        cached_input_tokens: count(&usage["cached_tokens"]),
+    }
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    match facts.status {
+        498 => Some(ProviderErrorKind::Auth),
+        // A trial key's month is over: no waiting of ours helps.
+        429 if facts.says(&["/ month", "per month"]) => Some(ProviderErrorKind::QuotaExhausted),
+        _ => None,
+    }
+}

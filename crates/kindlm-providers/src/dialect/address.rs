@@ -1,0 +1,108 @@
+//! Where requests go: a base address from the configuration, and an endpoint below it.
+
+/// A base address, ready for endpoints to be put behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    base: String,
+    query: Option<String>,
+}
+
+impl Address {
+    /// Reads a base address as people write it.
+    ///
+    /// `root` is the part that all endpoints share, such as `/v1`; it is added unless the address ends with it.
+    /// `endpoint` is one below it that people paste by mistake, such as `/messages`; it is taken off. Slashes at
+    /// the end do not matter, and a query (`?api-version=…`) stays behind the endpoint.
+    pub(crate) fn new(written: &str, root: &str, endpoint: &str) -> Self {
+        let (base, query) = match written.split_once('?') {
+            Some((base, query)) => (base, Some(query.to_owned())),
+            None => (written, None),
+        };
+        let base = base.trim_end_matches('/');
+        let pasted = format!("{root}{endpoint}");
+        let base = base.strip_suffix(&pasted).or_else(|| base.strip_suffix(root)).unwrap_or(base);
+        Self { base: format!("{base}{root}"), query }
+    }
+
+    /// The address of an endpoint, which starts with a slash.
+    pub(crate) fn at(&self, endpoint: &str) -> String {
+        match &self.query {
+            Some(query) => format!("{}{endpoint}?{query}", self.base),
+            None => format!("{}{endpoint}", self.base),
+        }
+    }
+
+    /// Whether the address is only a host, without any path.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.base.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'))
+    }
+
+    /// The base, without the query.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+}
+
+/// Writes one segment of a path: everything but unreserved characters, `:` and `@` becomes `%XX`.
+pub(crate) fn segment(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_what_people_write() {
+        for (written, root, endpoint, expected) in [
+            ("https://h/v1", "", "/chat/completions", "https://h/v1/chat/completions"),
+            ("https://h/v1/", "", "/chat/completions", "https://h/v1/chat/completions"),
+            ("https://h", "", "/chat/completions", "https://h/chat/completions"),
+            (
+                "https://h/v1/chat/completions",
+                "",
+                "/chat/completions",
+                "https://h/v1/chat/completions",
+            ),
+            (
+                "https://h/d/x?api-version=1",
+                "",
+                "/chat/completions",
+                "https://h/d/x/chat/completions?api-version=1",
+            ),
+            ("https://h", "/v1", "/messages", "https://h/v1/messages"),
+            ("https://h/v1//", "/v1", "/messages", "https://h/v1/messages"),
+            ("https://h/v1/messages", "/v1", "/messages", "https://h/v1/messages"),
+            ("https://h/proxy", "/v1", "/messages", "https://h/proxy/v1/messages"),
+            ("http://h:1/api", "/api", "/chat", "http://h:1/api/chat"),
+            ("http://h:1/chat", "/api", "/chat", "http://h:1/chat/api/chat"),
+        ] {
+            assert_eq!(Address::new(written, root, endpoint).at(endpoint), expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn knows_a_bare_host() {
+        for (written, bare) in
+            [("http://h:8000", true), ("http://h/", true), ("http://h/v1", false)]
+        {
+            assert_eq!(Address::new(written, "", "/x").is_bare(), bare, "{written}");
+        }
+    }
+
+    #[test]
+    fn escapes_a_segment() {
+        assert_eq!(segment("gemini-2.0-flash"), "gemini-2.0-flash");
+        assert_eq!(segment("a/../b?c#d é"), "a%2F..%2Fb%3Fc%23d%20%C3%A9");
+    }
+}

@@ -1,0 +1,248 @@
+//! The pieces of the chat dialect that OpenAI made and most vendors speak, each with an accent.
+
+use kindlm_types::{FinishReason, Message, Prompt, Role, ToolCall, ToolChoice, Usage};
+use serde_json::{Map, Value, json};
+
+use super::answer::{count, non_empty};
+
+/// Adds a member, unless there is nothing to say.
+pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        object.insert(key.to_owned(), value.into());
+    }
+}
+
+/// The texts that end an answer, if there are any.
+pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
+    let stop = &prompt.params.stop_sequences;
+    (!stop.is_empty()).then(|| json!(stop))
+}
+
+/// The conversation.
+pub(crate) fn messages(prompt: &Prompt) -> Vec<Value> {
+    prompt.messages.iter().map(message).collect()
+}
+
+fn message(message: &Message) -> Value {
+    let mut out = said(message);
+    if message.role == Role::Tool {
+        put(&mut out, "tool_call_id", message.tool_call_id.clone());
+    }
+    if !message.tool_calls.is_empty() {
+        let calls = message.tool_calls.iter().map(|call| {
+            json!({
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": arguments_text(call)},
+            })
+        });
+        out.insert("tool_calls".to_owned(), calls.collect());
+    }
+    Value::Object(out)
+}
+
+/// Who said what, and nothing else.
+pub(crate) fn said(message: &Message) -> Map<String, Value> {
+    let mut out = Map::new();
+    put(&mut out, "role", Some(role(message.role)));
+    put(&mut out, "content", Some(message.content.clone()));
+    out
+}
+
+/// Who speaks.
+pub(crate) fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+/// The tools, if there are any.
+pub(crate) fn tools(prompt: &Prompt) -> Option<Value> {
+    let tools = prompt.tools.iter().map(|tool| json!({"type": "function", "function": tool}));
+    (!prompt.tools.is_empty()).then(|| tools.collect())
+}
+
+/// Whether tools must be called. Without tools, vendors refuse to hear about it.
+pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
+    let choice = prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())?;
+    Some(match choice {
+        ToolChoice::Auto => "auto",
+        ToolChoice::Required => "required",
+        ToolChoice::None => "none",
+    })
+}
+
+/// The arguments as the text that the model wrote.
+fn arguments_text(call: &ToolCall) -> String {
+    match (&call.malformed_arguments, &call.arguments) {
+        (Some(text), _) => text.clone(),
+        (None, Value::Null) => "{}".to_owned(),
+        (None, arguments) => arguments.to_string(),
+    }
+}
+
+/// The arguments as an object, for vendors that accept nothing else: what is none is wrapped.
+pub(crate) fn arguments_object(call: &ToolCall) -> Value {
+    match (&call.malformed_arguments, &call.arguments) {
+        (Some(text), _) => json!({"_raw": text}),
+        (None, Value::Null) => json!({}),
+        (None, arguments @ Value::Object(_)) => arguments.clone(),
+        (None, other) => json!({"_raw": other}),
+    }
+}
+
+/// The tool calls of an answer, in order. Calls without an id are given `<made_up><n>`.
+pub(crate) fn tool_calls(prompt: &Prompt, calls: &Value, made_up: &str) -> Vec<ToolCall> {
+    let calls = calls.as_array().into_iter().flatten().filter(|call| call.is_object());
+    (calls_before(prompt)..)
+        .zip(calls)
+        .map(|(index, call)| tool_call(call, &format!("{made_up}{index}")))
+        .collect()
+}
+
+/// How many calls a conversation has had already, so that made-up ids stay unique in it.
+pub(crate) fn calls_before(prompt: &Prompt) -> usize {
+    prompt.messages.iter().map(|it| it.tool_calls.len()).sum()
+}
+
+/// One call: `{id, function: {name, arguments}}`, or the same without `function`.
+fn tool_call(call: &Value, made_up: &str) -> ToolCall {
+    let function = if call["function"].is_object() { &call["function"] } else { call };
+    let (arguments, malformed_arguments) = arguments(&function["arguments"]);
+    let id = match &call["id"] {
+        Value::Number(number) => number.to_string(),
+        other => non_empty(other).unwrap_or(made_up).to_owned(),
+    };
+    ToolCall {
+        id,
+        name: non_empty(&function["name"]).unwrap_or("unknown").to_owned(),
+        arguments,
+        malformed_arguments,
+        ..ToolCall::default()
+    }
+}
+
+/// Arguments, which are JSON in a text, or JSON right away; what is not JSON is kept beside them.
+pub(crate) fn arguments(written: &Value) -> (Value, Option<String>) {
+    match written {
+        Value::Null => (json!({}), None),
+        Value::String(text) if text.trim().is_empty() => (json!({}), None),
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(Value::Null) => (json!({}), None),
+            Ok(value) => (value, None),
+            Err(_) => (Value::Null, Some(text.clone())),
+        },
+        other => (other.clone(), None),
+    }
+}
+
+/// The text of an answer: a text, or a list of parts.
+pub(crate) fn text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts
+            .iter()
+            .filter(|part| {
+                part["type"].as_str().is_none_or(|it| it == "text" || it == "output_text")
+            })
+            .filter_map(|part| part.as_str().or_else(|| part["text"].as_str()))
+            .collect(),
+        _ => String::new(),
+    }
+}
+
+/// Why the model stopped.
+pub(crate) fn finish(word: &Value) -> FinishReason {
+    match word.as_str() {
+        Some("stop") => FinishReason::Stop,
+        Some("length" | "model_length") => FinishReason::Length,
+        Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
+        Some("content_filter") => FinishReason::ContentFilter,
+        other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    }
+}
+
+/// Tokens. A server that leaves out the total means the sum.
+pub(crate) fn usage(usage: &Value) -> Usage {
+    let input_tokens = count(&usage["prompt_tokens"]);
+    let output_tokens = count(&usage["completion_tokens"]);
+    let sum = input_tokens.saturating_add(output_tokens);
+    Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens: if usage["total_tokens"].is_null() {
+            sum
+        } else {
+            count(&usage["total_tokens"])
+        },
+        cached_input_tokens: count(&usage["prompt_tokens_details"]["cached_tokens"]),
+    }
+}
+
+/// The model that answered, or the one that was asked.
+pub(crate) fn model(answer: &Value, prompt: &Prompt) -> String {
+    non_empty(answer).unwrap_or(&prompt.model).to_owned()
+}
+
+/// A name that vendors accept for a schema: letters, digits, `_` and `-`, at most 64.
+pub(crate) fn schema_name(name: &str) -> String {
+    let cleaned: String = name
+        .chars()
+        .take(64)
+        .map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' })
+        .collect();
+    if cleaned.is_empty() { "answer".to_owned() } else { cleaned }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_arguments_of_every_form() {
+        for (written, expected, malformed) in [
+            (json!("{\"a\":1}"), json!({"a": 1}), None),
+            (json!({"a": 1}), json!({"a": 1}), None),
+            (json!(""), json!({}), None),
+            (Value::Null, json!({}), None),
+            (json!("null"), json!({}), None),
+            (json!("[1]"), json!([1]), None),
+            (json!("{bad"), Value::Null, Some("{bad")),
+        ] {
+            let read = arguments(&written);
+            assert_eq!((&read.0, read.1.as_deref()), (&expected, malformed), "{written}");
+        }
+    }
+
+    #[test]
+    fn joins_the_parts_of_a_text_and_leaves_out_the_rest() {
+        for (content, expected) in [
+            (json!("x"), "x"),
+            (
+                json!([{"type": "text", "text": "a"}, {"type": "thinking", "text": "z"}, {"text": "b"}]),
+                "ab",
+            ),
+            (json!(["a", "b"]), "ab"),
+            (json!(null), ""),
+            (json!({"a": 1}), ""),
+        ] {
+            assert_eq!(text(&content), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn repeats_malformed_arguments_as_they_were() {
+        let call = ToolCall { malformed_arguments: Some("{bad".to_owned()), ..ToolCall::default() };
+        assert_eq!(arguments_text(&call), "{bad");
+        assert_eq!(arguments_object(&call), json!({"_raw": "{bad"}));
+    }
+
+    #[test]
+    fn cleans_the_name_of_a_schema() {
+        assert_eq!(schema_name("judge answer/1"), "judge_answer_1");
+        assert_eq!(schema_name(""), "answer");
+    }
+}

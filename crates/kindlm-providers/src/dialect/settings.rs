@@ -1,0 +1,100 @@
+//! Reading a provider's configuration, and what must hold for keys and addresses in it.
+
+use kindlm_types::Problem;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::HeaderValue;
+
+/// What keys look like that somebody has pasted instead of a variable's name.
+const KEYS: [&str; 6] = ["sk-", "sk_", "gsk_", "AIza", "xai-", "hf_"];
+
+/// Reads a configuration that has passed its schema.
+pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem>> {
+    serde_json::from_value(config.clone()).map_err(|err| vec![Problem::new("", err.to_string())])
+}
+
+/// Says what is wrong with the name of a key's variable. The text is never repeated: it may be a key.
+pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
+    let mut chars = name.chars();
+    let named = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && chars.all(|it| it.is_ascii_alphanumeric() || it == '_');
+    let is_key = KEYS.iter().any(|start| name.starts_with(start));
+    (!named || is_key).then(|| {
+        Problem::new(pointer, "this is not the name of an environment variable").with_help(
+            "write the name, such as `OPENAI_API_KEY`; the key itself belongs into that variable, never into the file",
+        )
+    })
+}
+
+/// Says what is wrong with an address.
+pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let problem = match host {
+        None => "this is not an address of the web",
+        Some("") => "this address has no host",
+        Some(host) if host.contains('@') => "this address carries a user name or a password",
+        Some(_) if url.chars().any(|it| it.is_whitespace() || it.is_control()) => {
+            "this address contains white space"
+        }
+        Some(_) => return None,
+    };
+    let help = if problem.contains("password") {
+        "take it out, and put the secret into an environment variable"
+    } else {
+        "write it whole, such as `https://example.com/v1`"
+    };
+    Some(Problem::new(pointer, problem).with_help(help))
+}
+
+/// Collects the problems of a key's variable and of an optional base address.
+pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result<(), Vec<Problem>> {
+    let problems: Vec<Problem> = [
+        api_key_env.and_then(|name| check_variable("/apiKeyEnv", name)),
+        base_url.and_then(|url| check_url("/baseUrl", url)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// The headers of a JSON request.
+pub(crate) fn json_header() -> (String, HeaderValue) {
+    ("Content-Type".to_owned(), HeaderValue::Literal("application/json".to_owned()))
+}
+
+/// The header that carries a key as `Bearer`.
+pub(crate) fn bearer(variable: &str) -> (String, HeaderValue) {
+    let value = HeaderValue::FromEnv { prefix: "Bearer ", variable: variable.to_owned() };
+    ("Authorization".to_owned(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_a_key_in_place_of_a_name_and_does_not_repeat_it() {
+        for key in ["sk-proj-abc", "AIzaSyABCDEF", "gsk_123", "", "a b", "1A"] {
+            let problem = check_variable("/apiKeyEnv", key).expect("a problem");
+            assert!(key.is_empty() || !format!("{problem:?}").contains(key), "{problem:?}");
+        }
+        for name in ["OPENAI_API_KEY", "K", "_x1"] {
+            assert_eq!(check_variable("/apiKeyEnv", name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_address() {
+        for url in
+            ["", "x", "/v1", "ftp://h", "http://", "http:///v1", "http://u:p@h", "http://h/a b"]
+        {
+            assert!(check_url("/url", url).is_some(), "{url}");
+        }
+        for url in ["http://h", "https://x.y/z?a=b", "http://localhost:11434", "http://h/a@b"] {
+            assert_eq!(check_url("/url", url), None, "{url}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! `gemini`: `generateContent` of Google's Gemini API.
+
+mod schema;
+
+use kindlm_types::{
+    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
+    ToolCall, ToolChoice, Usage,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::{Address, segment};
+use crate::dialect::answer::{Reader, count, non_empty};
+use crate::dialect::failure::Facts;
+use crate::dialect::{chat, settings};
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `gemini`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "gemini",
+        summary: "Google's Gemini API.",
+        since: "0.1.0",
+        key_variable: Some("GEMINI_API_KEY"),
+        shorthand: true,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Gemini::new(settings::read(config)?)?))),
+};
+
+/// How Gemini is reached.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "GeminiConfig")]
+struct Config {
+    /// The name of the environment variable that holds the key.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// Where `/models` is; `https://generativelanguage.googleapis.com/v1beta` if absent.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// Accepted, and without effect: Gemini has no such header.
+    #[serde(default, rename = "organization")]
+    #[expect(dead_code, reason = "every provider with a key accepts it")]
+    organization: Option<String>,
+}
+
+const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
+const EMBEDDING_MODEL: &str = "gemini-embedding-001";
+/// Gemini 3 wants back the signatures of its thoughts with each call. A `ToolCall` has no place for them; this
+/// is the word that Google documents for calls whose signature is not at hand.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+#[derive(Debug)]
+struct Gemini {
+    address: Address,
+    key: String,
+}
+
+impl Gemini {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", "/models");
+        Ok(Self { address, key: config.api_key_env })
+    }
+
+    fn request(&self, model: &str, verb: &str, body: Value) -> HttpRequest {
+        // `models/…` and `tunedModels/…` are names as Google prints them.
+        let (folder, name) = model.split_once('/').unwrap_or(("models", model));
+        let url = self.address.at(&format!("/{}/{}:{verb}", segment(folder), segment(name)));
+        let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
+        let headers = vec![settings::json_header(), ("x-goog-api-key".to_owned(), key)];
+        HttpRequest { method: Method::Post, url, headers, body }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "gemini", key: Some(&self.key), rule }
+    }
+}
+
+impl Codec for Gemini {
+    fn provider(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let mut body = Map::new();
+        chat::put(&mut body, "contents", Some(contents(prompt)));
+        chat::put(&mut body, "generationConfig", Some(generation_config(prompt)));
+        chat::put(&mut body, "systemInstruction", system(prompt));
+        if !prompt.tools.is_empty() {
+            let declarations: Vec<Value> = prompt.tools.iter().map(schema::declaration).collect();
+            chat::put(&mut body, "tools", Some(json!([{"functionDeclarations": declarations}])));
+            chat::put(&mut body, "toolConfig", prompt.tool_choice.as_ref().map(tool_config));
+        }
+        Ok(self.request(&prompt.model, "generateContent", Value::Object(body)))
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let answer = self.reader().object(response)?;
+        let candidate = &answer["candidates"][0];
+        let (text, tool_calls) = parts(&candidate["content"]["parts"], chat::calls_before(prompt));
+        let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
+        let finish_reason = match (blocked, tool_calls.is_empty()) {
+            (Some(_), _) => FinishReason::ContentFilter,
+            (None, false) => FinishReason::ToolCalls,
+            (None, true) => finish(&candidate["finishReason"]),
+        };
+        Ok(Reply {
+            tool_calls,
+            usage: usage(&answer["usageMetadata"]),
+            finish_reason,
+            model: chat::model(&answer["modelVersion"], prompt),
+            refusal: blocked.map(|reason| format!("the prompt was blocked: {reason}")),
+            ..Reply::text(text)
+        })
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        let body =
+            json!({"content": {"parts": [{"text": text}]}, "taskType": "SEMANTIC_SIMILARITY"});
+        Ok(self.request(model, "embedContent", body))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+        let answer = self.reader().object(response)?;
+        self.reader().vector(&answer["embedding"]["values"], response)
+    }
+}
+
+fn system(prompt: &Prompt) -> Option<Value> {
+    let parts: Vec<Value> = prompt
+        .messages
+        .iter()
+        .filter(|it| it.role == Role::System)
+        .map(|it| json!({"text": it.content}))
+        .collect();
+    (!parts.is_empty()).then(|| json!({"parts": parts}))
+}
+
+/// The conversation. Results of parallel calls go into one content: Gemini demands as many results as calls there.
+fn contents(prompt: &Prompt) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut after_result = false;
+    for message in prompt.messages.iter().filter(|it| it.role != Role::System) {
+        let is_result = message.role == Role::Tool;
+        let open = out
+            .last_mut()
+            .filter(|_| is_result && after_result)
+            .and_then(|it| it["parts"].as_array_mut());
+        match (is_result, open) {
+            (true, Some(open)) => open.push(result(message)),
+            (true, None) => out.push(json!({"role": "function", "parts": [result(message)]})),
+            (false, _) => out.push(turn(message, thinks(&prompt.model))),
+        }
+        after_result = is_result;
+    }
+    out
+}
+
+/// A tool's result, which must be an object: anything else is wrapped.
+fn result(message: &Message) -> Value {
+    let response = match serde_json::from_str::<Value>(&message.content) {
+        Ok(object @ Value::Object(_)) => object,
+        Ok(other) => json!({"result": other}),
+        Err(_) => json!({"result": message.content}),
+    };
+    let name = message.tool_name.as_deref().unwrap_or("unknown");
+    json!({"functionResponse": {"name": name, "response": response}})
+}
+
+fn turn(message: &Message, thinks: bool) -> Value {
+    let role = if message.role == Role::Assistant { "model" } else { "user" };
+    let text = !message.content.is_empty() || message.tool_calls.is_empty();
+    let text = text.then(|| json!({"text": message.content}));
+    let calls = message.tool_calls.iter().enumerate().map(|(index, call)| {
+        let mut part =
+            json!({"functionCall": {"name": call.name, "args": chat::arguments_object(call)}});
+        if thinks && index == 0 {
+            part["thoughtSignature"] = json!(NO_SIGNATURE);
+        }
+        part
+    });
+    json!({"role": role, "parts": text.into_iter().chain(calls).collect::<Vec<_>>()})
+}
+
+/// Whether a model insists on the signatures of its thoughts: Gemini 3 and later.
+fn thinks(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    name.strip_prefix("gemini-")
+        .and_then(|rest| rest.split(['-', '.']).next())
+        .and_then(|major| major.parse::<u32>().ok())
+        .is_some_and(|major| major >= 3)
+}
+
+fn generation_config(prompt: &Prompt) -> Map<String, Value> {
+    let params = &prompt.params;
+    let mut config = Map::new();
+    chat::put(&mut config, "temperature", params.temperature);
+    chat::put(&mut config, "maxOutputTokens", params.max_tokens);
+    chat::put(&mut config, "topP", params.top_p);
+    chat::put(&mut config, "stopSequences", chat::stop(prompt));
+    chat::put(&mut config, "seed", params.seed);
+    if let Some(format) = &prompt.response_format {
+        chat::put(&mut config, "responseMimeType", Some("application/json"));
+        let (key, schema) = schema::place(&format.schema, "responseSchema", "responseJsonSchema");
+        chat::put(&mut config, key, Some(schema));
+    }
+    config
+}
+
+fn tool_config(choice: &ToolChoice) -> Value {
+    let mode = match choice {
+        ToolChoice::Auto => "AUTO",
+        ToolChoice::Required => "ANY",
+        ToolChoice::None => "NONE",
+    };
+    json!({"functionCallingConfig": {"mode": mode}})
+}
+
+/// The text and the calls among the parts of an answer; thoughts are left out. Gemini's calls have no id.
+fn parts(parts: &Value, before: usize) -> (String, Vec<ToolCall>) {
+    let mut text = String::new();
+    let mut calls = Vec::new();
+    for part in parts.as_array().into_iter().flatten().filter(|part| part["thought"] != true) {
+        text.push_str(part["text"].as_str().unwrap_or_default());
+        let call = &part["functionCall"];
+        if call.is_object() {
+            let (arguments, malformed_arguments) = chat::arguments(&call["args"]);
+            calls.push(ToolCall {
+                id: format!("gemini_call_{}", before + calls.len()),
+                name: non_empty(&call["name"]).unwrap_or("unknown").to_owned(),
+                arguments,
+                malformed_arguments,
+                ..ToolCall::default()
+            });
+        }
+    }
+    (text, calls)
+}
+
+fn finish(word: &Value) -> FinishReason {
+    match word.as_str() {
+        Some("STOP") => FinishReason::Stop,
+        Some("MAX_TOKENS") => FinishReason::Length,
+        Some(
+            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY",
+        ) => FinishReason::ContentFilter,
+        other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    }
+}
+
+/// Tokens. Thoughts are paid as output, and counted apart from it.
+fn usage(usage: &Value) -> Usage {
+    let input_tokens = count(&usage["promptTokenCount"]);
+    let output_tokens =
+        count(&usage["candidatesTokenCount"]).saturating_add(count(&usage["thoughtsTokenCount"]));
+    let total = &usage["totalTokenCount"];
+    Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens: if total.is_null() {
+            input_tokens.saturating_add(output_tokens)
+        } else {
+            count(total)
+        },
+        cached_input_tokens: count(&usage["cachedContentTokenCount"]),
+    }
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    let is_key = facts.status == 403 || (facts.status == 400 && facts.says(&["api key"]));
+    is_key.then_some(ProviderErrorKind::Auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_the_models_that_sign_their_thoughts() {
+        for (model, expected) in [
+            ("gemini-3-pro-preview", true),
+            ("models/gemini-3.1-flash", true),
+            ("gemini-2.5-pro", false),
+            ("gemini-pro", false),
+            ("m-1", false),
+        ] {
+            assert_eq!(thinks(model), expected, "{model}");
+        }
+    }
+}

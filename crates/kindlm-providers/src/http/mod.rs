@@ -1,0 +1,318 @@
+//! `http`: any API that takes JSON and answers JSON.
+
+mod path;
+mod template;
+
+use std::collections::BTreeMap;
+
+use kindlm_types::{
+    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Usage, ecma,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use self::path::Path;
+use self::template::Template;
+use crate::dialect::answer::{Reader, count, excerpt};
+use crate::dialect::failure::Facts;
+use crate::dialect::{chat, settings};
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `http`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "http",
+        summary: "Any API that takes JSON and answers JSON.",
+        since: "0.1.0",
+        key_variable: None,
+        shorthand: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Http::new(&settings::read(config)?)?))),
+};
+
+/// How the API is asked, and where in its answer things are.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HttpConfig")]
+struct Config {
+    /// Where requests go.
+    #[schemars(url)]
+    url: String,
+    /// How they go there; `POST` if absent.
+    #[serde(default)]
+    method: Verb,
+    /// Headers. A value that starts with `env:` names the environment variable that holds it.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// The body, as JSON with placeholders such as `{{user}}`; a request in OpenAI's form if absent.
+    #[serde(default)]
+    body: Option<String>,
+    /// Where the text is; `choices.0.message.content` if absent.
+    #[serde(default)]
+    response_path: Option<String>,
+    /// Where the list of tool calls is.
+    #[serde(default)]
+    tool_calls_path: Option<String>,
+    /// Where the counts of tokens are.
+    #[serde(default)]
+    usage_paths: UsagePaths,
+    /// Where the name of the model that answered is; `model` if absent.
+    #[serde(default)]
+    model_id_path: Option<String>,
+    /// The name of an environment variable whose value is sent as `Authorization: Bearer`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    api_key_env: Option<String>,
+}
+
+/// A method that can carry a request.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(rename = "HttpMethod")]
+enum Verb {
+    Get,
+    #[default]
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+/// Where the counts of tokens are.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HttpUsagePaths")]
+#[expect(clippy::struct_field_names, reason = "the keys of the configuration")]
+struct UsagePaths {
+    /// Tokens of the prompt; `usage.prompt_tokens` if absent.
+    #[serde(default)]
+    input_tokens: Option<String>,
+    /// Tokens of the answer; `usage.completion_tokens` if absent.
+    #[serde(default)]
+    output_tokens: Option<String>,
+    /// All tokens; `usage.total_tokens` if absent.
+    #[serde(default)]
+    total_tokens: Option<String>,
+}
+
+#[derive(Debug)]
+struct Http {
+    url: String,
+    method: Method,
+    headers: Vec<(String, HeaderValue)>,
+    key: Option<String>,
+    body: Option<Template>,
+    text: Path,
+    text_path: String,
+    tool_calls: Option<Path>,
+    usage: [Path; 3],
+    model: Path,
+}
+
+impl Http {
+    fn new(config: &Config) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        problems.extend(settings::check_url("/url", &config.url));
+        problems.extend(
+            config.api_key_env.as_deref().and_then(|it| settings::check_variable("/apiKeyEnv", it)),
+        );
+        let headers = headers(config, &mut problems);
+        let body = config.body.as_deref().filter(|it| !it.is_empty());
+        let body = body.and_then(|text| note(Template::parse(text), "/body", &mut problems));
+        let mut path = |written: Option<&str>, default: &str, pointer: &str| {
+            note(Path::parse(written.unwrap_or(default)), pointer, &mut problems)
+                .unwrap_or_default()
+        };
+        let usage = &config.usage_paths;
+        let usage = [
+            path(usage.input_tokens.as_deref(), "usage.prompt_tokens", "/usagePaths/inputTokens"),
+            path(
+                usage.output_tokens.as_deref(),
+                "usage.completion_tokens",
+                "/usagePaths/outputTokens",
+            ),
+            path(usage.total_tokens.as_deref(), "usage.total_tokens", "/usagePaths/totalTokens"),
+        ];
+        let text_path = config.response_path.as_deref().unwrap_or("choices.0.message.content");
+        let text = path(Some(text_path), "", "/responsePath");
+        // Without any path the whole answer is read in OpenAI's form; a path of one's own means another form.
+        let calls = config.tool_calls_path.as_deref();
+        let calls =
+            calls.or(config.response_path.is_none().then_some("choices.0.message.tool_calls"));
+        let tool_calls = calls.map(|it| path(Some(it), "", "/toolCallsPath"));
+        let model = path(config.model_id_path.as_deref(), "model", "/modelIdPath");
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let (url, key, text_path) =
+            (config.url.clone(), config.api_key_env.clone(), text_path.to_owned());
+        Ok(Self {
+            url,
+            method: config.method.into(),
+            headers,
+            key,
+            body,
+            text,
+            text_path,
+            tool_calls,
+            usage,
+            model,
+        })
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "http", key: self.key.as_deref(), rule }
+    }
+
+    fn read_usage(&self, answer: &Value) -> Usage {
+        let [input, output, total] = self.usage.each_ref().map(|path| path.first(answer));
+        let (input_tokens, output_tokens) = (input.map_or(0, count), output.map_or(0, count));
+        let sum = input_tokens.saturating_add(output_tokens);
+        Usage {
+            input_tokens,
+            output_tokens,
+            total_tokens: total.map_or(sum, count),
+            cached_input_tokens: 0,
+        }
+    }
+}
+
+impl Codec for Http {
+    fn provider(&self) -> &'static str {
+        "http"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let body = match &self.body {
+            Some(template) => template.render(prompt).map_err(|message| {
+                ProviderError::new(ProviderErrorKind::InvalidRequest, "http", message)
+            })?,
+            None if matches!(self.method, Method::Get) => Value::Null,
+            None => default_body(prompt),
+        };
+        let (url, headers) = (self.url.clone(), self.headers.clone());
+        Ok(HttpRequest { method: self.method, url, headers, body })
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let answer = self.reader().json(response).map_err(|err| whole(err, response))?;
+        let calls = self.tool_calls.as_ref().and_then(|path| path.list(&answer));
+        let tool_calls = chat::tool_calls(prompt, &calls.unwrap_or_default(), "call_");
+        let text = match self.text.first(&answer) {
+            Some(value) => printed(value),
+            None if !tool_calls.is_empty() => String::new(),
+            None => {
+                let what =
+                    format!("`responsePath` `{}` finds nothing in the answer", self.text_path);
+                return Err(self.reader().malformed(&what, response));
+            }
+        };
+        let finish_reason = match answer.pointer("/choices/0/finish_reason") {
+            Some(word @ Value::String(_)) => chat::finish(word),
+            _ if !tool_calls.is_empty() => FinishReason::ToolCalls,
+            _ => FinishReason::Stop,
+        };
+        let model = self.model.first(&answer).map(printed).filter(|it| !it.is_empty());
+        Ok(Reply {
+            tool_calls,
+            usage: self.read_usage(&answer),
+            finish_reason,
+            model: model.unwrap_or_else(|| prompt.model.clone()),
+            ..Reply::text(text)
+        })
+    }
+}
+
+/// Keeps a value, or notes the problem of what was written at a pointer.
+fn note<T>(read: Result<T, String>, pointer: &str, problems: &mut Vec<Problem>) -> Option<T> {
+    read.map_err(|message| problems.push(Problem::new(pointer, message))).ok()
+}
+
+/// The headers: `Content-Type` first, unless the user has one; the key, unless the user has an `Authorization`.
+fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderValue)> {
+    let has = |name: &str| config.headers.keys().any(|it| it.eq_ignore_ascii_case(name));
+    let mut headers = Vec::new();
+    if !has("content-type") {
+        headers.push(settings::json_header());
+    }
+    if let Some(variable) = config.api_key_env.as_deref().filter(|_| !has("authorization")) {
+        headers.push(settings::bearer(variable));
+    }
+    for (name, value) in &config.headers {
+        let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
+        let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
+        if name.is_empty() || !name.chars().all(is_token) {
+            problems.push(Problem::key(&pointer, "this is not the name of a header"));
+        } else if value.chars().any(|it| it.is_control() && it != '\t') {
+            problems.push(Problem::new(&pointer, "the value of a header is one line of text"));
+        }
+        let value = match value.strip_prefix("env:") {
+            Some("") => {
+                let problem =
+                    Problem::new(&pointer, "`env:` without the name of an environment variable");
+                problems
+                    .push(problem.with_help("write it behind the colon, such as `env:MY_TOKEN`"));
+                continue;
+            }
+            Some(variable) => HeaderValue::FromEnv { prefix: "", variable: variable.to_owned() },
+            None => HeaderValue::Literal(value.clone()),
+        };
+        headers.push((name.clone(), value));
+    }
+    headers
+}
+
+/// A request in OpenAI's form. Answers of tools keep the id of their call.
+fn default_body(prompt: &Prompt) -> Value {
+    let mut body = Map::new();
+    chat::put(&mut body, "model", Some(prompt.model.clone()));
+    chat::put(&mut body, "messages", Some(chat::messages(prompt)));
+    chat::put(&mut body, "temperature", prompt.params.temperature);
+    chat::put(&mut body, "max_tokens", prompt.params.max_tokens);
+    chat::put(&mut body, "top_p", prompt.params.top_p);
+    chat::put(&mut body, "seed", prompt.params.seed);
+    chat::put(&mut body, "stop", chat::stop(prompt));
+    if !prompt.tools.is_empty() {
+        body.insert("tools".to_owned(), serde_json::json!(prompt.tools));
+    }
+    Value::Object(body)
+}
+
+/// A value as text: texts as they are, everything else as JSON; `null` says nothing.
+fn printed(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => ecma::stringify(other),
+    }
+}
+
+/// Nobody knows where an unknown API keeps its message, so the body is shown as it is.
+fn whole(mut err: ProviderError, response: &HttpResponse) -> ProviderError {
+    if err.kind != ProviderErrorKind::MalformedResponse
+        && let Ok(value) = serde_json::from_slice::<Value>(&response.body)
+        && !value.is_string()
+    {
+        err.message = excerpt(&ecma::stringify(&value));
+    }
+    err
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    (facts.status == 403).then_some(ProviderErrorKind::Auth)
+}
+
+impl From<Verb> for Method {
+    fn from(verb: Verb) -> Self {
+        match verb {
+            Verb::Get => Self::Get,
+            Verb::Post => Self::Post,
+            Verb::Put => Self::Put,
+            Verb::Patch => Self::Patch,
+            Verb::Delete => Self::Delete,
+        }
+    }
+}

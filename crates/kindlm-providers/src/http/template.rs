@@ -1,0 +1,178 @@
+//! The body of a request as JSON text with placeholders, which can never break the JSON around them.
+
+use std::str::FromStr as _;
+
+use kindlm_types::{Prompt, Role};
+use serde_json::{Value, json};
+
+/// A text in pieces: what is literal, and which value goes where.
+#[derive(Clone, Debug)]
+pub(super) struct Template(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    /// Within the quotes of a JSON text: the value becomes a part of it, escaped.
+    Inside(String),
+    /// Where a JSON value stands: the value becomes one.
+    Whole(String),
+}
+
+impl Template {
+    /// Reads a template; says why no JSON can come of it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let template = Self(pieces(text));
+        let sample = Prompt {
+            model: String::new(),
+            messages: Vec::new(),
+            params: kindlm_types::Params::default(),
+            tools: Vec::new(),
+            tool_choice: None,
+            response_format: None,
+        };
+        template.render(&sample)?;
+        Ok(template)
+    }
+
+    /// The body of a request.
+    pub(super) fn render(&self, prompt: &Prompt) -> Result<Value, String> {
+        let text: String = self
+            .0
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.clone(),
+                Piece::Whole(name) => value(name, prompt).to_string(),
+                Piece::Inside(name) => inside(&value(name, prompt)),
+            })
+            .collect();
+        Value::from_str(&text).map_err(|err| format!("the body template does not make JSON: {err}"))
+    }
+}
+
+/// Cuts a text at its `{{name}}`s, and finds out which of them stand within quotes.
+fn pieces(text: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let (mut literal, mut quoted, mut rest) = (String::new(), false, text);
+    while let Some(next) = rest.chars().next() {
+        if let Some((name, behind)) = placeholder(rest) {
+            pieces.push(Piece::Text(std::mem::take(&mut literal)));
+            pieces.push(if quoted {
+                Piece::Inside(name.to_owned())
+            } else {
+                Piece::Whole(name.to_owned())
+            });
+            rest = behind;
+            continue;
+        }
+        // A backslash takes the next character with it, so that `\"` does not end the quotes.
+        let taken = match next {
+            '\\' if quoted => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            other => other.len_utf8(),
+        };
+        quoted ^= next == '"';
+        literal.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    pieces.push(Piece::Text(literal));
+    pieces
+}
+
+/// A placeholder at the beginning of a text, and what follows it.
+fn placeholder(text: &str) -> Option<(&str, &str)> {
+    let (name, behind) = text.strip_prefix("{{")?.split_once("}}")?;
+    let is_name =
+        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
+    is_name.then_some((name, behind))
+}
+
+/// The value of a placeholder; `null` for one that nobody knows.
+fn value(name: &str, prompt: &Prompt) -> Value {
+    match name {
+        "model" => json!(prompt.model),
+        "system" => said(prompt, Role::System),
+        "user" => said(prompt, Role::User),
+        "temperature" => json!(prompt.params.temperature),
+        "maxTokens" => json!(prompt.params.max_tokens),
+        "topP" => json!(prompt.params.top_p),
+        "seed" => json!(prompt.params.seed),
+        "messages_json" => json!(prompt.messages),
+        "tools_json" => json!(prompt.tools),
+        _ => Value::Null,
+    }
+}
+
+/// The last message of somebody: that of a conversation's newest turn.
+fn said(prompt: &Prompt, role: Role) -> Value {
+    json!(prompt.messages.iter().rfind(|it| it.role == role).map_or("", |it| &it.content))
+}
+
+/// A value as a part of a JSON text.
+fn inside(value: &Value) -> String {
+    let text = match value {
+        Value::Null => return String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let quoted = Value::String(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::{Message, Params};
+    use proptest::prelude::*;
+
+    fn prompt(user: &str) -> Prompt {
+        Prompt {
+            model: "m-1".to_owned(),
+            messages: vec![Message::new(Role::System, "sys"), Message::new(Role::User, user)],
+            params: Params { temperature: Some(0.2), ..Params::default() },
+            tools: Vec::new(),
+            tool_choice: None,
+            response_format: None,
+        }
+    }
+
+    #[test]
+    fn fills_in_values_where_they_stand() {
+        for (template, expected) in [
+            (r#"{"a":"<{{user}}>"}"#, json!({"a": "<hi>"})),
+            (r#"{"a":{{user}}}"#, json!({"a": "hi"})),
+            (r#"{"a":{{temperature}},"b":"{{temperature}}"}"#, json!({"a": 0.2, "b": "0.2"})),
+            (r#"{"a":{{seed}},"b":"{{seed}}"}"#, json!({"a": null, "b": ""})),
+            (r#"{"a":{{nope}},"b":"{{nope}}"}"#, json!({"a": null, "b": ""})),
+            (r#"{"a":{"b":{{temperature}}}}"#, json!({"a": {"b": 0.2}})),
+            (r#"{"\"{{user}}\"":1}"#, json!({"\"hi\"": 1})),
+            (r#"{"a":"{{ user }}"}"#, json!({"a": "{{ user }}"})),
+            (r#"{"a":"{{tools_json}}"}"#, json!({"a": "[]"})),
+            (r#""{{user}}""#, json!("hi")),
+        ] {
+            let rendered = Template::parse(template).expect(template).render(&prompt("hi"));
+            assert_eq!(rendered, Ok(expected), "{template}");
+        }
+    }
+
+    #[test]
+    fn refuses_a_template_that_makes_no_json() {
+        for template in ["{{user", "a={{user}}&b=c", r#"{"a":}"#, "{{{user}}}"] {
+            assert!(Template::parse(template).is_err(), "{template}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a user says arrives, in quotes and without.
+        #[test]
+        fn no_text_breaks_the_json(user in ".{0,60}") {
+            for template in [r#"{"u":"{{user}}"}"#, r#"{"u":{{user}}}"#] {
+                let rendered = Template::parse(template).expect("a template").render(&prompt(&user));
+                prop_assert_eq!(rendered, Ok(json!({"u": user.clone()})));
+            }
+        }
+
+        #[test]
+        fn never_panics(template in ".{0,60}") {
+            let _ = Template::parse(&template);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `mistral`: chat completions and embeddings of Mistral AI.
+
+use kindlm_types::{
+    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::Address;
+use crate::dialect::answer::Reader;
+use crate::dialect::failure::Facts;
+use crate::dialect::{chat, settings};
+use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `mistral`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "mistral",
+        summary: "Chat completions of Mistral AI.",
+        since: "0.1.0",
+        key_variable: Some("MISTRAL_API_KEY"),
+        shorthand: true,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Mistral::new(settings::read(config)?)?))),
+};
+
+/// How Mistral is reached.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "MistralConfig")]
+struct Config {
+    /// The name of the environment variable that holds the key.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// Where `/chat/completions` is; `https://api.mistral.ai/v1` if absent.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// Accepted, and without effect: Mistral has no such header.
+    #[serde(default, rename = "organization")]
+    #[expect(dead_code, reason = "every provider with a key accepts it")]
+    organization: Option<String>,
+}
+
+const BASE: &str = "https://api.mistral.ai/v1";
+const CHAT: &str = "/chat/completions";
+const EMBEDDING_MODEL: &str = "mistral-embed";
+
+#[derive(Debug)]
+struct Mistral {
+    address: Address,
+    key: String,
+}
+
+impl Mistral {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT);
+        Ok(Self { address, key: config.api_key_env })
+    }
+
+    fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
+        let headers = vec![settings::json_header(), settings::bearer(&self.key)];
+        HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "mistral", key: Some(&self.key), rule }
+    }
+}
+
+impl Codec for Mistral {
+    fn provider(&self) -> &'static str {
+        "mistral"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let params = &prompt.params;
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(&mut body, "messages", Some(messages(prompt)));
+        chat::put(&mut body, "temperature", params.temperature);
+        chat::put(&mut body, "max_tokens", params.max_tokens);
+        chat::put(&mut body, "top_p", params.top_p);
+        chat::put(&mut body, "random_seed", params.seed);
+        chat::put(&mut body, "stop", chat::stop(prompt));
+        chat::put(&mut body, "tools", chat::tools(prompt));
+        chat::put(&mut body, "tool_choice", chat::tool_choice(prompt));
+        chat::put(
+            &mut body,
+            "response_format",
+            prompt.response_format.as_ref().map(response_format),
+        );
+        Ok(self.request(CHAT, Value::Object(body)))
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let answer = self.reader().object(response)?;
+        let choice = &answer["choices"][0];
+        let finish_reason = match chat::finish(&choice["finish_reason"]) {
+            FinishReason::Other(word) if word == "error" => {
+                return Err(self.reader().malformed("the model stopped with an error", response));
+            }
+            other => other,
+        };
+        Ok(Reply {
+            tool_calls: chat::tool_calls(prompt, &choice["message"]["tool_calls"], "call_"),
+            usage: chat::usage(&answer["usage"]),
+            finish_reason,
+            model: chat::model(&answer["model"], prompt),
+            ..Reply::text(chat::text(&choice["message"]["content"]))
+        })
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        Ok(self.request("/embeddings", json!({"model": model, "input": [text]})))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+        let answer = self.reader().object(response)?;
+        self.reader().vector(&answer["data"][0]["embedding"], response)
+    }
+}
+
+/// The conversation. Mistral continues a last assistant message only if it is marked as the beginning of the answer.
+fn messages(prompt: &Prompt) -> Vec<Value> {
+    let mut messages = chat::messages(prompt);
+    let is_prefill = prompt
+        .messages
+        .last()
+        .is_some_and(|it| it.role == Role::Assistant && it.tool_calls.is_empty());
+    if let Some(last) = messages.last_mut().and_then(Value::as_object_mut).filter(|_| is_prefill) {
+        last.insert("prefix".to_owned(), Value::Bool(true));
+    }
+    messages
+}
+
+fn response_format(format: &ResponseFormat) -> Value {
+    let name = chat::schema_name(&format.name);
+    json!({"type": "json_schema", "json_schema": {"name": name, "schema": format.schema}})
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    // An unknown model is a bad request here.
+    (facts.status == 400 && facts.is("invalid_model")).then_some(ProviderErrorKind::ModelNotFound)
+}

@@ -1,0 +1,161 @@
+//! `ollama`: models on this machine, or wherever an Ollama server runs.
+
+use kindlm_types::{
+    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Usage,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::Address;
+use crate::dialect::answer::{Reader, count};
+use crate::dialect::{chat, settings};
+use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `ollama`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "ollama",
+        summary: "Models on this machine, or wherever an Ollama server runs.",
+        since: "0.1.0",
+        key_variable: None,
+        shorthand: true,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Ollama::new(settings::read(config)?)?))),
+};
+
+/// How an Ollama server is reached.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "OllamaConfig")]
+struct Config {
+    /// The name of the environment variable that holds a key, for a server behind a proxy that wants one.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    api_key_env: Option<String>,
+    /// Where `/api/chat` is; `http://localhost:11434` if absent.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+}
+
+const BASE: &str = "http://localhost:11434";
+const CHAT: &str = "/chat";
+
+#[derive(Debug)]
+struct Ollama {
+    address: Address,
+    key: Option<String>,
+}
+
+impl Ollama {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
+        let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "/api", CHAT);
+        Ok(Self { address, key: config.api_key_env })
+    }
+
+    fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
+        let mut headers = vec![settings::json_header()];
+        headers.extend(self.key.as_deref().map(settings::bearer));
+        HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "ollama", key: self.key.as_deref(), rule: |_| None }
+    }
+}
+
+impl Codec for Ollama {
+    fn provider(&self) -> &'static str {
+        "ollama"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let params = &prompt.params;
+        let mut options = Map::new();
+        chat::put(&mut options, "temperature", params.temperature);
+        chat::put(&mut options, "num_predict", params.max_tokens);
+        chat::put(&mut options, "top_p", params.top_p);
+        chat::put(&mut options, "seed", params.seed);
+        chat::put(&mut options, "stop", chat::stop(prompt));
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(
+            &mut body,
+            "messages",
+            Some(prompt.messages.iter().map(message).collect::<Vec<_>>()),
+        );
+        chat::put(&mut body, "stream", Some(false));
+        chat::put(&mut body, "options", Some(options));
+        chat::put(&mut body, "tools", chat::tools(prompt));
+        chat::put(&mut body, "format", prompt.response_format.as_ref().map(|it| it.schema.clone()));
+        Ok(self.request(CHAT, Value::Object(body)))
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let answer = self.reader().object(response).map_err(|mut err| {
+            if err.kind == ProviderErrorKind::ModelNotFound {
+                err.message =
+                    format!("{}; get it with `ollama pull {}`", err.message, prompt.model);
+            }
+            err
+        })?;
+        let message = &answer["message"];
+        let tool_calls = chat::tool_calls(prompt, &message["tool_calls"], "ollama_call_");
+        let finish_reason = if tool_calls.is_empty() {
+            finish(&answer["done_reason"])
+        } else {
+            FinishReason::ToolCalls
+        };
+        Ok(Reply {
+            tool_calls,
+            usage: usage(&answer),
+            finish_reason,
+            model: chat::model(&answer["model"], prompt),
+            ..Reply::text(chat::text(&message["content"]))
+        })
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        Ok(self.request("/embed", json!({"model": model, "input": text})))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+        let answer = self.reader().object(response)?;
+        self.reader().vector(&answer["embeddings"][0], response)
+    }
+}
+
+/// One message. Ollama's calls have no ids, and their arguments are objects.
+fn message(message: &Message) -> Value {
+    let mut out = chat::said(message);
+    if !message.tool_calls.is_empty() {
+        let calls = message.tool_calls.iter().map(|call| {
+            json!({"function": {"name": call.name, "arguments": chat::arguments_object(call)}})
+        });
+        out.insert("tool_calls".to_owned(), calls.collect());
+    }
+    Value::Object(out)
+}
+
+fn finish(word: &Value) -> FinishReason {
+    match word.as_str() {
+        Some("stop") => FinishReason::Stop,
+        Some("length") => FinishReason::Length,
+        other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    }
+}
+
+fn usage(answer: &Value) -> Usage {
+    let (input_tokens, output_tokens) =
+        (count(&answer["prompt_eval_count"]), count(&answer["eval_count"]));
+    Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens: input_tokens.saturating_add(output_tokens),
+        cached_input_tokens: 0,
+    }
+}

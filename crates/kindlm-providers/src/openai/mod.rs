@@ -1,0 +1,284 @@
+//! `openai`: chat completions and embeddings of OpenAI, and of every server that speaks the same.
+
+use kindlm_types::{
+    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Usage,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::Address;
+use crate::dialect::answer::{Reader, count, non_empty};
+use crate::dialect::failure::Facts;
+use crate::dialect::{chat, settings};
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `openai`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "openai",
+        summary: "Chat completions of OpenAI, and of every server that speaks the same.",
+        since: "0.1.0",
+        key_variable: Some("OPENAI_API_KEY"),
+        shorthand: true,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(OpenAi::new(settings::read(config)?)?))),
+};
+
+/// How OpenAI, or a compatible server, is reached.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "OpenaiConfig")]
+struct Config {
+    /// The name of the environment variable that holds the key.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// Where `/chat/completions` is; `https://api.openai.com/v1` if absent.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// Sent as `OpenAI-Organization`.
+    #[serde(default)]
+    organization: Option<String>,
+}
+
+const BASE: &str = "https://api.openai.com/v1";
+const CHAT: &str = "/chat/completions";
+const EMBEDDING_MODEL: &str = "text-embedding-3-small";
+
+#[derive(Debug)]
+struct OpenAi {
+    address: Address,
+    key: String,
+    organization: Option<String>,
+}
+
+impl OpenAi {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        Ok(Self {
+            address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT),
+            key: config.api_key_env,
+            organization: config.organization.filter(|it| !it.is_empty()),
+        })
+    }
+
+    fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
+        let mut headers = vec![settings::json_header(), settings::bearer(&self.key)];
+        if let Some(organization) = &self.organization {
+            headers.push((
+                "OpenAI-Organization".to_owned(),
+                HeaderValue::Literal(organization.clone()),
+            ));
+        }
+        HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "openai", key: Some(&self.key), rule }
+    }
+
+    fn read(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
+        self.reader().object(response).map_err(|mut err| {
+            if err.status == Some(404) && self.address.is_bare() {
+                let (message, base) = (err.message, self.address.base());
+                err.message = format!(
+                    "{message}; most compatible servers answer below `/v1`: try `baseUrl: {base}/v1`"
+                );
+            }
+            err
+        })
+    }
+}
+
+impl Codec for OpenAi {
+    fn provider(&self) -> &'static str {
+        "openai"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(&mut body, "messages", Some(chat::messages(prompt)));
+        put_params(&mut body, prompt);
+        chat::put(&mut body, "tools", chat::tools(prompt));
+        chat::put(&mut body, "tool_choice", chat::tool_choice(prompt));
+        chat::put(
+            &mut body,
+            "response_format",
+            prompt.response_format.as_ref().map(response_format),
+        );
+        Ok(self.request(CHAT, Value::Object(body)))
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let answer = self.read(response)?;
+        let choice = &answer["choices"][0];
+        let message = &choice["message"];
+        let refusal = refusal(message);
+        Ok(Reply {
+            tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
+            usage: usage(&answer["usage"]),
+            finish_reason: match refusal {
+                Some(_) => FinishReason::Refusal,
+                None => chat::finish(&choice["finish_reason"]),
+            },
+            model: chat::model(&answer["model"], prompt),
+            refusal,
+            ..Reply::text(chat::text(&message["content"]))
+        })
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        // A suite names its chat models; those make no embeddings.
+        let chats = model.is_empty()
+            || model.starts_with("gpt-")
+            || model.starts_with("chatgpt")
+            || reasons(model);
+        let model = if chats { EMBEDDING_MODEL } else { model };
+        Ok(self.request("/embeddings", json!({"model": model, "input": text})))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+        let answer = self.read(response)?;
+        self.reader().vector(&answer["data"][0]["embedding"], response)
+    }
+}
+
+/// Sampling parameters. Reasoning models refuse `max_tokens` and every temperature but their own.
+fn put_params(body: &mut Map<String, Value>, prompt: &Prompt) {
+    let params = &prompt.params;
+    if reasons(&prompt.model) {
+        chat::put(body, "max_completion_tokens", params.max_tokens);
+    } else {
+        chat::put(body, "temperature", params.temperature);
+        chat::put(body, "max_tokens", params.max_tokens);
+        chat::put(body, "top_p", params.top_p);
+    }
+    chat::put(body, "seed", params.seed);
+    chat::put(body, "stop", chat::stop(prompt));
+}
+
+/// Whether a model is one of those that think before they answer, also as `openai/o3` or `ft:o4-mini:…`.
+fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    ["o1", "o3", "o4", "gpt-5"].iter().any(|family| {
+        name.strip_prefix(family).is_some_and(|rest| {
+            rest.chars().next().is_none_or(|it| matches!(it, '-' | '.' | ':' | '@'))
+        })
+    })
+}
+
+fn response_format(format: &ResponseFormat) -> Value {
+    json!({
+        "type": "json_schema",
+        "json_schema": {
+            "name": chat::schema_name(&format.name),
+            "schema": format.schema,
+            "strict": is_strict(&format.schema),
+        },
+    })
+}
+
+/// Whether OpenAI can enforce a schema: every object is closed and requires all its properties.
+fn is_strict(schema: &Value) -> bool {
+    let Some(object) = schema.as_object() else { return schema.is_boolean() };
+    let properties = object.get("properties").and_then(Value::as_object);
+    let required: Vec<&str> = object
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let is_object = properties.is_some() || object.get("type").is_some_and(|it| it == "object");
+    let closed = object.get("additionalProperties").is_some_and(|it| it == false);
+    let complete =
+        properties.into_iter().flatten().all(|(name, _)| required.contains(&name.as_str()));
+    let below = properties.into_iter().flat_map(Map::values).chain(
+        ["anyOf", "items", "$defs"].iter().filter_map(|key| object.get(*key)).flat_map(
+            |it| match it {
+                Value::Array(list) => list.iter().collect::<Vec<_>>(),
+                Value::Object(defs) if !defs.contains_key("type") && !defs.contains_key("$ref") => {
+                    defs.values().collect()
+                }
+                other => vec![other],
+            },
+        ),
+    );
+    (!is_object || (closed && complete)) && below.into_iter().all(is_strict)
+}
+
+/// The model's refusal, which stands beside its content or among its parts.
+fn refusal(message: &Value) -> Option<String> {
+    let mut parts = message["content"].as_array().into_iter().flatten();
+    non_empty(&message["refusal"])
+        .or_else(|| parts.find_map(|part| non_empty(&part["refusal"])))
+        .map(str::to_owned)
+}
+
+fn usage(usage: &Value) -> Usage {
+    let mut read = chat::usage(usage);
+    // DeepSeek's way of saying it.
+    if read.cached_input_tokens == 0 {
+        read.cached_input_tokens = count(&usage["prompt_cache_hit_tokens"]);
+    }
+    read
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    // `invalid_prompt`: a reasoning model's prompt was flagged.
+    (facts.status == 400 && facts.is("invalid_prompt")).then_some(ProviderErrorKind::ContentFilter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_the_models_that_reason() {
+        for (model, expected) in [
+            ("o1", true),
+            ("o3-mini", true),
+            ("o4-mini-2025-04-16", true),
+            ("gpt-5", true),
+            ("gpt-5.1", true),
+            ("gpt-5-mini", true),
+            ("openai/o3", true),
+            ("ft:o4-mini:acme", true),
+            ("gpt-4o", false),
+            ("gpt-50", false),
+            ("o10", false),
+            ("olmo", false),
+            ("gpt-4.1", false),
+        ] {
+            assert_eq!(reasons(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn asks_for_strictness_only_where_it_is_possible() {
+        for (schema, expected) in [
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}),
+                true,
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false}),
+                false,
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
+                false,
+            ),
+            (json!({"type": "array", "items": {"type": "object"}}), false),
+            (json!({"type": "array", "items": {"type": "string"}}), true),
+            (json!({"$defs": {"x": {"type": "object"}}, "type": "string"}), false),
+        ] {
+            assert_eq!(is_strict(&schema), expected, "{schema}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What models cost, as far as it is known.
+//!
+//! The prices are data (`prices.json`), with the day on which they were last read. A model that is not there
+//! has no known price: `None`, never 0.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use kindlm_types::Price;
+use serde::Deserialize;
+
+/// The day on which the prices were last compared with the vendors' pages, as `YYYY-MM-DD`.
+pub const DATE: &str = "2025-12-01";
+
+const TABLE: &str = include_str!("prices.json");
+
+/// The name of an entry that holds for every model of a provider.
+const ANY: &str = "*";
+
+/// The table as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "`DATE` is the same, and a test holds them together")
+    )]
+    date: String,
+    #[expect(dead_code, reason = "for the people who read the file")]
+    source: String,
+    providers: HashMap<String, Vec<Entry>>,
+}
+
+/// One model.
+#[derive(Deserialize)]
+struct Entry {
+    model: String,
+    #[serde(flatten)]
+    price: Price,
+    #[serde(default)]
+    #[expect(dead_code, reason = "for the people who read the file")]
+    note: Option<String>,
+}
+
+static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|| {
+    let table: Option<Table> = serde_json::from_str(TABLE).ok();
+    let entries = |list: Vec<Entry>| list.into_iter().map(|it| (it.model, it.price)).collect();
+    table
+        .map(|it| it.providers.into_iter().map(|(id, list)| (id, entries(list))).collect())
+        .unwrap_or_default()
+});
+
+/// The price of a provider's model, in US dollars for a million tokens; `None` if it is not known.
+///
+/// A model is known by its exact name, or as a dated version of a known one: `gpt-4o-mini-2024-07-18` is
+/// `gpt-4o-mini`, `gemini-2.0-flash-001` is `gemini-2.0-flash`. Of several that fit, the longest name counts.
+/// A name that goes on in another way (`gpt-4o-audio-preview`, `claude-opus-4-9`) is another model.
+///
+/// ```
+/// use kindlm_providers::pricing::price;
+///
+/// assert_eq!(price("openai", "gpt-4o-mini-2024-07-18"), price("openai", "gpt-4o-mini"));
+/// assert_eq!(price("openai", "a-model-of-mine"), None);
+/// assert_eq!(price("ollama", "llama3").map(|it| it.input), Some(0.0));
+/// ```
+pub fn price(provider: &str, model: &str) -> Option<Price> {
+    let prices = PRICES.get(provider)?;
+    let exact = prices.iter().find(|(name, _)| name == model || (name == ANY && !model.is_empty()));
+    exact
+        .or_else(|| {
+            prices
+                .iter()
+                .filter(|(name, _)| is_version_of(model, name))
+                .max_by_key(|(name, _)| name.len())
+        })
+        .map(|(_, price)| *price)
+}
+
+/// Whether a name is that of a known model and then a version: `-2024-07-18`, `-001`, `@20250929`, `-latest`,
+/// `:20250929-v1`, or one of the efforts that cost the same (`-high`).
+fn is_version_of(model: &str, name: &str) -> bool {
+    model
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix(['-', ':', '@']))
+        .is_some_and(is_version)
+}
+
+fn is_version(text: &str) -> bool {
+    if matches!(text, "latest" | "low" | "medium" | "high") {
+        return true;
+    }
+    let mut parts = text.split(['-', ':', '@']);
+    // One or two digits would be the next version of the model, not a date of this one.
+    let dated = parts.next().is_some_and(|first| first.len() >= 3 && is_number(first));
+    dated && parts.all(|part| is_number(part) || part.strip_prefix('v').is_some_and(is_number))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_readable_and_says_its_day() {
+        let table: Table = serde_json::from_str(TABLE).expect("prices.json");
+        assert_eq!(table.date, DATE);
+        assert_eq!(PRICES.len(), table.providers.len());
+    }
+
+    #[test]
+    fn every_price_is_a_price_and_every_model_is_named_once() {
+        for (provider, prices) in PRICES.iter() {
+            assert!(crate::find(provider).is_some(), "`{provider}` is no provider");
+            let mut seen = std::collections::HashSet::new();
+            for (model, price) in prices {
+                assert!(seen.insert(model), "{provider}: `{model}` twice");
+                let cached = price.cached_input.unwrap_or(price.input);
+                assert!(price.input >= 0.0 && price.output >= price.input, "{provider}: `{model}`");
+                assert!((0.0..=price.input).contains(&cached), "{provider}: `{model}`");
+            }
+        }
+    }
+
+    #[test]
+    fn tells_versions_from_other_models() {
+        for (version, expected) in [
+            ("2024-07-18", true),
+            ("20250929", true),
+            ("001", true),
+            ("0613", true),
+            ("20250929-v1:0", true),
+            ("latest", true),
+            ("high", true),
+            ("5", false),
+            ("5-20251101", false),
+            ("mini", false),
+            ("audio-preview", false),
+            ("32k", false),
+            ("1106-preview", false),
+            ("2024-", false),
+            ("", false),
+        ] {
+            assert_eq!(is_version(version), expected, "{version}");
+        }
+    }
+}

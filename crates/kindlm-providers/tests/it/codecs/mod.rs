@@ -1,0 +1,82 @@
+//! The codecs: what is written and read, without a network.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
+
+mod conformance;
+mod exchange;
+mod pages;
+mod registry;
+mod regressions;
+
+use std::path::PathBuf;
+
+use kindlm_providers::{Codec, HttpResponse, Kind, find};
+use kindlm_types::{Prompt, Reply};
+use serde_json::{Value, json};
+
+/// The codec of a provider.
+fn codec(provider: &str, config: &Value) -> Box<dyn Codec> {
+    match find(provider).expect(provider).kind {
+        Kind::Http(make) => make(config).expect("a good configuration"),
+        Kind::Special(_) => panic!("`{provider}` has no codec"),
+    }
+}
+
+/// A codec with the configuration that most tests want.
+fn usual(provider: &str) -> Box<dyn Codec> {
+    let config = match provider {
+        "http" => json!({"url": "http://h/api"}),
+        "ollama" => json!({}),
+        _ => json!({"apiKeyEnv": "KEY"}),
+    };
+    codec(provider, &config)
+}
+
+fn prompt(value: Value) -> Prompt {
+    serde_json::from_value(value).expect("a prompt")
+}
+
+/// A prompt that only says "hi".
+fn hi() -> Prompt {
+    prompt(json!({"model": "m-1", "messages": [{"role": "user", "content": "hi"}]}))
+}
+
+fn response(status: u16, body: &Value) -> HttpResponse {
+    raw(status, &body.to_string())
+}
+
+fn raw(status: u16, body: &str) -> HttpResponse {
+    HttpResponse { status, headers: Vec::new(), body: body.as_bytes().to_vec() }
+}
+
+/// A reply, as far as the codec fills it in.
+fn shown(reply: &Reply) -> Value {
+    let mut shown = json!({
+        "text": reply.text, "toolCalls": reply.tool_calls, "usage": reply.usage,
+        "finishReason": reply.finish_reason, "model": reply.model,
+    });
+    if let Some(refusal) = &reply.refusal {
+        shown["refusal"] = json!(refusal);
+    }
+    shown
+}
+
+/// Numbers without a distinction between `1` and `1.0`, as JavaScript has them.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().map_or(Value::Null, |it| json!(it)),
+        Value::Array(list) => list.iter().map(normal).collect(),
+        Value::Object(object) => object.iter().map(|(key, it)| (key.clone(), normal(it))).collect(),
+        other => other.clone(),
+    }
+}
+
+fn fixture(name: &str) -> Vec<Value> {
+    let path = PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/conformance/kindlm-core"
+    ))
+    .join(name);
+    let text = std::fs::read_to_string(&path).expect("the vectors");
+    text.lines().map(|line| serde_json::from_str(line).expect("a vector")).collect()
+}

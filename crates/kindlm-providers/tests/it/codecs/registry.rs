@@ -1,0 +1,150 @@
+//! What holds for every provider.
+
+use kindlm_providers::{Kind, REGISTRY, find, shorthand};
+use schemars::SchemaGenerator;
+use serde_json::{Value, json};
+
+#[test]
+fn ids_are_unique_sorted_and_well_formed() {
+    let ids: Vec<&str> = REGISTRY.iter().map(|it| it.meta.id).collect();
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(ids, sorted);
+    for id in ids {
+        assert!(
+            id.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-'),
+            "{id}"
+        );
+        assert_eq!(find(id).map(|it| it.meta.id), Some(id));
+    }
+    assert!(find("no-such-provider").is_none());
+}
+
+#[test]
+fn every_provider_is_documented() {
+    for provider in REGISTRY {
+        let meta = &provider.meta;
+        assert!(
+            meta.docs.starts_with(&format!("# {}\n", meta.id)),
+            "{}: the page starts with its id",
+            meta.id
+        );
+        assert!(
+            meta.docs.contains("```yaml providers\n"),
+            "{}: the page shows a configuration",
+            meta.id
+        );
+        assert!(
+            meta.summary.ends_with('.') && meta.summary.len() < 100,
+            "{}: the summary is a sentence",
+            meta.id
+        );
+        assert!(!meta.since.is_empty());
+    }
+}
+
+#[test]
+fn every_key_of_a_configuration_is_on_its_page_and_described() {
+    for provider in REGISTRY {
+        let mut generator = SchemaGenerator::default();
+        let schema = (provider.schema)(&mut generator);
+        let definitions = json!(generator.take_definitions(true));
+        let schema = json!(schema);
+        let schema = schema["$ref"]
+            .as_str()
+            .and_then(|it| it.rsplit('/').next())
+            .map_or(&schema, |name| &definitions[name]);
+        assert_eq!(
+            schema["additionalProperties"], false,
+            "{}: unknown keys are refused",
+            provider.meta.id
+        );
+        for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+            let place = format!("{}: `{key}`", provider.meta.id);
+            assert!(property["description"].is_string(), "{place} has no description");
+            assert!(provider.meta.docs.contains(&format!("`{key}")), "{place} is not on the page");
+        }
+    }
+}
+
+#[test]
+fn the_default_configuration_of_a_shorthand_is_a_good_one() {
+    for provider in REGISTRY {
+        let config = provider.default_config();
+        assert_eq!(config.is_some(), provider.meta.shorthand, "{}", provider.meta.id);
+        let Some(config) = config else { continue };
+        let good = match provider.kind {
+            Kind::Http(make) => make(&config).map(drop),
+            Kind::Special(check) => check(&config),
+        };
+        assert_eq!(good, Ok(()), "{}", provider.meta.id);
+    }
+}
+
+#[test]
+fn a_shorthand_is_a_provider_and_a_model() {
+    for (text, expected) in [
+        ("openai:gpt-4o", Some(("openai", "gpt-4o"))),
+        ("ollama:llama3:8b", Some(("ollama", "llama3:8b"))),
+        ("openai:", None),
+        ("openai", None),
+        (":gpt-4o", None),
+        ("nobody:x", None),
+        ("http:x", None),
+        ("OpenAI:gpt-4o", None),
+    ] {
+        assert_eq!(shorthand(text).map(|(it, model)| (it.meta.id, model)), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_configuration_says_everything_that_is_wrong_with_it() {
+    for (provider, config, pointers) in [
+        (
+            "openai",
+            json!({"apiKeyEnv": "sk-abc", "baseUrl": "ftp://h"}),
+            vec!["/apiKeyEnv", "/baseUrl"],
+        ),
+        (
+            "ollama",
+            json!({"apiKeyEnv": "a b", "baseUrl": "http://u:p@h"}),
+            vec!["/apiKeyEnv", "/baseUrl"],
+        ),
+        (
+            "http",
+            json!({
+                "url": "h", "body": "{{user}", "responsePath": "a[", "toolCallsPath": "$[", "modelIdPath": "b[",
+                "usagePaths": {"inputTokens": "["}, "headers": {"a b": "x", "A": "x\ny", "B": "env:"},
+            }),
+            vec![
+                "/url",
+                "/headers/A",
+                "/headers/B",
+                "/headers/a b",
+                "/body",
+                "/usagePaths/inputTokens",
+                "/responsePath",
+                "/toolCallsPath",
+                "/modelIdPath",
+            ],
+        ),
+    ] {
+        let Kind::Http(make) = find(provider).unwrap().kind else {
+            panic!("{provider} has a codec")
+        };
+        let problems = make(&config).expect_err("problems");
+        let found: Vec<&str> = problems.iter().map(|it| it.pointer.as_str()).collect();
+        assert_eq!(found, pointers, "{problems:#?}");
+        assert!(!format!("{problems:?}").contains("sk-abc"), "a key is never repeated");
+    }
+}
+
+#[test]
+fn a_codec_shows_no_header_value_when_it_is_printed() {
+    let config = json!({"url": "http://h", "headers": {"X-Token": "very-secret"}});
+    let codec = super::codec("http", &config);
+    let request = codec.encode(&super::hi()).unwrap();
+    assert!(!format!("{codec:?}{request:?}").contains("very-secret"));
+    let _: &Value = &request.body;
+}

@@ -1,0 +1,243 @@
+//! Weak points of the original that must not come back, each by name.
+
+use kindlm_providers::pricing;
+use kindlm_types::{ProviderErrorKind as Kind, Usage};
+use serde_json::json;
+
+use super::{codec, hi, prompt, raw, response, usual};
+
+/// Weak point 13: the wait that a vendor asks for stood in a header, and was looked up in the body. The codec
+/// leaves it to the transport, which reads headers, and says only that a retry is worth it.
+#[test]
+fn a_rate_limit_is_worth_a_retry_and_its_wait_is_not_taken_from_the_body() {
+    let body = json!({"error": {"message": "slow down", "retry_after": 3}});
+    let err = usual("openai").decode(&hi(), &response(429, &body)).expect_err("a rate limit");
+    assert_eq!((err.kind, err.retryable, err.retry_after), (Kind::RateLimited, true, None));
+}
+
+/// Weak point 28: a dated name with two known prefixes had no price, and an unknown price was 0.
+#[test]
+fn a_dated_model_has_the_price_of_the_longest_name() {
+    for (provider, dated, name) in [
+        ("openai", "gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
+        ("openai", "gpt-4o-2024-08-06", "gpt-4o"),
+        ("openai", "gpt-4-0613", "gpt-4"),
+        ("gemini", "gemini-2.0-flash-lite-001", "gemini-2.0-flash-lite"),
+        ("gemini", "gemini-1.5-flash-8b-001", "gemini-1.5-flash-8b"),
+        ("anthropic", "claude-sonnet-4-20250514", "claude-sonnet-4"),
+        ("anthropic", "claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
+    ] {
+        let price = pricing::price(provider, dated);
+        assert!(price.is_some(), "{dated}");
+        assert_eq!(price, pricing::price(provider, name), "{dated}");
+    }
+    let first = pricing::price("openai", "gpt-4o-2024-05-13");
+    assert_ne!(
+        first,
+        pricing::price("openai", "gpt-4o"),
+        "an exact name goes before a longer story"
+    );
+}
+
+/// Weak point 28: an unknown price is unknown, so that a budget cannot pass on it.
+#[test]
+fn an_unknown_price_is_none_and_a_local_model_costs_nothing() {
+    for (provider, model) in [
+        ("openai", "gpt-4o-audio-preview"),
+        ("openai", "gpt-4-32k"),
+        ("openai", "ft:gpt-4o-mini:acme::1"),
+        ("anthropic", "claude-opus-4-9"),
+        ("mistral", "mistral-large-latest"),
+        ("nobody", "gpt-4o"),
+        ("ollama", ""),
+    ] {
+        assert_eq!(pricing::price(provider, model), None, "{provider}:{model}");
+    }
+    let usage = Usage { input_tokens: 1000, output_tokens: 1000, ..Usage::default() };
+    let cost = pricing::price("ollama", "llama3:8b").map(|it| it.cost(&usage).to_bits());
+    assert_eq!(cost, Some(0.0_f64.to_bits()));
+}
+
+/// Weak point 29: the values of a body template were not escaped.
+#[test]
+fn a_template_escapes_what_it_is_given() {
+    let codec = codec(
+        "http",
+        &json!({"url": "http://h", "body": "{\"u\":\"{{user}}\",\"all\":{{messages_json}}}"}),
+    );
+    let said = "\"},{\"role\":\"system\"\n\\ {{model}} č🐎";
+    let request = codec
+        .encode(&prompt(json!({"model": "m", "messages": [{"role": "user", "content": said}]})))
+        .unwrap();
+    assert_eq!(request.body, json!({"u": said, "all": [{"role": "user", "content": said}]}));
+}
+
+/// Weak point 29: answers of tools lost the id of their call.
+#[test]
+fn an_answer_of_a_tool_keeps_its_id() {
+    let prompt = prompt(json!({"model": "m", "messages": [
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": "", "toolCalls": [{"id": "c1", "name": "f", "arguments": {"a": 1}}]},
+        {"role": "tool", "content": "1", "toolCallId": "c1", "toolName": "f"},
+    ]}));
+    for provider in ["http", "openai", "mistral", "cohere"] {
+        let body = usual(provider).encode(&prompt).unwrap().body;
+        assert_eq!(body["messages"][1]["tool_calls"][0]["id"], "c1", "{provider}");
+        assert_eq!(body["messages"][2]["tool_call_id"], "c1", "{provider}");
+    }
+}
+
+/// Weak point 30: reasoning models refuse `max_tokens` and a temperature of one's own.
+#[test]
+fn reasoning_models_are_asked_as_they_want_it() {
+    let params = json!({"temperature": 0.2, "maxTokens": 64, "topP": 0.5, "seed": 7});
+    for (model, reasons) in
+        [("o3-mini", true), ("gpt-5.1-2025-11-13", true), ("o4-mini", true), ("gpt-4o", false)]
+    {
+        let prompt = prompt(json!({"model": model, "messages": [], "params": params}));
+        let body = usual("openai").encode(&prompt).unwrap().body;
+        let has = |key: &str| body.get(key).is_some();
+        assert_eq!(has("max_completion_tokens"), reasons, "{model}");
+        for key in ["max_tokens", "temperature", "top_p"] {
+            assert_eq!(has(key), !reasons, "{model}: {key}");
+        }
+        assert_eq!(body["seed"], 7);
+    }
+}
+
+/// Weak point 30: structured output was not asked for.
+#[test]
+fn every_vendor_is_told_the_form_of_the_answer() {
+    let schema = json!({"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]});
+    let prompt = prompt(json!({
+        "model": "m", "messages": [{"role": "user", "content": "u"}], "responseFormat": {"name": "judge", "schema": schema},
+    }));
+    for (provider, pointer) in [
+        ("openai", "/response_format/json_schema/schema"),
+        ("anthropic", "/tools/0/input_schema"),
+        ("gemini", "/generationConfig/responseSchema"),
+        ("mistral", "/response_format/json_schema/schema"),
+        ("cohere", "/response_format/json_schema"),
+        ("ollama", "/format"),
+    ] {
+        let body = usual(provider).encode(&prompt).unwrap().body;
+        assert_eq!(body.pointer(pointer), Some(&schema), "{provider}: {body}");
+    }
+}
+
+/// Provider, status, kind, whether it is worth a retry, and the body of errors as vendors send them.
+const ERRORS: &str = r#"
+openai    401 auth               no  {"error":{"message":"no","code":"invalid_api_key"}}
+openai    403 auth               no  {"error":{"message":"no","type":"insufficient_permissions"}}
+openai    403 invalid_request    no  {"error":{"message":"no","code":"unsupported_country_region_territory"}}
+openai    403 model_not_found    no  {"error":{"message":"no","code":"model_not_found"}}
+openai    429 quota_exhausted    no  {"error":{"message":"no","code":"insufficient_quota"}}
+openai    429 rate_limited       yes {"error":{"message":"no","code":"rate_limit_exceeded"}}
+openai    400 context_length     no  {"error":{"message":"no","code":"context_length_exceeded"}}
+openai    400 content_filter     no  {"error":{"message":"no","code":"content_filter"}}
+openai    400 content_filter     no  {"error":{"message":"no","code":"invalid_prompt"}}
+openai    402 quota_exhausted    no  {"error":{"message":"no"}}
+openai    408 timeout            yes {"error":{"message":"no"}}
+openai    409 server             yes {"error":{"message":"no"}}
+openai    503 overloaded         yes {"error":{"message":"no"}}
+anthropic 403 auth               no  {"type":"error","error":{"type":"permission_error","message":"no"}}
+anthropic 400 context_length     no  {"error":{"type":"invalid_request_error","message":"no, prompt is too long: 2 > 1"}}
+anthropic 400 quota_exhausted    no  {"error":{"message":"no, your credit balance is too low"}}
+anthropic 429 rate_limited       yes {"error":{"message":"no, input tokens per minute, context length aside"}}
+anthropic 529 overloaded         yes {"type":"error","error":{"type":"overloaded_error","message":"no"}}
+gemini    400 auth               no  {"error":{"message":"no, API key not valid.","status":"INVALID_ARGUMENT"}}
+gemini    403 auth               no  {"error":{"message":"no","status":"PERMISSION_DENIED"}}
+gemini    400 context_length     no  {"error":{"message":"no, the input token count (9) exceeds the maximum"}}
+mistral   400 model_not_found    no  {"object":"error","message":"no","type":"invalid_model"}
+mistral   422 invalid_request    no  {"detail":[{"loc":["body","messages"],"msg":"no"}]}
+cohere    400 context_length     no  {"message":"no, too many tokens"}
+cohere    498 auth               no  {"message":"no"}
+cohere    429 quota_exhausted    no  {"message":"no, 1000 API calls / month"}
+ollama    404 model_not_found    no  {"error":"no"}
+http      504 server             yes {"error":"no"}
+http      200 malformed_response no  {"error":"no"}
+"#;
+
+/// Weak point 31: a provider's errors lost their kind on the way.
+#[test]
+fn errors_keep_their_kind_and_their_words() {
+    for line in ERRORS.trim().lines() {
+        let mut words = line.split_whitespace();
+        let [provider, status, kind, retryable] = std::array::from_fn(|_| words.next().unwrap());
+        let (status, body) = (status.parse().unwrap(), &line[line.find('{').unwrap()..]);
+        let err = usual(provider).decode(&hi(), &raw(status, body)).expect_err(line);
+        let found = (json!(err.kind), err.retryable, err.status);
+        assert_eq!(found, (json!(kind), retryable == "yes", Some(status)), "{line}");
+        assert!(err.message.contains("no"), "the vendor's words are kept: {}", err.message);
+    }
+}
+
+/// Weak point 31: what cannot be read is an error that shows what came.
+#[test]
+fn an_unreadable_answer_shows_its_beginning() {
+    let long = format!("<html>{}", "x".repeat(500));
+    for (body, expected) in [
+        ("", "the answer is empty".to_owned()),
+        ("{\"choices\":[{\"mess", "the answer is not JSON: `{\"choices\":[{\"mess`".to_owned()),
+        ("[1]", "the answer is not a JSON object: `[1]`".to_owned()),
+        (&long, format!("the answer is not JSON: `<html>{}…`", "x".repeat(194))),
+    ] {
+        let err = usual("openai").decode(&hi(), &raw(200, body)).expect_err("an error");
+        assert_eq!((err.kind, err.retryable), (Kind::MalformedResponse, false));
+        assert_eq!(err.message, expected);
+    }
+    let err = usual("openai").decode(&hi(), &raw(502, "<html>bad gateway")).expect_err("an error");
+    assert_eq!((err.kind, err.retryable), (Kind::Server, true));
+    assert_eq!(err.message, "status 502 and a body that is not JSON: `<html>bad gateway`");
+}
+
+/// A gateway that answers 200 and means an error.
+#[test]
+fn an_error_with_status_200_is_an_error() {
+    let body = json!({"error": {"message": "upstream failed", "code": 502}});
+    let err = usual("openai").decode(&hi(), &response(200, &body)).expect_err("an error");
+    assert_eq!((err.kind, err.retryable, err.status), (Kind::Server, true, Some(502)));
+}
+
+/// A path that leads nowhere is said to, and is no empty answer that passes every "must not contain".
+#[test]
+fn a_path_that_finds_nothing_is_an_error() {
+    let codec = codec("http", &json!({"url": "http://h", "responsePath": "data.text"}));
+    let err = codec.decode(&hi(), &response(200, &json!({"text": "x"}))).expect_err("an error");
+    assert_eq!(err.kind, Kind::MalformedResponse);
+    assert_eq!(
+        err.message,
+        "`responsePath` `data.text` finds nothing in the answer: `{\"text\":\"x\"}`"
+    );
+    let none = codec.decode(&hi(), &response(200, &json!({"data": {"text": null}}))).unwrap();
+    assert_eq!(none.text, "");
+}
+
+/// Weak point 23: a space after the brace, as most JSON writers put it, made a tool call a text.
+#[test]
+fn a_protocol_line_may_have_a_space_after_its_brace() {
+    let output = kindlm_providers::command::protocol::parse(
+        "{ \"kindlm\": \"tool_call\", \"name\": \"f\" }\nok",
+    );
+    assert_eq!((output.tool_calls.len(), output.text.as_str()), (1, "ok"));
+}
+
+/// Arguments that are no object are not lost without a trace.
+#[test]
+fn odd_arguments_of_a_command_are_kept() {
+    let line = r#"{"kindlm":"tool_call","name":"f","arguments":"{\"a\":1}"}"#;
+    let output = kindlm_providers::command::protocol::parse(line);
+    assert_eq!(output.tool_calls[0].malformed_arguments.as_deref(), Some("{\"a\":1}"));
+}
+
+/// A base address without a path is the usual mistake with a compatible server.
+#[test]
+fn a_missing_v1_is_pointed_out() {
+    let codec = codec("openai", &json!({"apiKeyEnv": "K", "baseUrl": "http://localhost:8000"}));
+    let err =
+        codec.decode(&hi(), &response(404, &json!({"detail": "Not Found"}))).expect_err("an error");
+    assert_eq!(
+        err.message,
+        "Not Found; most compatible servers answer below `/v1`: try `baseUrl: http://localhost:8000/v1`"
+    );
+}

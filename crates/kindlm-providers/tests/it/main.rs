@@ -1,0 +1,4 @@
+//! Integration tests of the providers.
+
+mod codecs;
+mod transport;
