@@ -95,7 +95,7 @@ impl Schema {
         }
         let mut found: Vec<Violation> =
             self.validator.iter_errors(value).map(|it| violation(&it)).collect();
-        found.sort_by_cached_key(|it| crate::order::key(value, &it.instance));
+        crate::order::sort(value, &mut found, |it| &it.instance);
         found.dedup();
         found
     }

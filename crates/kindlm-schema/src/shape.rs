@@ -92,7 +92,7 @@ impl Shape {
         let mut problems = Vec::new();
         let errors: Vec<_> = validator.iter_errors(value).collect();
         self.collect_all(&errors, DEPTH, &mut problems);
-        problems.sort_by_cached_key(|it| order::key(value, &it.pointer));
+        order::sort(value, &mut problems, |it| &it.pointer);
         problems.dedup();
         problems
     }

@@ -11,6 +11,9 @@ const PREVIEW: usize = 60;
 /// Most alternatives that are listed in a message.
 const LISTED: usize = 12;
 
+/// Most items of a list that are compared with one another.
+const SEARCHED: usize = 500;
+
 /// What is wrong, as a lower-case fragment.
 pub(crate) fn describe(error: &ValidationError<'_>) -> String {
     let found = error.instance().as_ref();
@@ -34,6 +37,9 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> String {
         }
         Kind::Pattern { pattern } => {
             format!("must match the pattern `{pattern}`, found {}", quote(found))
+        }
+        Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
+            "could not be held against a pattern: that would take too many steps".to_owned()
         }
         Kind::Format { format } => format!("must be a valid {format}, found {}", quote(found)),
         Kind::Not { .. } => "matches what is ruled out by `not`".to_owned(),
@@ -182,9 +188,10 @@ fn list(items: impl ExactSizeIterator<Item = String>) -> String {
     shown.join(", ")
 }
 
-/// Which items of a list are equal.
+/// Which items of a list are equal, as far as it does not take long to find out.
 fn unique(found: &Value) -> String {
     let items = found.as_array().map_or(&[][..], Vec::as_slice);
+    let items = &items[..items.len().min(SEARCHED)];
     for (second, item) in items.iter().enumerate() {
         if let Some(first) = items[..second].iter().position(|it| it == item) {
             return format!("items {first} and {second} are equal: {}", quote(item));

@@ -17,6 +17,12 @@ const CONTAINS_FAILED: FailureCode = FailureCode::new("CONTAINS_FAILED");
 const NOT_CONTAINS_FAILED: FailureCode = FailureCode::new("NOT_CONTAINS_FAILED");
 const MAX_LENGTH_EXCEEDED: FailureCode = FailureCode::new("MAX_LENGTH_EXCEEDED");
 
+/// How many departures from a schema a message names.
+const NAMED: usize = 20;
+
+/// How many departures from a schema the metadata keeps.
+const KEPT: usize = 200;
+
 /// How much of an unreadable output is kept in the metadata, in characters.
 const PREVIEW: usize = 200;
 
@@ -175,9 +181,13 @@ fn conforms(named: &Named, value: &Value) -> AssertionResult {
     if violations.is_empty() {
         return AssertionResult::pass(ID, label);
     }
-    let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    let mut lines: Vec<String> = violations.iter().take(NAMED).map(Violation::to_string).collect();
+    if violations.len() > NAMED {
+        lines.push(format!("… ({} more)", violations.len() - NAMED));
+    }
     let errors: Vec<Value> = violations
         .iter()
+        .take(KEPT)
         .map(|it| json!({"instancePath": it.instance, "schemaPath": format!("#{}", it.schema), "message": it.message}))
         .collect();
     AssertionResult::fail(ID, label, INVALID, lines.join("; "))

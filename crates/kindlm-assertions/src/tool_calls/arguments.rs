@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::compare;
 
+/// How many departures of a call's arguments from a schema are named.
+const NAMED: usize = 20;
+
 /// The call with the fewest differences, and these; `None` if some call has none. Of equals the first.
 pub(super) fn closest<'a>(
     calls: &[&'a ToolCall],
@@ -47,7 +50,12 @@ pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<
 pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
     match &call.malformed_arguments {
         Some(raw) => vec![unreadable(raw)],
-        None => schema.violations(&call.arguments).iter().map(Violation::to_string).collect(),
+        None => schema
+            .violations(&call.arguments)
+            .iter()
+            .take(NAMED)
+            .map(Violation::to_string)
+            .collect(),
     }
 }
 

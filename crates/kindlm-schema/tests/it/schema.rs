@@ -228,3 +228,29 @@ proptest! {
         prop_assert!(schema.is_valid(&value));
     }
 }
+
+#[test]
+fn many_violations_take_no_longer_than_they_must() {
+    let schema = Schema::compile(&json!({"additionalProperties": {"type": "string"}})).unwrap();
+    let value: Value = (0..50_000).map(|it| (format!("k{it}"), json!(it))).collect();
+    let violations = schema.violations(&value);
+    assert_eq!(violations.len(), 50_000);
+    assert_eq!(violations[49_999].instance, "/k49999");
+    let unique = Schema::compile(&json!({"uniqueItems": true})).unwrap();
+    let value: Value = (0..50_000).chain([49_999]).map(Value::from).collect();
+    assert_eq!(unique.violations(&value)[0].message, "must not have equal items");
+}
+
+#[test]
+fn schemas_that_refer_to_themselves_end() {
+    for schema in [
+        json!({"$ref": "#", "type": "object"}),
+        json!({"$ref": "#"}),
+        json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "allOf": [{"$ref": "#"}], "type": "object"}),
+        json!({"definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a", "type": "object"}}, "$ref": "#/definitions/a"}),
+    ] {
+        if let Ok(compiled) = Schema::compile(&schema) {
+            assert_eq!(compiled.is_valid(&json!(1)), compiled.violations(&json!(1)).is_empty());
+        }
+    }
+}
