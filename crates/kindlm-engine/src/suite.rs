@@ -161,7 +161,14 @@ pub struct SimulatedResponse {
     pub then: Value,
 }
 
-/// One labelled turn.
+/// One labelled turn of a conversation, with checks that see this turn alone.
+///
+/// * A turn with a message sends it: the first turn's takes the place of the prompt's user message, a later
+///   one's follows when the turn before has ended. The turn lasts until the model calls no more tools.
+/// * A turn without a message continues the one before (or, as the first, is the reply to the prompt): of the
+///   turns that share a message, each is one request, and the last has all that remain.
+///
+/// `maxTurns` counts the requests of the whole conversation. The checks of a turn that never came are errored.
 #[derive(Clone, Debug)]
 pub struct ConversationTurn {
     /// Unique in the case.

@@ -192,7 +192,8 @@ pub struct CaseResult {
     pub errored_repeats: u32,
     /// The scores of each check, in order of first appearance.
     pub scores: Vec<ScoreSummary>,
-    /// The distinct failure codes of failed and errored checks, in order of first appearance.
+    /// The distinct failure codes of what speaks against the case, in order of first appearance: checks that
+    /// failed at gate severity, checks that are errored, and executions that broke off.
     pub failure_codes: Vec<FailureCode>,
     /// Checks that held.
     pub checks: CheckCounts,

@@ -60,7 +60,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn tool(it: &Value) -> SimulatedTool {
+pub(crate) fn tool(it: &Value) -> SimulatedTool {
     let responses = list(&it["responses"]).iter().map(|it| SimulatedResponse {
         when: it["when"].as_object().unwrap().clone(),
         then: it["then"].clone(),

@@ -122,6 +122,7 @@ struct Written {
     latency_ms: Option<f64>,
     cost_usd: f64,
     unknown_costs: u32,
+    total_tokens: u64,
     judge_cost_usd: f64,
     provider_errors: usize,
 }
@@ -139,6 +140,7 @@ impl Default for Written {
             latency_ms: None,
             cost_usd: 0.0,
             unknown_costs: 0,
+            total_tokens: 0,
             judge_cost_usd: 0.0,
             provider_errors: 0,
         }
@@ -179,7 +181,7 @@ impl Written {
             },
             latency_avg_ms: self.latency_ms,
             cost: Cost { known_usd: self.cost_usd, unknown: self.unknown_costs },
-            total_tokens: 0,
+            total_tokens: self.total_tokens,
             executions,
         }
     }
