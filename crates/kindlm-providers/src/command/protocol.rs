@@ -101,3 +101,61 @@ fn arguments(declared: Option<Value>) -> (Value, Option<String>) {
         Some(other) => (json!({}), Some(other.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keeps_as_text_what_only_looks_like_protocol() {
+        for line in [
+            r#"{"kindlm" :"tool_call","name":"f"}"#,
+            r#"say {"kindlm":"tool_call","name":"f"}"#,
+            r#"{"kindlm":"tool_call"}"#,
+            r#"{"kindlm":"tool_call","name":"f"} x"#,
+            r#"{"name":"f","kindlm":"tool_call"}"#,
+            r#"{"kindlm":["tool_call"]}"#,
+            r#"{"kindlm":"#,
+        ] {
+            let output = parse(line);
+            assert_eq!((output.text.as_str(), output.tool_calls.len()), (line, 0));
+        }
+    }
+
+    #[test]
+    fn the_last_output_json_counts() {
+        let line = |data: &str| format!("{{\"kindlm\":\"output_json\"{data}}}");
+        for (stdout, expected) in [
+            (format!("{}\n{}", line(",\"data\":1"), line(",\"data\":2")), Some(json!(2))),
+            (line(",\"data\":null"), Some(Value::Null)),
+            (line(""), None),
+        ] {
+            assert_eq!(parse(&stdout).output_json, expected, "{stdout}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_without_protocol_comes_back(text in "[^{]{0,80}") {
+            let output = parse(&text);
+            prop_assert_eq!(output.text.as_str(), text.trim());
+            prop_assert!(output.tool_calls.is_empty());
+        }
+
+        /// Calls and text may be mixed in any way; neither disturbs the other.
+        #[test]
+        fn calls_and_text_are_told_apart(lines in proptest::collection::vec(proptest::option::of("[a-z]{1,8}"), 0..12)) {
+            let stdout: Vec<String> = lines
+                .iter()
+                .map(|line| line.clone().unwrap_or_else(|| r#"{"kindlm":"tool_call","name":"f"}"#.to_owned()))
+                .collect();
+            let output = parse(&stdout.join("\n"));
+            let text: Vec<&str> = lines.iter().flatten().map(String::as_str).collect();
+            prop_assert_eq!(output.text, text.join("\n"));
+            let ids: Vec<String> = output.tool_calls.into_iter().map(|it| it.id).collect();
+            let calls = lines.iter().filter(|it| it.is_none()).count();
+            prop_assert_eq!(ids, (0..calls).map(|it| format!("cmd_tc_{it}")).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Exchanges of every provider: prompt and request, response and reply.
 //!
-//! An exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or
+//! They follow the vendors' published references and the answers that their servers are known to give; keys and
+//! accounts are made up. An exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or
 //! `error`; or `embed` → `request`, `response` → `vector`. With `KINDLM_BLESS` set, what the codec makes of
 //! prompt and response is written into the file: read it then.
 
