@@ -2,7 +2,30 @@
 //!
 //! Each reporter is a folder of its own; [`REGISTRY`] lists them. A reporter is a pure function from a
 //! [`Report`] to text: it does not count, sort, decide or open files.
+//!
+//! ```
+//! use kindlm_reporters::{Style, find};
+//! use kindlm_types::{GateOutcome, GateResult, Report};
+//!
+//! let gate = GateResult {
+//!     gate: "passRateMin".to_owned(),
+//!     outcome: GateOutcome::Broken,
+//!     actual: Some(0.5),
+//!     threshold: 0.95,
+//!     message: "Pass rate: 50.0% (min: 95.0%)".to_owned(),
+//! };
+//! let report = Report { gates: vec![gate], ..Report::default() };
+//!
+//! let mut text = String::new();
+//! let pretty = find("pretty").expect("a reporter of this crate");
+//! (pretty.render)(&report, &Style { width: 60, ..Style::default() }, &mut text)?;
+//! assert!(text.ends_with("FAILED  1 of 1 gate broken; exit code 1\n"));
+//! # Ok::<(), kindlm_reporters::RenderError>(())
+//! ```
 #![deny(clippy::disallowed_methods)]
+
+mod amount;
+mod plain;
 
 use std::fmt;
 
@@ -78,9 +101,14 @@ pub struct Registration {
 }
 
 // Every reporter is one folder, one `mod` line and one line in the slice below.
+mod compliance;
+mod json;
+mod junit;
+mod pretty;
 
 /// Every reporter, by id.
-pub static REGISTRY: &[&Registration] = &[];
+pub static REGISTRY: &[&Registration] =
+    &[&compliance::REGISTRATION, &json::REGISTRATION, &junit::REGISTRATION, &pretty::REGISTRATION];
 
 /// The reporter with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {

@@ -4,9 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, Verdict,
-};
+use crate::{AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, Verdict};
 
 /// A call of a tool that the model asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -206,6 +206,14 @@ impl Report {
         SuiteTotals::of(self.cases.iter().filter(|case| case.model == model))
     }
 
+    /// The mean over one model's cases of their mean latency, in milliseconds; `None` if nothing was measured.
+    #[expect(clippy::cast_precision_loss, reason = "counts of cases stay far below 2^52")]
+    pub fn latency_avg_ms(&self, model: &str) -> Option<f64> {
+        let of = self.cases.iter().filter(|case| case.model == model);
+        let measured: Vec<f64> = of.filter_map(|case| case.latency_avg_ms).collect();
+        (!measured.is_empty()).then(|| measured.iter().sum::<f64>() / measured.len() as f64)
+    }
+
     /// The names of the test cases that have results, in order of first appearance.
     pub fn case_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

@@ -297,7 +297,7 @@ fn command() -> CaseResult {
     execution.finish_reason = None;
     execution.exit_code = Some(3);
     execution.output_json = Some(json!({"parcels": 2, "note": null}));
-    execution.stderr = "warning: label printer is out of paper\n".to_owned();
+    "warning: label printer is out of paper\n".clone_into(&mut execution.stderr);
     let results = vec![
         pass("schema", "Contains: \"done\""),
         AssertionResult::fail(

@@ -145,7 +145,7 @@ mod tests {
         let kinds: Vec<_> = report
             .cases
             .iter()
-            .flat_map(|case| case.errors())
+            .flat_map(kindlm_types::CaseResult::errors)
             .map(|it| match it.error {
                 ExecutionError::Provider(_) => "provider",
                 ExecutionError::NotRun { .. } => "not run",

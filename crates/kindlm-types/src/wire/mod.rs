@@ -53,9 +53,7 @@ pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
     let Version { schema_version } = serde_json::from_slice(json)?;
     match schema_version {
         None => Err(WireError::NoVersion),
-        Some(found) if found != Value::from(v1::VERSION) => {
-            Err(WireError::Version { found: found.to_string() })
-        }
+        Some(found) if found != v1::VERSION => Err(WireError::Version { found: found.to_string() }),
         Some(_) => Report::try_from(serde_json::from_slice::<v1::Report>(json)?),
     }
 }

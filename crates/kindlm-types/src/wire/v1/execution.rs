@@ -101,14 +101,24 @@ pub struct Turn {
     /// The agent's last text of the turn.
     #[serde(default)]
     pub text: String,
-    /// Which of the execution's tool calls belong to the turn: from `start` up to, not including, `end`.
-    pub tool_calls: std::ops::Range<usize>,
+    /// Which of the execution's tool calls belong to the turn.
+    pub tool_calls: CallRange,
     /// Tokens of this turn.
     #[serde(default)]
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds.
     #[serde(default)]
     pub latency_ms: f64,
+}
+
+/// Some neighbours in the execution's list of tool calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallRange {
+    /// The index of the first, from 0.
+    pub start: usize,
+    /// The index after the last.
+    pub end: usize,
 }
 
 /// Why an execution could not be carried out.
@@ -215,7 +225,7 @@ impl From<&crate::Turn> for Turn {
             label: turn.label.clone(),
             user: turn.user.clone(),
             text: turn.text.clone(),
-            tool_calls: turn.tool_calls.clone(),
+            tool_calls: CallRange { start: turn.tool_calls.start, end: turn.tool_calls.end },
             usage: turn.usage,
             latency_ms: turn.latency_ms,
         }
@@ -228,7 +238,7 @@ impl From<Turn> for crate::Turn {
             label: wire.label,
             user: wire.user,
             text: wire.text,
-            tool_calls: wire.tool_calls,
+            tool_calls: wire.tool_calls.start..wire.tool_calls.end,
             usage: wire.usage,
             latency_ms: wire.latency_ms,
         }

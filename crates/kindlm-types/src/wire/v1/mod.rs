@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use case::{Case, CheckCount, CheckCounts, Cost, ScoreSummary};
-pub use execution::{Execution, ExecutionError, Turn};
+pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 
 use super::WireError;

@@ -1,0 +1,167 @@
+//! Numbers as people read them: money, time, counts, shares.
+
+use kindlm_types::{Cost, RateCount, ecma};
+
+/// `850 ms`, `1.2 s`, `1 min 23 s`, `2 h 5 min`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and what is below 0 is shown as 0"
+)]
+pub(crate) fn duration(ms: f64) -> String {
+    if !ms.is_finite() {
+        return "unknown".to_owned();
+    }
+    if ms < 999.5 {
+        return format!("{} ms", ms.max(0.0).round() as u64);
+    }
+    if ms < 59_950.0 {
+        return format!("{} s", ecma::to_fixed(ms / 1000.0, 1));
+    }
+    let seconds = (ms / 1000.0).round() as u64;
+    if seconds < 3600 {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    } else {
+        format!("{} h {} min", seconds / 3600, seconds % 3600 / 60)
+    }
+}
+
+/// Seconds with three decimals and a dot, as XML reports have them.
+pub(crate) fn seconds(ms: f64) -> String {
+    ecma::to_fixed(if ms.is_finite() { (ms / 1000.0).max(0.0) } else { 0.0 }, 3)
+}
+
+/// `$12.40`, `$0.0021`, `<$0.0001`, `$0`.
+pub(crate) fn usd(amount: f64) -> String {
+    if amount == 0.0 {
+        "$0".to_owned()
+    } else if amount > 0.0 && amount < 0.000_05 {
+        "<$0.0001".to_owned()
+    } else {
+        format!("${}", ecma::to_fixed(amount, if amount < 1.0 { 4 } else { 2 }))
+    }
+}
+
+/// The known part in dollars, and that there is an unknown one: never 0 for what is not known.
+pub(crate) fn cost(cost: Cost) -> String {
+    match cost.usd() {
+        Some(amount) => usd(amount),
+        None if cost.known_usd == 0.0 => "unknown".to_owned(),
+        None => format!("{} + unknown", usd(cost.known_usd)),
+    }
+}
+
+/// `1,234,567`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 case`, `2 cases`.
+pub(crate) fn plural(value: u64, word: &str) -> String {
+    format!("{} {word}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// `4 of 12 (33.3%)`, or `none` out of nothing.
+pub(crate) fn share(rate: RateCount) -> String {
+    match rate.rate() {
+        Some(share) => {
+            format!("{} of {} ({}%)", count(rate.count), count(rate.total), percent(share))
+        }
+        None => "none".to_owned(),
+    }
+}
+
+/// A share from 0 to 1 in percent, with one decimal; a share just below 1 is never shown as 100.
+pub(crate) fn percent(share: f64) -> String {
+    let shown = ecma::to_fixed(share * 100.0, 1);
+    if shown == "100.0" && share < 1.0 { "99.9".to_owned() } else { shown }
+}
+
+/// Which repeats of how many, counted from 1: `repeats 2 and 5 of 5`; nothing if there is only one.
+pub(crate) fn repeats(indices: &[u32], of: usize) -> String {
+    if of <= 1 {
+        return String::new();
+    }
+    if indices.len() == of {
+        return format!("all {of} repeats");
+    }
+    let numbers: Vec<String> = indices.iter().map(|it| (u64::from(*it) + 1).to_string()).collect();
+    match numbers.as_slice() {
+        [] => String::new(),
+        [one] => format!("repeat {one} of {of}"),
+        [most @ .., last] if most.len() < 8 => {
+            format!("repeats {} and {last} of {of}", most.join(", "))
+        }
+        many => format!("{} of {of} repeats", many.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_the_unit_that_fits() {
+        for (ms, expected) in [
+            (0.0, "0 ms"),
+            (46.666_666, "47 ms"),
+            (999.6, "1.0 s"),
+            (1_240.0, "1.2 s"),
+            (59_949.0, "59.9 s"),
+            (59_960.0, "1 min 0 s"),
+            (83_412.5, "1 min 23 s"),
+            (7_500_000.0, "2 h 5 min"),
+            (f64::NAN, "unknown"),
+            (-1.0, "0 ms"),
+        ] {
+            assert_eq!(duration(ms), expected);
+        }
+    }
+
+    #[test]
+    fn unknown_money_is_not_zero() {
+        for (known_usd, unknown, expected) in [
+            (0.0, 0, "$0"),
+            (0.0, 1, "unknown"),
+            (0.0021, 0, "$0.0021"),
+            (12.4, 2, "$12.40 + unknown"),
+            (0.000_01, 0, "<$0.0001"),
+        ] {
+            assert_eq!(cost(Cost { known_usd, unknown }), expected);
+        }
+    }
+
+    #[test]
+    fn counts_and_shares_read_well() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(plural(1, "case"), "1 case");
+        assert_eq!(share(RateCount { count: 4, total: 12 }), "4 of 12 (33.3%)");
+        assert_eq!(share(RateCount { count: 9_999, total: 10_000 }), "9,999 of 10,000 (99.9%)");
+        assert_eq!(share(RateCount::default()), "none");
+        assert_eq!(seconds(1_240.4), "1.240");
+        assert_eq!(seconds(f64::INFINITY), "0.000");
+    }
+
+    #[test]
+    fn repeats_are_counted_from_one() {
+        for (indices, of, expected) in [
+            (&[0_u32][..], 1, ""),
+            (&[1], 5, "repeat 2 of 5"),
+            (&[1, 4], 5, "repeats 2 and 5 of 5"),
+            (&[0, 1, 2], 3, "all 3 repeats"),
+            (&[0, 1, 2, 3, 4, 5, 6, 7, 8], 20, "9 of 20 repeats"),
+        ] {
+            assert_eq!(repeats(indices, of), expected);
+        }
+    }
+}

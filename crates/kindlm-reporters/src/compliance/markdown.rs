@@ -1,0 +1,106 @@
+//! Text as Markdown that shows it, and nothing else.
+
+use std::fmt::{self, Write};
+
+use askama::filters::Escaper;
+
+use crate::plain;
+
+/// Escapes text so that Markdown shows it as it is, in one line, in a table cell as elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Markdown;
+
+impl Escaper for Markdown {
+    fn write_escaped_str<W: Write>(&self, mut dest: W, text: &str) -> fmt::Result {
+        for (i, line) in plain::lines(text).iter().enumerate() {
+            if i > 0 {
+                dest.write_str("<br>")?;
+            }
+            write_line(&mut dest, line, i == 0)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_line(dest: &mut impl Write, line: &str, first: bool) -> fmt::Result {
+    let text = line.trim_start_matches(' ');
+    // Four spaces would begin a code block, and Markdown drops fewer.
+    (text.len()..line.len()).try_for_each(|_| dest.write_str("&nbsp;"))?;
+    let list_mark = if first { list_mark(text) } else { None };
+    let mut before = ' ';
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let after = chars.peek().map_or(' ', |(_, c)| *c);
+        // `TOOL_CALL_MISSING` is no emphasis, and stays searchable.
+        let inside_word = c == '_' && before.is_alphanumeric() && after.is_alphanumeric();
+        if list_mark == Some(at) && !is_special(c) {
+            dest.write_char('\\')?;
+        }
+        if inside_word {
+            dest.write_char(c)?;
+        } else {
+            escape(dest, c)?;
+        }
+        before = c;
+    }
+    Ok(())
+}
+
+/// Where the text would begin a list: `- a`, `+ a`, `1. a`.
+fn list_mark(text: &str) -> Option<usize> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let mut rest = text.get(digits..)?.chars();
+    let marks = if digits == 0 { "-+" } else { ".)" };
+    (marks.contains(rest.next()?) && rest.next().is_none_or(|it| it == ' ')).then_some(digits)
+}
+
+fn is_special(c: char) -> bool {
+    matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#')
+}
+
+fn escape(dest: &mut impl Write, c: char) -> fmt::Result {
+    match c {
+        '<' => dest.write_str("&lt;"),
+        '>' => dest.write_str("&gt;"),
+        '&' => dest.write_str("&amp;"),
+        // `@name` would notify someone.
+        '@' => dest.write_str("&#64;"),
+        c if is_special(c) => {
+            dest.write_char('\\')?;
+            dest.write_char(c)
+        }
+        c => dest.write_char(c),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_text_as_it_is() {
+        for (text, expected) in [
+            ("plain text: 1.5 (ok)", "plain text: 1.5 (ok)"),
+            ("a | b", "a \\| b"),
+            ("two\nlines", "two<br>lines"),
+            ("two\r\nlines\n", "two<br>lines"),
+            ("<!-- kindlm:content:end -->", "&lt;!-- kindlm:content:end --&gt;"),
+            ("**b** `c` [d](e)", "\\*\\*b\\*\\* \\`c\\` \\[d\\](e)"),
+            ("back\\slash", "back\\\\slash"),
+            ("\u{1b}[0m", "\\\\x1b\\[0m"),
+            ("TOOL_CALL_MISSING _x_", "TOOL_CALL_MISSING \\_x\\_"),
+            ("    code\n  more", "&nbsp;&nbsp;&nbsp;&nbsp;code<br>&nbsp;&nbsp;more"),
+            ("- a\n- b", "\\- a<br>- b"),
+            ("12. a 1.5", "12\\. a 1.5"),
+            ("@team a@b.c", "&#64;team a&#64;b.c"),
+            ("1.5", "1.5"),
+            ("-5", "-5"),
+            ("-", "\\-"),
+            ("", ""),
+        ] {
+            let mut out = String::new();
+            Markdown.write_escaped_str(&mut out, text).unwrap();
+            assert_eq!(out, expected);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What happened to a case over its repeats, in words.
+
+use std::fmt::Write as _;
+
+use kindlm_types::{CaseResult, ExecutionError, Outcome, Severity, Verdict, ecma};
+
+use super::xml::score;
+use crate::amount::{plural, repeats};
+use crate::plain::head;
+
+/// Messages and outputs are cut here, so that they stay within 4 KB with what is said around them.
+const MOST_BYTES: usize = 4000;
+
+/// The code under which CI groups the case.
+pub(super) fn code(case: &CaseResult) -> Option<String> {
+    let errored = case.outcome == Outcome::Errored;
+    let error = || case.errors().iter().find_map(|it| it.error.code());
+    let findings = case.findings();
+    // The obstacle names an errored case, not a failure that was found beside it.
+    let found = findings
+        .iter()
+        .find(|it| errored == matches!(it.result.verdict, Verdict::Errored { .. }))
+        .or(findings.first())
+        .and_then(|it| it.result.verdict.code().cloned());
+    let code = if errored { error().or(found) } else { found.or_else(error) };
+    code.map(|it| it.to_string())
+}
+
+/// One line: the first thing that went wrong, and how many more there are.
+pub(super) fn headline(case: &CaseResult) -> String {
+    let mut said: Vec<String> = Vec::new();
+    if case.outcome == Outcome::Errored {
+        said.extend(case.errors().iter().map(|it| it.error.message()));
+    }
+    let mut findings = case.findings();
+    findings.sort_by_key(|it| match (&it.result.verdict, it.result.severity) {
+        (Verdict::Errored { .. }, _) => 0,
+        (_, Severity::Gate) => 1,
+        (_, Severity::Soft) => 2,
+    });
+    said.extend(findings.iter().map(|it| {
+        format!("{}: {}", it.result.label, it.result.verdict.message().unwrap_or_default())
+    }));
+    let Some(first) = said.first() else { return case.outcome.to_string() };
+    let more = match said.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    format!("{}{more}", cut(first))
+}
+
+/// Everything: how the repeats ended, each finding, and on which output.
+pub(super) fn whole(case: &CaseResult) -> String {
+    let mut text = String::new();
+    if let Some(line) = repeats_line(case) {
+        let _ = writeln!(text, "{line}\n");
+    }
+    findings(&mut text, case);
+    errors(&mut text, case);
+    if let Some(telling) = case.telling_execution().filter(|it| it.error.is_none()) {
+        let execution = &telling.execution;
+        if case.executions.len() > 1 {
+            let _ = writeln!(text, "Repeat {}:", execution.repeat + 1);
+        }
+        for call in &execution.tool_calls {
+            let arguments = call
+                .malformed_arguments
+                .clone()
+                .unwrap_or_else(|| ecma::stringify(&call.arguments));
+            let _ = writeln!(text, "Tool call: {}({})", call.name, cut(&arguments));
+        }
+        if let Some(code) = execution.exit_code {
+            let _ = writeln!(text, "Exit code: {code}");
+        }
+        let _ = writeln!(text, "Output:\n{}", cut(&execution.output));
+        if !execution.stderr.is_empty() {
+            let _ = writeln!(text, "Standard error:\n{}", cut(&execution.stderr));
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+/// What a case that holds should still say: soft scores, repeats that failed, replies from the store.
+pub(super) fn note(case: &CaseResult) -> Option<String> {
+    let mut text = String::new();
+    if case.outcome == Outcome::Scored {
+        let _ = writeln!(text, "scored: a soft check is below its threshold\n");
+    }
+    if let Some(line) = repeats_line(case).filter(|_| case.is_flaky()) {
+        let _ = writeln!(text, "flaky: {line}\n");
+    }
+    findings(&mut text, case);
+    if case.cached_repeats() > 0 {
+        let cached = plural(u64::from(case.cached_repeats()), "repeat");
+        let _ = writeln!(text, "{cached} answered from the response store");
+    }
+    let text = text.trim_end();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn repeats_line(case: &CaseResult) -> Option<String> {
+    let counts = case.repeat_counts();
+    (case.executions.len() > 1).then(|| {
+        let parts = [
+            (counts.passed, "passed"),
+            (counts.scored, "scored"),
+            (counts.failed, "failed"),
+            (counts.errored, "errored"),
+            (counts.skipped, "not run"),
+        ];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, word)| format!("{number} {word}"))
+            .collect();
+        format!("{} repeats: {}", case.executions.len(), parts.join(", "))
+    })
+}
+
+fn findings(text: &mut String, case: &CaseResult) {
+    for finding in case.findings() {
+        let result = finding.result;
+        let code = result.verdict.code().map(ToString::to_string).unwrap_or_default();
+        let mut facts = Vec::new();
+        if result.severity == Severity::Soft {
+            facts.push("soft".to_owned());
+        }
+        if let Some(score_of) = result.score.map(kindlm_types::Score::get).filter(|it| *it > 0.0) {
+            facts.push(format!("score {}", score(score_of)));
+        }
+        if let Some(turn) = &result.turn {
+            facts.push(format!("turn `{turn}`"));
+        }
+        let place = repeats(&finding.repeats, case.executions.len());
+        if !place.is_empty() {
+            facts.push(place);
+        }
+        let facts =
+            if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        let _ = writeln!(text, "{code}: {}{facts}", result.label);
+        let _ = writeln!(text, "{}", cut(result.verdict.message().unwrap_or_default()));
+        if let Some(reasoning) = &result.reasoning {
+            let _ = writeln!(text, "{}", cut(reasoning));
+        }
+        text.push('\n');
+    }
+}
+
+fn errors(text: &mut String, case: &CaseResult) {
+    for finding in case.errors() {
+        let code = finding.error.code().map_or_else(|| "not run".to_owned(), |it| it.to_string());
+        let mut facts = Vec::new();
+        if let ExecutionError::Provider(err) = finding.error
+            && err.attempts > 1
+        {
+            facts.push(format!("{} attempts", err.attempts));
+        }
+        let place = repeats(&finding.repeats, case.executions.len());
+        if !place.is_empty() {
+            facts.insert(0, place);
+        }
+        let facts =
+            if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        let _ = writeln!(text, "{code}{facts}: {}\n", cut(&finding.error.message()));
+    }
+}
+
+fn cut(text: &str) -> String {
+    let beginning = head(text, MOST_BYTES);
+    if beginning.len() < text.len() {
+        format!("{beginning}… ({} bytes in all)", text.len())
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,88 @@
+//! XML of which every character is allowed.
+
+use kindlm_types::ecma;
+use quick_xml::Writer;
+use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
+
+use crate::RenderError;
+
+/// An XML document in the making.
+pub(super) struct Xml(Writer<Vec<u8>>);
+
+impl Xml {
+    pub(super) fn new() -> Result<Self, RenderError> {
+        let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+        put(&mut writer, Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+        Ok(Self(writer))
+    }
+
+    pub(super) fn open(
+        &mut self,
+        name: &str,
+        attributes: &[(&str, &str)],
+    ) -> Result<(), RenderError> {
+        put(&mut self.0, Event::Start(start(name, attributes)))
+    }
+
+    pub(super) fn close(&mut self, name: &str) -> Result<(), RenderError> {
+        put(&mut self.0, Event::End(BytesEnd::new(name)))
+    }
+
+    pub(super) fn empty(
+        &mut self,
+        name: &str,
+        attributes: &[(&str, &str)],
+    ) -> Result<(), RenderError> {
+        put(&mut self.0, Event::Empty(start(name, attributes)))
+    }
+
+    pub(super) fn text(
+        &mut self,
+        name: &str,
+        attributes: &[(&str, &str)],
+        text: &str,
+    ) -> Result<(), RenderError> {
+        self.open(name, attributes)?;
+        // Escaping also splits `]]>`, which may not stand in text.
+        put(&mut self.0, Event::Text(BytesText::new(&allowed(text))))?;
+        self.close(name)
+    }
+
+    /// The document, with a line break at its end.
+    pub(super) fn finish(self) -> Result<String, RenderError> {
+        let mut text = String::from_utf8(self.0.into_inner()).map_err(failed)?;
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+fn start(name: &str, attributes: &[(&str, &str)]) -> BytesStart<'static> {
+    let mut start = BytesStart::new(name.to_owned());
+    for (key, value) in attributes {
+        start.push_attribute((*key, allowed(value).as_str()));
+    }
+    start
+}
+
+fn put(writer: &mut Writer<Vec<u8>>, event: Event<'_>) -> Result<(), RenderError> {
+    writer.write_event(event).map_err(failed)
+}
+
+fn failed(err: impl std::fmt::Display) -> RenderError {
+    RenderError::Format { format: "junit", message: err.to_string() }
+}
+
+/// The text without the characters that XML 1.0 cannot hold, escaped or not.
+pub(super) fn allowed(text: &str) -> String {
+    text.replace("\r\n", "\n").chars().filter(|c| is_allowed(*c)).collect()
+}
+
+/// `Char` of XML 1.0.
+fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// A score with two decimals.
+pub(super) fn score(value: f64) -> String {
+    ecma::to_fixed(value, 2)
+}

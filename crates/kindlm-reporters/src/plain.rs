@@ -1,0 +1,88 @@
+//! Makes foreign text harmless: what a model wrote must not move the cursor, hide text or give orders to CI.
+
+use std::fmt::Write as _;
+
+/// The text in one line: line breaks are shown as `\n`.
+pub(crate) fn one_line(text: &str) -> String {
+    visible(&text.replace("\r\n", "\n")).replace('\n', "\\n")
+}
+
+/// The lines of the text, each harmless; a last empty line is left out.
+pub(crate) fn lines(text: &str) -> Vec<String> {
+    let text = visible(&text.replace("\r\n", "\n"));
+    text.strip_suffix('\n').unwrap_or(&text).split('\n').map(str::to_owned).collect()
+}
+
+/// The text with everything invisible shown as an escape; only line breaks stay.
+fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push('\n'),
+            '\t' => out.push_str("    "),
+            c if c.is_ascii_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(c));
+            }
+            c if c.is_control() || is_deceptive(c) => {
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    // Old workflow commands of GitHub are found anywhere in a line.
+    if out.contains("##[") { out.replace("##[", "\\x23#[") } else { out }
+}
+
+/// Reorders, hides or breaks lines without being a control character. Joiners of scripts and emoji are fine.
+fn is_deceptive(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The beginning of the text, at most this many bytes, cut between characters.
+pub(crate) fn head(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let mut end = bytes;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_what_would_act_on_the_terminal() {
+        for (text, expected) in [
+            ("a\u{1b}[31mb", "a\\x1b[31mb"),
+            ("a\r\nb", "a\\nb"),
+            ("a\rb", "a\\x0db"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("x\u{202e}y", "x\\u{202e}y"),
+            ("a\tb", "a    b"),
+            ("👩\u{200d}🚀 é", "👩\u{200d}🚀 é"),
+            ("a ##[error]b", "a \\x23#[error]b"),
+        ] {
+            assert_eq!(one_line(text), expected);
+        }
+    }
+
+    #[test]
+    fn cuts_between_characters() {
+        assert_eq!(head("héllo", 2), "h");
+        assert_eq!(head("héllo", 3), "hé");
+        assert_eq!(head("hi", 9), "hi");
+    }
+
+    #[test]
+    fn a_last_line_break_makes_no_empty_line() {
+        assert_eq!(lines("a\nb\n"), ["a", "b"]);
+        assert_eq!(lines(""), [""]);
+    }
+}

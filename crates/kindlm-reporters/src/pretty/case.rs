@@ -1,0 +1,388 @@
+//! One case: a line of its own, and below it what did not hold and on which output.
+
+use std::fmt;
+
+use kindlm_types::{
+    AssertionResult, CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome,
+    Role, Severity, ToolCall, Verdict, ecma,
+};
+use serde_json::Value;
+
+use super::page::{Ink, Page, Span};
+use crate::Verbosity;
+use crate::amount::{count, duration, repeats, usd};
+use crate::plain::{head, lines, one_line};
+
+/// What a report of normal length shows of an output.
+const EXCERPT_LINES: usize = 4;
+const EXCERPT_BYTES: usize = 320;
+/// What even a verbose report shows at most; the JSON report has everything.
+const WHOLE_LINES: usize = 200;
+const WHOLE_BYTES: usize = 20_000;
+/// What is shown of a message, of the arguments of a tool call, of a value beside a result.
+const MESSAGE_BYTES: usize = 800;
+const VALUE_BYTES: usize = 300;
+/// Where results keep the score that they want.
+const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
+
+pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt::Result {
+    headline(page, case, verbosity)?;
+    match verbosity {
+        Verbosity::Quiet => {
+            findings(page, case)?;
+            errors(page, case)
+        }
+        Verbosity::Normal => {
+            findings(page, case)?;
+            errors(page, case)?;
+            if matches!(case.outcome, Outcome::Failed | Outcome::Errored)
+                && let Some(telling) = case.telling_execution()
+                && telling.error.is_none()
+            {
+                evidence(page, 4, &telling.execution, Excerpt::Beginning)?;
+            }
+            Ok(())
+        }
+        Verbosity::Verbose => {
+            for it in &case.executions {
+                execution(page, case, it)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn mark(outcome: Outcome) -> (Ink, &'static str) {
+    match outcome {
+        Outcome::Passed => (Ink::Good, "✓ "),
+        Outcome::Scored => (Ink::Warning, "~ "),
+        Outcome::Failed => (Ink::Bad, "✗ "),
+        Outcome::Errored => (Ink::Trouble, "! "),
+        Outcome::Skipped => (Ink::Faint, "– "),
+    }
+}
+
+fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt::Result {
+    let name = one_line(&case.case);
+    let counts = case.repeat_counts();
+    if counts.executed() == 0 {
+        let reason = case.errors().first().map(|it| it.error.message()).unwrap_or_default();
+        let reason = one_line(&format!("not run: {reason}"));
+        let reason = reason.trim_end_matches(": ");
+        return page.spans(
+            2,
+            2,
+            &[mark(case.outcome), (Ink::Plain, &name), (Ink::Faint, "  "), (Ink::Faint, reason)],
+        );
+    }
+    let mut facts = Vec::new();
+    if case.executions.len() > 1 {
+        facts.push(format!("{}/{} repeats held", counts.held(), counts.executed()));
+    }
+    let spent = if verbosity == Verbosity::Quiet { String::new() } else { spent(case) };
+    if !spent.is_empty() {
+        facts.push(spent);
+    }
+    let strong = if case.outcome.held() { Ink::Plain } else { Ink::Strong };
+    page.between(2, 2, &[mark(case.outcome), (strong, &name)], &facts.join("  "))
+}
+
+/// Time and money in two columns.
+fn spent(case: &CaseResult) -> String {
+    let time = match case.latency_avg_ms {
+        Some(_) => duration(case.latency_total_ms()),
+        None if case.cached_repeats() > 0 => "cached".to_owned(),
+        None => return String::new(),
+    };
+    let cost = match case.cost.usd() {
+        Some(amount) => usd(amount),
+        None => "$ unknown".to_owned(),
+    };
+    format!("{time:>7}  {cost:>9}")
+}
+
+fn findings(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
+    for finding in case.findings() {
+        let Finding { result, repeats: indices, .. } = &finding;
+        let mut place = repeats(indices, case.executions.len());
+        if let Some(mean) = mean_of(case, result) {
+            place = format!("{place}, {mean} on average");
+        }
+        result_lines(page, 4, result, &place, false)?;
+    }
+    Ok(())
+}
+
+/// The mean score of a check over the repeats, where it says more than the mark.
+fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<String> {
+    let same = |it: &&kindlm_types::ScoreSummary| {
+        it.assertion == result.assertion && it.label == result.label
+    };
+    let summary = case.scores.iter().find(same)?;
+    (summary.count > 1 && !score_of(result).is_empty()).then(|| ecma::to_fixed(summary.mean, 2))
+}
+
+fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
+    for finding in case.errors() {
+        if case.repeat_counts().executed() > 0 {
+            error(page, 4, finding.error, &repeats(&finding.repeats, case.executions.len()))?;
+        }
+    }
+    Ok(())
+}
+
+fn error(page: &mut Page<'_>, indent: usize, error: &ExecutionError, place: &str) -> fmt::Result {
+    let (mark, name) = match error.code() {
+        Some(code) => ((Ink::Trouble, "! "), code.to_string()),
+        None => ((Ink::Faint, "– "), "not run".to_owned()),
+    };
+    let mut facts = Vec::new();
+    if !place.is_empty() {
+        facts.push(place.to_owned());
+    }
+    if let ExecutionError::Provider(err) = error
+        && err.attempts > 1
+    {
+        facts.push(format!("{} attempts", err.attempts));
+    }
+    let facts = if facts.is_empty() { String::new() } else { format!("  {}", facts.join(", ")) };
+    page.spans(indent, 2, &[mark, (mark.0, &one_line(&name)), (Ink::Faint, &facts)])?;
+    paragraphs(page, indent + 2, Ink::Plain, &error.message())
+}
+
+/// A check with its verdict, and its reason where there is more to say than that it held.
+fn result_lines(
+    page: &mut Page<'_>,
+    indent: usize,
+    result: &AssertionResult,
+    place: &str,
+    verbose: bool,
+) -> fmt::Result {
+    let label = one_line(&result.label);
+    let code = result.verdict.code().map(|it| format!("  {}", one_line(it.as_str())));
+    let code = code.unwrap_or_default();
+    let score = score_of(result);
+    let mut facts: Vec<String> = Vec::new();
+    if let Some(turn) = &result.turn {
+        facts.push(format!("turn `{}`", one_line(turn)));
+    }
+    if !place.is_empty() {
+        facts.push(place.to_owned());
+    }
+    let facts = if facts.is_empty() { String::new() } else { format!("  {}", facts.join(", ")) };
+    let (ink, sign) = sign(result);
+    let spans: [Span<'_>; 5] =
+        [(ink, sign), (ink, &score), (Ink::Plain, &label), (ink, &code), (Ink::Faint, &facts)];
+    page.spans(indent, 2, &spans)?;
+    let mut said = "";
+    if let Some(message) = result.verdict.message() {
+        said = message;
+        paragraphs(page, indent + 2, Ink::Plain, message)?;
+    }
+    let wants_reason = verbose || !result.verdict.held();
+    if let Some(reasoning) = result.reasoning.as_deref().filter(|it| wants_reason && *it != said) {
+        paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
+    }
+    for (key, value) in &result.metadata {
+        // Expected and actual explain a failure; the rest is for those who want everything.
+        let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
+        let said_above = THRESHOLDS.contains(&key.as_str());
+        if tells || (verbose && !said_above) {
+            field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;
+        }
+    }
+    Ok(())
+}
+
+/// A soft check is a score to watch, not a tick.
+fn sign(result: &AssertionResult) -> (Ink, &'static str) {
+    match (&result.verdict, result.severity) {
+        (Verdict::Fail { .. }, Severity::Gate) => (Ink::Bad, "✗ "),
+        (Verdict::Fail { .. }, Severity::Soft) => (Ink::Warning, "~ "),
+        (Verdict::Errored { .. }, _) => (Ink::Trouble, "! "),
+        (Verdict::Skipped { .. }, _) => (Ink::Faint, "– "),
+        (Verdict::Pass, Severity::Gate) => (Ink::Good, "✓ "),
+        (Verdict::Pass, Severity::Soft) => (Ink::Plain, "· "),
+    }
+}
+
+/// The score in front of the label, where it says more than the mark: `0.62 of 0.8  `.
+fn score_of(result: &AssertionResult) -> String {
+    let Some(score) = result.score.map(kindlm_types::Score::get) else { return String::new() };
+    let between = score > 0.0 && score < 1.0;
+    if result.severity == Severity::Gate && !between {
+        return String::new();
+    }
+    let wanted = THRESHOLDS.iter().find_map(|it| result.metadata.get(*it)?.as_f64());
+    match wanted {
+        Some(wanted) => {
+            format!("{} (wants {})  ", ecma::to_fixed(score, 2), ecma::number(wanted))
+        }
+        None => format!("{}  ", ecma::to_fixed(score, 2)),
+    }
+}
+
+fn execution(page: &mut Page<'_>, case: &CaseResult, it: &ExecutionResult) -> fmt::Result {
+    let several = case.executions.len() > 1;
+    if several {
+        let name = format!("repeat {} of {}", it.execution.repeat + 1, case.executions.len());
+        let time = match it.execution.latency_ms {
+            _ if it.execution.cached => "cached".to_owned(),
+            Some(ms) => duration(ms),
+            None => String::new(),
+        };
+        let (ink, sign) = mark(it.outcome);
+        page.between(4, 2, &[(ink, sign), (Ink::Plain, &name)], &time)?;
+    }
+    let indent = if several { 6 } else { 4 };
+    for result in &it.results {
+        result_lines(page, indent, result, "", true)?;
+    }
+    if let Some(err) = &it.error {
+        if it.outcome != Outcome::Skipped || several {
+            error(page, indent, err, "")?;
+        }
+        return Ok(());
+    }
+    evidence(page, indent, &it.execution, Excerpt::Whole)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Excerpt {
+    Beginning,
+    Whole,
+}
+
+/// What the agent was asked, did and said.
+fn evidence(
+    page: &mut Page<'_>,
+    indent: usize,
+    execution: &Execution,
+    excerpt: Excerpt,
+) -> fmt::Result {
+    let whole = excerpt == Excerpt::Whole;
+    if whole && let Some(asked) = execution.input.iter().rev().find(|it| it.role == Role::User) {
+        field(page, indent, "input  ", &asked.content)?;
+    }
+    for turn in execution.turns.iter().filter(|_| whole) {
+        let said = format!("{}: {}", turn.label, turn.text);
+        field(page, indent, "turn   ", &said)?;
+    }
+    tools(page, indent, &execution.tool_calls, whole)?;
+    if let Some(code) = execution.exit_code {
+        field(page, indent, "exit   ", &code.to_string())?;
+    }
+    output(page, indent, "output ", &execution.output, excerpt)?;
+    if let Some(json) = execution.output_json.as_ref().filter(|_| whole) {
+        field(page, indent, "json   ", &compact(json))?;
+    }
+    if !execution.stderr.trim().is_empty() {
+        output(page, indent, "stderr ", &execution.stderr, excerpt)?;
+    }
+    notes(page, indent, execution, whole)
+}
+
+fn notes(page: &mut Page<'_>, indent: usize, execution: &Execution, whole: bool) -> fmt::Result {
+    use kindlm_types::FinishReason;
+    let mut notes = Vec::new();
+    if execution.truncated {
+        notes.push("the conversation was ended by `maxTurns`".to_owned());
+    }
+    match &execution.finish_reason {
+        Some(FinishReason::Length) => {
+            notes.push("the answer was cut at the token limit".to_owned());
+        }
+        Some(FinishReason::ContentFilter) => {
+            notes.push("the answer was cut by the provider's filter".to_owned());
+        }
+        Some(FinishReason::Refusal) => notes.push("the model refused".to_owned()),
+        _ => {}
+    }
+    if execution.cached {
+        notes.push("answered from the response store".to_owned());
+    }
+    if whole && execution.usage.total_tokens > 0 {
+        notes.push(format!(
+            "{} input and {} output tokens",
+            count(execution.usage.input_tokens),
+            count(execution.usage.output_tokens)
+        ));
+    }
+    if notes.is_empty() { Ok(()) } else { field(page, indent, "note   ", &notes.join("; ")) }
+}
+
+fn tools(page: &mut Page<'_>, indent: usize, calls: &[ToolCall], whole: bool) -> fmt::Result {
+    let shown = if whole { calls.len() } else { calls.len().min(6) };
+    for (i, call) in calls.iter().take(shown).enumerate() {
+        let arguments = match &call.malformed_arguments {
+            Some(text) => format!("malformed arguments: {text}"),
+            None if call.arguments.is_null() => String::new(),
+            None => ecma::stringify(&call.arguments),
+        };
+        let text = format!("{}({})", call.name, head_of(&arguments, VALUE_BYTES));
+        field(page, indent, if i == 0 { "tools  " } else { "       " }, &text)?;
+    }
+    if calls.len() > shown {
+        let more = format!("… {} more", calls.len() - shown);
+        field(page, indent, "       ", &more)?;
+    }
+    Ok(())
+}
+
+/// An output behind a bar, so that it cannot be taken for the report itself, by people or by CI.
+fn output(
+    page: &mut Page<'_>,
+    indent: usize,
+    name: &str,
+    text: &str,
+    excerpt: Excerpt,
+) -> fmt::Result {
+    if text.is_empty() {
+        return page.spans(indent, 0, &[(Ink::Faint, name), (Ink::Faint, "(empty)")]);
+    }
+    let (most_lines, most_bytes) = match excerpt {
+        Excerpt::Beginning => (EXCERPT_LINES, EXCERPT_BYTES),
+        Excerpt::Whole => (WHOLE_LINES, WHOLE_BYTES),
+    };
+    let beginning = head(text, most_bytes);
+    let all = lines(beginning);
+    let shown = &all[..all.len().min(most_lines)];
+    for (i, line) in shown.iter().enumerate() {
+        let name = if i == 0 { name.to_owned() } else { " ".repeat(name.len()) };
+        page.barred(indent, &name, line)?;
+    }
+    if beginning.len() < text.len() || shown.len() < all.len() {
+        let hint = match excerpt {
+            Excerpt::Beginning => "-v shows more",
+            Excerpt::Whole => "the json report has all of it",
+        };
+        let total = count(text.chars().count() as u64);
+        let note = format!("… {total} characters in all; {hint}");
+        page.spans(indent + name.len(), 0, &[(Ink::Faint, &note)])?;
+    }
+    Ok(())
+}
+
+fn field(page: &mut Page<'_>, indent: usize, name: &str, text: &str) -> fmt::Result {
+    let text = one_line(head_of(text, MESSAGE_BYTES).as_str());
+    page.spans(indent, name.chars().count(), &[(Ink::Faint, name), (Ink::Plain, &text)])
+}
+
+fn paragraphs(page: &mut Page<'_>, indent: usize, ink: Ink, text: &str) -> fmt::Result {
+    for line in lines(&head_of(text, MESSAGE_BYTES)) {
+        page.text(indent, ink, &line)?;
+    }
+    Ok(())
+}
+
+fn compact(value: &Value) -> String {
+    match value {
+        Value::String(text) => head_of(text, VALUE_BYTES),
+        other => head_of(&ecma::stringify(other), VALUE_BYTES),
+    }
+}
+
+fn head_of(text: &str, bytes: usize) -> String {
+    let beginning = head(text, bytes);
+    if beginning.len() < text.len() { format!("{beginning}…") } else { text.to_owned() }
+}

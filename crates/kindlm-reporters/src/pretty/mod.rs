@@ -1,0 +1,95 @@
+//! `pretty`: the report for people in front of a terminal.
+
+mod case;
+mod page;
+mod verdict;
+
+use std::fmt;
+
+use kindlm_types::{Outcome, Report};
+
+use crate::plain::one_line;
+use crate::{Meta, Registration, RenderError, Style, Verbosity};
+use page::{Ink, Page};
+
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "pretty",
+        summary: "For people in front of a terminal: what did not hold, why, and on which output.",
+        since: "0.1.0",
+        extension: "txt",
+        docs: include_str!("docs.md"),
+    },
+    render,
+};
+
+fn render(report: &Report, style: &Style, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+    let mut page = Page::new(out, style);
+    if style.verbosity > Verbosity::Quiet {
+        header(&mut page, report, style)?;
+    }
+    for model in report.model_ids() {
+        let mut cases = report.cases_of(model).filter(|it| shows(style, it.outcome)).peekable();
+        if cases.peek().is_none() {
+            continue;
+        }
+        page.text(0, Ink::Strong, &one_line(model))?;
+        for it in cases {
+            case::render(&mut page, it, style.verbosity)?;
+        }
+        page.blank()?;
+    }
+    if style.verbosity > Verbosity::Quiet {
+        skipped(&mut page, report)?;
+    }
+    verdict::render(&mut page, report, style.verbosity)?;
+    Ok(())
+}
+
+/// Quiet reports show only what did not hold.
+fn shows(style: &Style, outcome: Outcome) -> bool {
+    style.verbosity > Verbosity::Quiet || matches!(outcome, Outcome::Failed | Outcome::Errored)
+}
+
+fn header(page: &mut Page<'_>, report: &Report, style: &Style) -> fmt::Result {
+    let names = [&report.suite.project, &report.suite.name].map(|it| one_line(it));
+    let title: Vec<&str> = names.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
+    let version = format!("KindLM {}", one_line(&report.run.version));
+    page.spans(
+        0,
+        2,
+        &[(Ink::Strong, version.trim_end()), (Ink::Plain, "  "), (Ink::Strong, &title.join(" / "))],
+    )?;
+    if let Some(description) = &report.suite.description {
+        page.text(0, Ink::Plain, &one_line(description))?;
+    }
+    let commit = report.run.git_commit.as_deref().map(|it| crate::plain::head(it, 10));
+    let facts = [
+        (!report.run.id.is_empty()).then(|| format!("run {}", report.run.id)),
+        report.suite.config_path.clone(),
+        commit.map(|it| format!("commit {it}")),
+        (style.verbosity == Verbosity::Verbose).then(|| report.run.started_at.clone()),
+        (style.verbosity == Verbosity::Verbose).then(|| report.run.platform.clone()),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().map(|it| one_line(&it)).collect();
+    if !facts.is_empty() {
+        page.text(0, Ink::Faint, &facts.join(" · "))?;
+    }
+    page.blank()
+}
+
+fn skipped(page: &mut Page<'_>, report: &Report) -> fmt::Result {
+    if report.skipped.is_empty() {
+        return Ok(());
+    }
+    page.text(0, Ink::Strong, "skipped")?;
+    for it in &report.skipped {
+        let (name, reason) = (one_line(&it.case), one_line(&it.reason));
+        page.spans(
+            2,
+            2,
+            &[(Ink::Faint, "– "), (Ink::Plain, &name), (Ink::Faint, "  "), (Ink::Faint, &reason)],
+        )?;
+    }
+    page.blank()
+}

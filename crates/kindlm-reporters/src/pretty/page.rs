@@ -1,0 +1,242 @@
+//! A page of text of limited width: wrapping, hanging indents, colours.
+
+use std::fmt;
+use std::ops::Range;
+
+use anstyle::{AnsiColor, Effects};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use crate::Style;
+
+/// How a piece of text looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    Plain,
+    Strong,
+    Faint,
+    Good,
+    Bad,
+    Warning,
+    Trouble,
+}
+
+impl Ink {
+    fn style(self) -> anstyle::Style {
+        let color = |color: AnsiColor| color.on_default();
+        match self {
+            Self::Plain => anstyle::Style::new(),
+            Self::Strong => anstyle::Style::new().bold(),
+            Self::Faint => anstyle::Style::new().effects(Effects::DIMMED),
+            Self::Good => color(AnsiColor::Green),
+            Self::Bad => color(AnsiColor::Red),
+            Self::Warning => color(AnsiColor::Yellow),
+            Self::Trouble => color(AnsiColor::Magenta),
+        }
+    }
+}
+
+/// A piece of text in one ink.
+pub(super) type Span<'a> = (Ink, &'a str);
+
+/// Writes lines that stay within the width.
+pub(super) struct Page<'a> {
+    out: &'a mut dyn fmt::Write,
+    color: bool,
+    width: usize,
+}
+
+impl<'a> Page<'a> {
+    /// Terminals of no width exist (`script`, some CI), and very long lines are hard to read.
+    pub(super) fn new(out: &'a mut dyn fmt::Write, style: &Style) -> Self {
+        Self { out, color: style.color, width: style.width.clamp(40, 120) }
+    }
+
+    pub(super) fn blank(&mut self) -> fmt::Result {
+        self.out.write_char('\n')
+    }
+
+    /// One paragraph of one ink.
+    pub(super) fn text(&mut self, indent: usize, ink: Ink, text: &str) -> fmt::Result {
+        self.spans(indent, 0, &[(ink, text)])
+    }
+
+    /// One paragraph; lines after the first hang by `hang` columns.
+    pub(super) fn spans(&mut self, indent: usize, hang: usize, spans: &[Span<'_>]) -> fmt::Result {
+        let plain: String = spans.iter().map(|(_, text)| *text).collect();
+        let room = self.width.saturating_sub(indent + reserve(&plain)).max(10);
+        let hang = hang.min(room / 2);
+        for (i, range) in wrap(&plain, room, room - hang).iter().enumerate() {
+            let indent = if i == 0 { indent } else { indent + hang };
+            self.line(indent, &plain, range, spans)?;
+        }
+        Ok(())
+    }
+
+    /// A line with something at its right edge; the left side wraps.
+    pub(super) fn between(
+        &mut self,
+        indent: usize,
+        hang: usize,
+        left: &[Span<'_>],
+        right: &str,
+    ) -> fmt::Result {
+        let plain: String = left.iter().map(|(_, text)| *text).collect();
+        let right_width = right.width();
+        let room = self.width.saturating_sub(indent + right_width + 2 + reserve(&plain));
+        if room < 24 {
+            self.spans(indent, hang, left)?;
+            return self.spans(indent + hang, 0, &[(Ink::Faint, right)]);
+        }
+        for (i, range) in wrap(&plain, room, room - hang).iter().enumerate() {
+            if i > 0 {
+                self.line(indent + hang, &plain, range, left)?;
+                continue;
+            }
+            self.indent(indent, plain.get(range.clone()).unwrap_or_default())?;
+            self.painted(range, left)?;
+            if !right.is_empty() {
+                let used = plain.get(range.clone()).unwrap_or_default().width();
+                self.indent(room - used + 2, "")?;
+                self.paint(Ink::Faint, right)?;
+            }
+            self.out.write_char('\n')?;
+        }
+        Ok(())
+    }
+
+    /// A line of foreign text behind a name and a bar; every line that it is wrapped to has the bar.
+    pub(super) fn barred(&mut self, indent: usize, name: &str, text: &str) -> fmt::Result {
+        let room = self.width.saturating_sub(indent + name.width() + 2).max(10);
+        for (i, range) in wrap(text, room, room).into_iter().enumerate() {
+            write!(self.out, "{:indent$}", "")?;
+            if i == 0 {
+                self.paint(Ink::Faint, name)?;
+            } else {
+                write!(self.out, "{:1$}", "", name.width())?;
+            }
+            let part = text.get(range).unwrap_or_default();
+            self.paint(Ink::Faint, if part.is_empty() { "│" } else { "│ " })?;
+            self.out.write_str(part)?;
+            self.out.write_char('\n')?;
+        }
+        Ok(())
+    }
+
+    fn line(
+        &mut self,
+        indent: usize,
+        plain: &str,
+        range: &Range<usize>,
+        spans: &[Span<'_>],
+    ) -> fmt::Result {
+        self.indent(indent, plain.get(range.clone()).unwrap_or_default())?;
+        self.painted(range, spans)?;
+        self.out.write_char('\n')
+    }
+
+    /// Spaces, and a backslash before what CI would take for a command at the start of a line.
+    fn indent(&mut self, columns: usize, text: &str) -> fmt::Result {
+        write!(self.out, "{:columns$}", "")?;
+        if text.trim_start().starts_with("::") { self.out.write_char('\\') } else { Ok(()) }
+    }
+
+    /// The part of the spans that lies in the range.
+    fn painted(&mut self, range: &Range<usize>, spans: &[Span<'_>]) -> fmt::Result {
+        let mut start = 0;
+        for (ink, text) in spans {
+            let end = start + text.len();
+            let from = range.start.clamp(start, end) - start;
+            let to = range.end.clamp(start, end) - start;
+            if let Some(part) = text.get(from..to).filter(|it| !it.is_empty()) {
+                self.paint(*ink, part)?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn paint(&mut self, ink: Ink, text: &str) -> fmt::Result {
+        if self.color && ink != Ink::Plain {
+            let style = ink.style();
+            write!(self.out, "{style}{text}{style:#}")
+        } else {
+            self.out.write_str(text)
+        }
+    }
+}
+
+/// Room for the backslash that `Page::indent` may write.
+fn reserve(text: &str) -> usize {
+    usize::from(text.contains("::"))
+}
+
+/// Where the lines of a text begin and end, without the spaces at which it was broken.
+///
+/// Breaks at spaces; a word that is longer than a line is broken between characters.
+fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    loop {
+        let room = if lines.is_empty() { first } else { rest };
+        let left = text.get(start..).unwrap_or_default();
+        let (end, next) = line_end(left, room);
+        lines.push(start..start + left.get(..end).unwrap_or_default().trim_end().len());
+        start += next;
+        if next == 0 || start >= text.len() {
+            return lines;
+        }
+    }
+}
+
+/// Where the first line of the text ends, and where the next one begins.
+fn line_end(text: &str, room: usize) -> (usize, usize) {
+    let mut columns = 0;
+    let mut space = None;
+    let mut indented = true;
+    for (at, c) in text.char_indices() {
+        let width = c.width().unwrap_or(0);
+        if c == ' ' {
+            // A break inside the indent would give an empty line.
+            space = if indented { None } else { Some(at) };
+        } else {
+            indented = false;
+            if columns + width > room && at > 0 {
+                return space.map_or((at, at), |space| (space, space + 1));
+            }
+        }
+        columns += width;
+    }
+    (text.len(), text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(text: &str, first: usize, rest: usize) -> Vec<&str> {
+        wrap(text, first, rest).into_iter().map(|range| &text[range]).collect()
+    }
+
+    #[test]
+    fn breaks_at_spaces_and_only_where_it_must_inside_words() {
+        for (text, expected) in [
+            ("", vec![""]),
+            ("one two", vec!["one two"]),
+            ("one two three", vec!["one two", "three"]),
+            ("abcdefghijklmnop", vec!["abcdefgh", "ijklmnop"]),
+            ("a abcdefghijkl", vec!["a", "abcdefgh", "ijkl"]),
+            ("注文は発送済み", vec!["注文は発", "送済み"]),
+            // A first word that does not fit behind its indent is cut, not moved.
+            ("  indented text", vec!["  indent", "ed text"]),
+            ("trailing   ", vec!["trailing"]),
+        ] {
+            assert_eq!(wrapped(text, 8, 8), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn later_lines_may_be_narrower() {
+        assert_eq!(wrapped("one two three four", 10, 5), ["one two", "three", "four"]);
+        assert_eq!(wrapped("one abcdefghijkl", 10, 5), ["one", "abcde", "fghij", "kl"]);
+    }
+}

@@ -1,0 +1,207 @@
+//! The end of the page: gates, totals, warnings, the verdict, and what to do next.
+
+use std::fmt;
+
+use kindlm_types::{
+    Class, ExitStatus, GateOutcome, GateResult, ProviderErrorKind, Report, SuiteTotals,
+};
+
+use super::page::{Ink, Page};
+use crate::Verbosity;
+use crate::amount::{cost, count, duration, plural, share};
+use crate::plain::one_line;
+
+pub(super) fn render(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
+    gates(page, report)?;
+    totals(page, report, verbosity)?;
+    if verbosity > Verbosity::Quiet {
+        warnings(page, report)?;
+    }
+    page.blank()?;
+    sentence(page, report)?;
+    if verbosity > Verbosity::Quiet { next(page, report, verbosity) } else { Ok(()) }
+}
+
+fn gates(page: &mut Page<'_>, report: &Report) -> fmt::Result {
+    if report.gates.is_empty() {
+        return Ok(());
+    }
+    page.text(0, Ink::Strong, "Gates")?;
+    let widest = report.gates.iter().map(|it| one_line(&it.gate).chars().count()).max();
+    let widest = widest.unwrap_or(0).min(24);
+    for gate in &report.gates {
+        let (ink, sign) = sign(gate);
+        let name = format!("{:widest$}  ", one_line(&gate.gate));
+        let message = one_line(&gate.message);
+        let strong = if gate.passed() { Ink::Plain } else { ink };
+        page.spans(2, widest + 4, &[(ink, sign), (Ink::Plain, &name), (strong, &message)])?;
+    }
+    page.blank()
+}
+
+fn sign(gate: &GateResult) -> (Ink, &'static str) {
+    match gate.outcome {
+        GateOutcome::Held => (Ink::Good, "✓ "),
+        GateOutcome::Broken => (Ink::Bad, "✗ "),
+        GateOutcome::NothingToMeasure => (Ink::Faint, "– "),
+    }
+}
+
+fn totals(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
+    let totals = report.totals();
+    line(page, "Cases", &cases(&totals))?;
+    if verbosity == Verbosity::Quiet {
+        return Ok(());
+    }
+    let mut checks = Vec::new();
+    for (class, name) in [(Class::Deterministic, "by rules"), (Class::Probabilistic, "by a model")]
+    {
+        let count = report.checks(class);
+        if count.total > 0 {
+            checks.push(format!("{name} {}", share(count)));
+        }
+    }
+    if !checks.is_empty() {
+        line(page, "Checks", &checks.join(", "))?;
+    }
+    let mut spent = cost(totals.cost);
+    if totals.cost.unknown > 0 {
+        spent = format!(
+            "{spent} (no price for {})",
+            plural(u64::from(totals.cost.unknown), "execution")
+        );
+    }
+    if totals.judge_cost.known_usd > 0.0 || totals.judge_cost.unknown > 0 {
+        spent = format!("{spent}; judges {}", cost(totals.judge_cost));
+    }
+    line(page, "Cost", &spent)?;
+    line(page, "Tokens", &count(totals.tokens))?;
+    let cached = report.cached_executions();
+    let mut time = format!(
+        "{} for {}",
+        duration(report.run.duration_ms),
+        plural(totals.executions, "execution")
+    );
+    if cached > 0 {
+        time = format!("{time}, {} of them from the response store", count(cached));
+    }
+    line(page, "Time", &time)
+}
+
+fn cases(totals: &SuiteTotals) -> String {
+    let parts = [
+        (totals.passed, "passed"),
+        (totals.scored, "scored"),
+        (totals.failed, "failed"),
+        (totals.errored, "errored"),
+        (totals.skipped, "skipped"),
+    ];
+    let shown: Vec<String> = parts
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{} {word}", count(number)))
+        .collect();
+    if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+}
+
+fn line(page: &mut Page<'_>, name: &str, text: &str) -> fmt::Result {
+    let name = format!("{name:8}");
+    page.spans(0, 8, &[(Ink::Faint, &name), (Ink::Plain, text)])
+}
+
+fn warnings(page: &mut Page<'_>, report: &Report) -> fmt::Result {
+    if !report.warnings.is_empty() {
+        page.blank()?;
+    }
+    for warning in &report.warnings {
+        let text = one_line(warning);
+        page.spans(0, 8, &[(Ink::Warning, "warning "), (Ink::Plain, &text)])?;
+    }
+    Ok(())
+}
+
+/// One sentence: did it pass, and if not, why not.
+fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
+    let status = report.exit_status();
+    let (ink, word) = match status {
+        ExitStatus::Success => (Ink::Good, "PASSED"),
+        ExitStatus::GatesFailed => (Ink::Bad, "FAILED"),
+        ExitStatus::Interrupted => (Ink::Warning, "INTERRUPTED"),
+        ExitStatus::ProviderError | ExitStatus::Internal | ExitStatus::InvalidInput => {
+            (Ink::Trouble, "ERROR")
+        }
+    };
+    let mut clauses = Vec::new();
+    match status {
+        ExitStatus::ProviderError => clauses.push(provider_trouble(report)),
+        ExitStatus::Internal => clauses.push("KindLM itself failed".to_owned()),
+        ExitStatus::Interrupted => clauses.push("the run was stopped by the user".to_owned()),
+        ExitStatus::Success | ExitStatus::GatesFailed | ExitStatus::InvalidInput => {}
+    }
+    clauses.push(gates_clause(report));
+    if status != ExitStatus::Success {
+        clauses.push(format!("exit code {}", status.code()));
+    }
+    let text = format!("  {}", clauses.join("; "));
+    page.spans(0, 8, &[(ink, word), (Ink::Plain, &text)])
+}
+
+fn gates_clause(report: &Report) -> String {
+    let broken = report.broken_gates().count() as u64;
+    let all = report.gates.len() as u64;
+    let totals = report.totals();
+    let trouble = totals.failed + totals.errored;
+    match (broken, all) {
+        (0, 0) => "there are no gates".to_owned(),
+        (0, _) if trouble > 0 => {
+            format!("every gate held, although {} did not", plural(trouble, "case"))
+        }
+        (0, 1) => "the gate held".to_owned(),
+        (0, _) => format!("all {} gates held", count(all)),
+        _ => format!("{} of {} broken", count(broken), plural(all, "gate")),
+    }
+}
+
+fn provider_trouble(report: &Report) -> String {
+    let kinds: Vec<&str> = report.provider_error_kinds().into_iter().map(trouble_of).collect();
+    format!("no answer from a provider ({})", kinds.join(", "))
+}
+
+fn trouble_of(kind: ProviderErrorKind) -> &'static str {
+    match kind {
+        ProviderErrorKind::Auth => "credentials",
+        ProviderErrorKind::RateLimited => "rate limit",
+        ProviderErrorKind::QuotaExhausted => "quota",
+        ProviderErrorKind::Timeout => "timeout",
+        ProviderErrorKind::ModelNotFound => "unknown model",
+        ProviderErrorKind::ContextLength => "prompt too long",
+        ProviderErrorKind::ContentFilter => "content filter",
+        ProviderErrorKind::InvalidRequest => "invalid request",
+        ProviderErrorKind::Overloaded => "overloaded",
+        ProviderErrorKind::Server => "server error",
+        ProviderErrorKind::Connection => "connection",
+        ProviderErrorKind::MalformedResponse => "unreadable answer",
+        ProviderErrorKind::Command => "command",
+        ProviderErrorKind::Unsupported => "unsupported",
+    }
+}
+
+/// What to do next; only what exists.
+fn next(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
+    let totals = report.totals();
+    let mut tips = Vec::new();
+    // Provider errors say themselves what to do.
+    if let Some(code) = report.cases.iter().find_map(|case| case.failure_codes.first()) {
+        tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
+    }
+    if verbosity < Verbosity::Verbose && totals.failed + totals.errored + totals.scored > 0 {
+        tips.push(("kindlm test -v".to_owned(), "every check, and whole outputs"));
+    }
+    let widest = tips.iter().map(|(command, _)| command.len()).max().unwrap_or(0).min(44);
+    for (i, (command, what)) in tips.iter().enumerate() {
+        let lead = if i == 0 { "next    " } else { "        " };
+        let command = format!("{command:widest$}  ");
+        page.spans(0, 8, &[(Ink::Faint, lead), (Ink::Strong, &command), (Ink::Faint, what)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Reports of which every text is hostile.
+
+use kindlm_reporters::Style;
+use kindlm_testing::sample_report;
+use kindlm_types::wire::parse_report;
+use kindlm_types::{ExecutionError, Report, Verdict};
+use proptest::prelude::*;
+
+use crate::{junit, render};
+
+/// Texts with many characters that mean something to some format.
+pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
+    let special = prop::sample::select(
+        "\u{0}\u{1b}\u{7f}\u{85}\u{9b}\u{202e}\u{2028}\u{fffe}\u{ffff}\n\r\t ]]><&'\"|`*_[](){}#$\\:;%-".chars().collect::<Vec<_>>(),
+    );
+    let word = prop::sample::select(vec![
+        "]]>",
+        "<!--",
+        "-->",
+        "::error::",
+        "##[error]",
+        "<!-- kindlm:content:end -->",
+        "\u{1b}[2J",
+        "\n\n",
+        "- ",
+        "1. ",
+        "    ",
+        "{{ x }}",
+        "&#0;",
+        "漢字",
+        "👩\u{200d}🚀",
+    ]);
+    prop::collection::vec(
+        prop_oneof![
+            any::<char>().prop_map(String::from),
+            special.prop_map(String::from),
+            word.prop_map(str::to_owned)
+        ],
+        0..24,
+    )
+    .prop_map(|parts| parts.concat())
+}
+
+/// The sample with this text in place of every text.
+pub(crate) fn poisoned(text: &str) -> Report {
+    let mut report = sample_report();
+    let put = |place: &mut String| text.clone_into(place);
+    let put_some = |place: &mut Option<String>| *place = Some(text.to_owned());
+    put(&mut report.run.id);
+    put(&mut report.run.version);
+    put(&mut report.run.started_at);
+    put(&mut report.run.platform);
+    put_some(&mut report.run.git_commit);
+    put(&mut report.suite.project);
+    put(&mut report.suite.name);
+    put_some(&mut report.suite.description);
+    put_some(&mut report.suite.config_path);
+    put_some(&mut report.suite.config_sha256);
+    for model in &mut report.models {
+        put(&mut model.id);
+        put(&mut model.provider);
+        put(&mut model.name);
+        model.params.stop_sequences = vec![text.to_owned()];
+    }
+    for gate in &mut report.gates {
+        put(&mut gate.gate);
+        put(&mut gate.message);
+    }
+    for skipped in &mut report.skipped {
+        put(&mut skipped.case);
+        put(&mut skipped.reason);
+        skipped.tags = vec![text.to_owned()];
+    }
+    report.warnings = vec![text.to_owned()];
+    let info = report.compliance.as_mut().unwrap();
+    put_some(&mut info.system_name);
+    put_some(&mut info.system_version);
+    put_some(&mut info.risk_level);
+    put_some(&mut info.operator);
+    put_some(&mut info.intended_purpose);
+    put_some(&mut info.data_governance_notes);
+    for case in &mut report.cases {
+        put(&mut case.case);
+        put(&mut case.model);
+        case.tags = vec![text.to_owned()];
+        for it in &mut case.executions {
+            put(&mut it.execution.output);
+            put(&mut it.execution.stderr);
+            for call in &mut it.execution.tool_calls {
+                put(&mut call.name);
+                put_some(&mut call.malformed_arguments);
+            }
+            match &mut it.error {
+                Some(ExecutionError::Provider(err)) => {
+                    put(&mut err.message);
+                    put(&mut err.provider);
+                }
+                Some(
+                    ExecutionError::NotRun { reason: place }
+                    | ExecutionError::Internal { message: place },
+                ) => put(place),
+                None => {}
+            }
+            for result in &mut it.results {
+                put(&mut result.label);
+                put_some(&mut result.turn);
+                put_some(&mut result.reasoning);
+                result.metadata.insert(text.to_owned(), text.into());
+                match &mut result.verdict {
+                    Verdict::Fail { message: place, .. }
+                    | Verdict::Errored { message: place, .. }
+                    | Verdict::Skipped { reason: place } => put(place),
+                    Verdict::Pass => {}
+                }
+            }
+        }
+    }
+    report
+}
+
+/// How many bars of a Markdown table row are not escaped.
+fn bars(line: &str) -> usize {
+    let mut escaped = false;
+    let mut count = 0;
+    for c in line.chars() {
+        count += usize::from(c == '|' && !escaped);
+        escaped = c == '\\' && !escaped;
+    }
+    count
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn json_keeps_every_text(text in hostile_text()) {
+        let report = poisoned(&text);
+        let json = render("json", &report, &Style::default());
+        prop_assert_eq!(parse_report(json.as_bytes()).unwrap(), report);
+    }
+
+    #[test]
+    fn junit_stays_well_formed_and_within_its_schema(text in hostile_text()) {
+        junit::check(&render("junit", &poisoned(&text), &Style::default()));
+    }
+
+    #[test]
+    fn pretty_shows_nothing_that_acts(text in hostile_text()) {
+        use unicode_width::UnicodeWidthStr as _;
+        for style in crate::styles().into_iter().filter(|it| !it.color) {
+            let page = render("pretty", &poisoned(&text), &style);
+            for line in page.lines() {
+                prop_assert!(!line.contains(char::is_control), "{:?}", line);
+                prop_assert!(!line.trim_start().starts_with("::"), "{:?}", line);
+                prop_assert!(!line.contains("##["), "{:?}", line);
+                // Joined emoji may be narrower than the sum of their parts, never wider.
+                let wide = line.chars().count() == line.width();
+                prop_assert!(!wide || line.width() <= style.width.clamp(40, 120), "{:?}", line);
+            }
+        }
+    }
+
+    #[test]
+    fn compliance_keeps_its_tables_and_its_markers(text in hostile_text()) {
+        let document = render("compliance", &poisoned(&text), &Style::default());
+        let plain = render("compliance", &poisoned("x"), &Style::default());
+        let markers = |it: &str| it.lines().filter(|line| line.starts_with("<!--")).count();
+        prop_assert_eq!(markers(&document), 2);
+        // Two more are in the recipe.
+        prop_assert_eq!(document.matches("<!--").count(), 4);
+        let tables = |it: &str| -> Vec<usize> {
+            it.lines().filter(|line| line.starts_with('|')).map(bars).collect()
+        };
+        // Equal names merge rows of the sample alike, whatever the text.
+        prop_assert_eq!(tables(&document), tables(&plain));
+        prop_assert!(!document.contains(|c: char| c.is_control() && c != '\n'));
+    }
+}

@@ -1,0 +1,349 @@
+//! JUnit XML by the rules of Jenkins' `junit-10.xsd`, and by what other readers choke on.
+
+use std::collections::{BTreeMap, HashSet};
+
+use kindlm_reporters::Style;
+use kindlm_testing::{green_report, sample_report};
+use kindlm_types::{Outcome, Report};
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use crate::render;
+
+/// An element of `junit-10.xsd`: its name, its children, its attributes, those that must be there (by the schema
+/// or by some reader), and whether it may hold text.
+struct Rule {
+    name: &'static str,
+    children: &'static [&'static str],
+    attributes: &'static [&'static str],
+    required: &'static [&'static str],
+    text: bool,
+}
+
+const RULES: [Rule; 11] = [
+    Rule {
+        name: "testsuites",
+        children: &["testsuite"],
+        attributes: &["name", "time", "tests", "failures", "disabled", "errors"],
+        required: &["name", "time", "tests", "failures", "errors"],
+        text: false,
+    },
+    Rule {
+        name: "testsuite",
+        children: &["testsuite", "properties", "testcase", "system-out", "system-err"],
+        attributes: &[
+            "name",
+            "tests",
+            "failures",
+            "errors",
+            "time",
+            "disabled",
+            "skipped",
+            "skips",
+            "timestamp",
+            "hostname",
+            "id",
+            "package",
+            "assertions",
+            "file",
+            "skip",
+            "log",
+            "url",
+        ],
+        required: &["name", "tests", "failures", "errors", "skipped", "time"],
+        text: false,
+    },
+    Rule {
+        name: "properties",
+        children: &["property"],
+        attributes: &[],
+        required: &[],
+        text: false,
+    },
+    Rule {
+        name: "property",
+        children: &[],
+        attributes: &["name", "value"],
+        required: &["name", "value"],
+        text: false,
+    },
+    Rule {
+        name: "testcase",
+        children: &[
+            "skipped",
+            "error",
+            "failure",
+            "rerunFailure",
+            "rerunError",
+            "system-out",
+            "system-err",
+        ],
+        attributes: &[
+            "name",
+            "assertions",
+            "time",
+            "timestamp",
+            "classname",
+            "status",
+            "class",
+            "file",
+            "line",
+            "log",
+            "group",
+            "url",
+        ],
+        required: &["name", "classname", "time"],
+        text: false,
+    },
+    Rule {
+        name: "failure",
+        children: &[],
+        attributes: &["type", "message"],
+        required: &["type", "message"],
+        text: true,
+    },
+    Rule {
+        name: "error",
+        children: &[],
+        attributes: &["type", "message"],
+        required: &["type", "message"],
+        text: true,
+    },
+    Rule {
+        name: "skipped",
+        children: &[],
+        attributes: &["type", "message"],
+        required: &["message"],
+        text: true,
+    },
+    Rule { name: "system-out", children: &[], attributes: &[], required: &[], text: true },
+    Rule { name: "system-err", children: &[], attributes: &[], required: &[], text: true },
+    Rule {
+        name: "rerunFailure",
+        children: &["system-out", "system-err"],
+        attributes: &["type", "message"],
+        required: &[],
+        text: true,
+    },
+];
+
+fn rule(name: &str) -> &'static Rule {
+    RULES
+        .iter()
+        .find(|it| it.name == name)
+        .unwrap_or_else(|| panic!("junit-10.xsd has no <{name}>"))
+}
+
+/// One element with its attributes, and how often each child occurs in it.
+#[derive(Debug, Default)]
+struct Element {
+    name: String,
+    attributes: BTreeMap<String, String>,
+    text: String,
+    children: Vec<Element>,
+}
+
+impl Element {
+    fn get(&self, attribute: &str) -> &str {
+        self.attributes
+            .get(attribute)
+            .unwrap_or_else(|| panic!("<{}> has no {attribute}", self.name))
+    }
+
+    fn count(&self, attribute: &str) -> usize {
+        self.get(attribute).parse().unwrap()
+    }
+
+    fn has(&self, child: &str) -> bool {
+        self.children.iter().any(|it| it.name == child)
+    }
+
+    fn all<'a>(&'a self, child: &'a str) -> impl Iterator<Item = &'a Element> {
+        self.children.iter().filter(move |it| it.name == child)
+    }
+}
+
+fn element(start: &BytesStart<'_>) -> Element {
+    let attributes = start.attributes().map(|it| {
+        let it = it.unwrap();
+        let value = quick_xml::escape::unescape(&it.value).unwrap().into_owned();
+        (it.key.as_ref().to_owned(), value)
+    });
+    Element {
+        name: start.name().as_ref().to_owned(),
+        attributes: attributes.collect(),
+        ..Element::default()
+    }
+}
+
+/// Reads XML, strictly.
+fn parse(xml: &str) -> Element {
+    let mut reader = Reader::from_str(xml);
+    reader.config_mut().check_end_names = true;
+    let mut open = vec![Element::default()];
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Start(start) => open.push(element(&start)),
+            Event::Empty(start) => open.last_mut().unwrap().children.push(element(&start)),
+            Event::End(_) => {
+                let done = open.pop().unwrap();
+                open.last_mut().unwrap().children.push(done);
+            }
+            Event::Text(text) => open.last_mut().unwrap().text.push_str(&text),
+            Event::GeneralRef(name) => {
+                let text = format!("&{};", &*name);
+                open.last_mut()
+                    .unwrap()
+                    .text
+                    .push_str(&quick_xml::escape::unescape(&text).unwrap());
+            }
+            Event::Decl(_) => {}
+            Event::Eof => break,
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert_eq!(open.len(), 1, "every element is closed");
+    let root = open.pop().unwrap();
+    assert_eq!(root.children.len(), 1, "one root");
+    root.children.into_iter().next().unwrap()
+}
+
+fn check_element(element: &Element) {
+    let rule = rule(&element.name);
+    for name in element.attributes.keys() {
+        assert!(rule.attributes.contains(&name.as_str()), "<{}> may not have {name}", rule.name);
+    }
+    for name in rule.required {
+        assert!(element.attributes.contains_key(*name), "<{}> must have {name}", rule.name);
+    }
+    assert!(
+        rule.text || element.text.trim().is_empty(),
+        "stray text in <{}>: {}",
+        rule.name,
+        element.text
+    );
+    assert!(element.attributes.values().all(|it| it.len() <= 4096 || rule.name != "failure"));
+    for child in &element.children {
+        assert!(
+            rule.children.contains(&child.name.as_str()),
+            "<{}> in <{}>",
+            child.name,
+            rule.name
+        );
+        check_element(child);
+    }
+}
+
+fn check_time(element: &Element) {
+    let (whole, decimals) = element.get("time").split_once('.').expect("a dot");
+    assert!(decimals.len() == 3 && whole.parse::<u64>().is_ok() && decimals.parse::<u64>().is_ok());
+}
+
+/// Everything that must hold of every file.
+pub(crate) fn check(xml: &str) {
+    let is_char = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+    assert!(xml.chars().all(is_char), "only characters of XML 1.0");
+    assert!(xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "));
+    assert!(!xml.contains("]]>"));
+    let root = parse(xml);
+    assert_eq!(root.name, "testsuites");
+    check_element(&root);
+    check_time(&root);
+    let (mut tests, mut failures, mut errors) = (0, 0, 0);
+    let mut identities = HashSet::new();
+    for suite in root.all("testsuite") {
+        check_time(suite);
+        let cases: Vec<&Element> = suite.all("testcase").collect();
+        let with = |child: &str| cases.iter().filter(|it| it.has(child)).count();
+        assert_eq!(suite.count("tests"), cases.len());
+        assert_eq!(suite.count("failures"), with("failure"));
+        assert_eq!(suite.count("errors"), with("error"));
+        assert_eq!(suite.count("skipped"), with("skipped"));
+        assert!(!cases.is_empty(), "some readers fail on a suite without tests");
+        for case in cases {
+            check_time(case);
+            assert!(case.children.len() <= 1, "readers look at the first only");
+            let identity = (case.get("classname").to_owned(), case.get("name").to_owned());
+            assert!(identities.insert(identity), "readers drop the second of two equal names");
+        }
+        tests += suite.count("tests");
+        failures += suite.count("failures");
+        errors += suite.count("errors");
+    }
+    assert_eq!(
+        (root.count("tests"), root.count("failures"), root.count("errors")),
+        (tests, failures, errors)
+    );
+}
+
+fn junit(report: &Report) -> String {
+    render("junit", report, &Style::default())
+}
+
+#[test]
+fn shows_the_sample() {
+    insta::assert_snapshot!(junit(&sample_report()));
+}
+
+#[test]
+fn keeps_to_the_rules_of_jenkins() {
+    for report in [sample_report(), green_report(), Report::default()] {
+        check(&junit(&report));
+    }
+}
+
+#[test]
+fn outcomes_become_what_junit_has_for_them() {
+    let report = sample_report();
+    let root = parse(&junit(&report));
+    for case in &report.cases {
+        let suite = root.all("testsuite").find(|it| it.get("name") == case.model).unwrap();
+        let found = suite.all("testcase").find(|it| it.get("name") == case.case).unwrap();
+        let expected = match case.outcome {
+            Outcome::Passed | Outcome::Scored => None,
+            Outcome::Failed => Some("failure"),
+            Outcome::Errored => Some("error"),
+            Outcome::Skipped => Some("skipped"),
+        };
+        let ending = ["failure", "error", "skipped"].into_iter().find(|it| found.has(it));
+        assert_eq!(ending, expected, "{} on {}", case.case, case.model);
+        assert_eq!(found.get("file"), "agents/support/kindlm.yaml");
+    }
+}
+
+#[test]
+fn a_broken_gate_is_a_failure_and_an_idle_one_is_skipped() {
+    let root = parse(&junit(&sample_report()));
+    let gates = root.all("testsuite").find(|it| it.get("name") == "quality gates").unwrap();
+    let gate = |id: &str| gates.all("testcase").find(|it| it.get("name") == id).unwrap();
+    assert!(gate("passRateMin").has("failure"));
+    assert!(gate("driftScoreMax").has("skipped"));
+    assert!(!gate("judgeAvgMin").has("failure"));
+}
+
+#[test]
+fn equal_names_are_told_apart() {
+    let mut report = sample_report();
+    for case in &mut report.cases {
+        "the same".clone_into(&mut case.case);
+        "m".clone_into(&mut case.model);
+    }
+    // Also when they become equal only by what XML cannot hold.
+    "the same\u{1}".clone_into(&mut report.cases[1].case);
+    check(&junit(&report));
+}
+
+#[test]
+fn a_very_long_message_is_cut() {
+    let mut report = sample_report();
+    for result in
+        report.cases.iter_mut().flat_map(|it| &mut it.executions).flat_map(|it| &mut it.results)
+    {
+        if let kindlm_types::Verdict::Fail { message, .. } = &mut result.verdict {
+            *message = "ü".repeat(100_000);
+        }
+    }
+    let xml = junit(&report);
+    check(&xml);
+    assert!(xml.len() < 200_000, "{}", xml.len());
+}

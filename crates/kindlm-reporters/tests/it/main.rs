@@ -1,0 +1,36 @@
+//! The reporters as their readers meet them: people, programs, CI systems, auditors.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
+
+mod compliance;
+mod hostile;
+mod json;
+mod junit;
+mod pretty;
+mod registry;
+
+use kindlm_reporters::{Style, Verbosity, find};
+use kindlm_types::Report;
+
+/// What the reporter writes.
+fn render(id: &str, report: &Report, style: &Style) -> String {
+    let mut out = String::new();
+    (find(id).expect(id).render)(report, style, &mut out).unwrap();
+    out
+}
+
+fn style(verbosity: Verbosity, color: bool, width: usize) -> Style {
+    Style { color, width, verbosity }
+}
+
+/// Every style that a reader may have.
+fn styles() -> Vec<Style> {
+    let mut styles = Vec::new();
+    for verbosity in [Verbosity::Quiet, Verbosity::Normal, Verbosity::Verbose] {
+        for color in [false, true] {
+            for width in [0, 40, 60, 80, 120, 1_000] {
+                styles.push(style(verbosity, color, width));
+            }
+        }
+    }
+    styles
+}

@@ -1,0 +1,101 @@
+//! The report for people: read these snapshots as one of them.
+
+use kindlm_reporters::{Style, Verbosity};
+use kindlm_testing::{green_report, sample_report};
+use kindlm_types::{GateOutcome, Outcome, Report};
+
+use crate::{render, style, styles};
+
+#[test]
+fn shows_the_sample() {
+    for (name, verbosity, color, width) in [
+        ("normal_80", Verbosity::Normal, false, 80),
+        ("normal_60", Verbosity::Normal, false, 60),
+        ("normal_120", Verbosity::Normal, false, 120),
+        ("normal_80_color", Verbosity::Normal, true, 80),
+        ("quiet_80", Verbosity::Quiet, false, 80),
+        ("quiet_80_color", Verbosity::Quiet, true, 80),
+        ("verbose_80", Verbosity::Verbose, false, 80),
+        ("verbose_60", Verbosity::Verbose, false, 60),
+    ] {
+        let text = render("pretty", &sample_report(), &style(verbosity, color, width));
+        // Snapshots are read by people: show the colours as what they are.
+        insta::assert_snapshot!(format!("sample_{name}"), text.replace('\u{1b}', "␛"));
+    }
+}
+
+#[test]
+fn shows_a_green_run() {
+    insta::assert_snapshot!(render("pretty", &green_report(), &Style::default()));
+    insta::assert_snapshot!(
+        "green_quiet",
+        render("pretty", &green_report(), &style(Verbosity::Quiet, false, 80))
+    );
+}
+
+#[test]
+fn shows_an_empty_run() {
+    insta::assert_snapshot!(render("pretty", &Report::default(), &Style::default()));
+}
+
+#[test]
+fn says_it_when_gates_hold_although_cases_do_not() {
+    let mut report = sample_report();
+    report.cases.retain(|case| matches!(case.outcome, Outcome::Passed | Outcome::Failed));
+    report.gates.iter_mut().for_each(|gate| gate.outcome = GateOutcome::Held);
+    let text = render("pretty", &report, &Style::default());
+    assert!(text.contains("PASSED  every gate held, although 5 cases did not\n"), "{text}");
+}
+
+#[test]
+fn says_it_when_the_run_was_interrupted() {
+    let mut report = green_report();
+    report.run.interrupted = true;
+    let text = render("pretty", &report, &Style::default());
+    assert!(
+        text.contains("INTERRUPTED  the run was stopped by the user; the gate held; exit code 130"),
+        "{text}"
+    );
+}
+
+#[test]
+fn colour_changes_nothing_but_the_colour() {
+    for style in styles().into_iter().filter(|it| it.color) {
+        let colored = render("pretty", &sample_report(), &style);
+        let plain = render("pretty", &sample_report(), &Style { color: false, ..style });
+        assert_eq!(without_colors(&colored), plain);
+        assert!(!plain.contains('\u{1b}'));
+    }
+}
+
+/// Removes `ESC [ … m`.
+fn without_colors(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str(part.split_once('m').unwrap().1);
+    }
+    out
+}
+
+#[test]
+fn lines_stay_within_the_width() {
+    use unicode_width::UnicodeWidthStr as _;
+    for style in styles().into_iter().filter(|it| !it.color) {
+        let room = style.width.clamp(40, 120);
+        for line in render("pretty", &sample_report(), &style).lines() {
+            assert!(line.width() <= room, "{} > {room}: {line}", line.width());
+        }
+    }
+}
+
+#[test]
+fn a_model_cannot_write_to_the_terminal_or_to_ci() {
+    for style in styles() {
+        let text = render("pretty", &sample_report(), &style);
+        let plain = without_colors(&text);
+        let acts = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}');
+        assert!(!plain.contains(acts));
+        assert!(!plain.lines().any(|line| line.trim_start().starts_with("::")));
+    }
+}

@@ -1,0 +1,117 @@
+//! What `kindlm evaluate` reads and writes.
+
+use kindlm_types::wire::evaluate::{Evaluation, PROMPT_ASSERTION, Record};
+use kindlm_types::{AssertionResult, FailureCode, Outcome, Severity, ToolCall, Usage};
+use serde_json::{Value, json};
+
+const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");
+
+fn pass() -> AssertionResult {
+    AssertionResult::pass("keywords", "a")
+}
+
+fn fail() -> AssertionResult {
+    AssertionResult::fail("keywords", "b", CODE, "no `b`")
+}
+
+fn soft() -> AssertionResult {
+    fail().with_severity(Severity::Soft)
+}
+
+fn errored() -> AssertionResult {
+    AssertionResult::errored("judge", "c", FailureCode::new("JUDGE_PARSE_ERROR"), "unreadable")
+}
+
+fn skipped() -> AssertionResult {
+    AssertionResult::skipped("drift", "d", "no baseline")
+}
+
+#[test]
+fn adds_up_what_the_checks_found() {
+    for (results, threshold, score, counts, outcome) in [
+        (vec![pass(), pass(), pass(), fail()], None, Some(0.75), (3, 1, 4), Outcome::Failed),
+        (vec![pass(), pass(), pass(), fail()], Some(1.0), Some(0.75), (3, 1, 4), Outcome::Failed),
+        (vec![pass(), pass(), pass(), fail()], Some(0.75), Some(0.75), (3, 1, 4), Outcome::Passed),
+        (vec![pass(), soft()], None, Some(0.5), (1, 1, 2), Outcome::Scored),
+        (vec![pass(), errored()], Some(0.1), Some(0.5), (1, 0, 2), Outcome::Errored),
+        (vec![pass(), skipped()], None, Some(1.0), (1, 0, 1), Outcome::Passed),
+        (vec![skipped()], None, None, (0, 0, 0), Outcome::Passed),
+        (vec![], None, None, (0, 0, 0), Outcome::Passed),
+    ] {
+        let it = Evaluation::new(None, &results, threshold);
+        assert_eq!(it.score, score);
+        assert_eq!((it.passed, it.failed, it.total), counts);
+        assert_eq!(it.outcome, outcome, "{results:?} with threshold {threshold:?}");
+    }
+}
+
+#[test]
+fn writes_what_the_contract_shows() {
+    let prompt = AssertionResult::pass(PROMPT_ASSERTION, "cite_sources").with_reasoning("It does.");
+    let called = AssertionResult::fail(
+        "tool-calls",
+        "Tool called: search",
+        FailureCode::new("TOOL_CALL_MISSING"),
+        "never called",
+    )
+    .with_metadata("called", json!([]));
+    let evaluation = Evaluation::new(Some(json!("r1")), &[prompt, called, skipped()], None);
+    assert_eq!(
+        serde_json::to_value(&evaluation).unwrap(),
+        json!({
+            "id": "r1", "score": 0.5, "passed": 1, "failed": 1, "total": 2, "outcome": "failed",
+            "results": [
+                {"id": "cite_sources", "pass": true, "status": "passed", "type": "prompt-assertion",
+                 "label": "cite_sources", "score": 1.0, "severity": "gate", "reasoning": "It does."},
+                {"pass": false, "status": "failed", "type": "tool-calls", "label": "Tool called: search",
+                 "score": 0.0, "severity": "gate", "failure_code": "TOOL_CALL_MISSING",
+                 "failure_message": "never called", "metadata": {"called": []}},
+                {"pass": true, "status": "skipped", "type": "drift", "label": "d", "score": null,
+                 "severity": "gate", "reasoning": "no baseline"},
+            ],
+        })
+    );
+    let again: Evaluation =
+        serde_json::from_value(serde_json::to_value(&evaluation).unwrap()).unwrap();
+    assert_eq!(again, evaluation);
+}
+
+#[test]
+fn every_field_of_a_record_is_optional_and_no_key_is_lost() {
+    let record: Record = serde_json::from_value(json!({})).unwrap();
+    assert_eq!(record, Record::default());
+    let given = json!({
+        "id": 7, "agent_output": null, "judge_reply": "…", "results": [1],
+        "tool_calls": [{"name": "f", "arguments": {"x": 1.5}}], "vars": null, "events": null,
+        "usage": {"input_tokens": 3, "completion_tokens": 4},
+    });
+    let record: Record = serde_json::from_value(given).unwrap();
+    assert_eq!(record.id, Some(json!(7)));
+    assert_eq!(record.agent_output, Some(Value::Null), "null is an output, absence is none");
+    assert_eq!(record.extra.keys().collect::<Vec<_>>(), ["judge_reply", "results"]);
+    assert_eq!(ToolCall::from(record.tool_calls[0].clone()).arguments, json!({"x": 1.5}));
+    assert_eq!(Usage::from(record.usage.unwrap()).total_tokens, 7);
+    let again: Record = serde_json::from_value(serde_json::to_value(&record).unwrap()).unwrap();
+    assert_eq!(again, record);
+}
+
+#[test]
+fn every_conformance_vector_is_a_record() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/kindlm");
+    let mut count = 0;
+    for name in ["aggregate", "gates", "judge", "keywords", "pii", "schema", "tool_calls"] {
+        let text = std::fs::read_to_string(format!("{folder}/{name}.jsonl")).unwrap();
+        for line in text.lines() {
+            let record: Record = serde_json::from_str(line).unwrap();
+            let given: Value = serde_json::from_str(line).unwrap();
+            let kept = serde_json::to_value(&record).unwrap();
+            for (key, value) in given.as_object().unwrap() {
+                if !value.as_array().is_some_and(Vec::is_empty) && key != "tool_calls" {
+                    assert_eq!(kept.get(key), Some(value), "{name}: {key}");
+                }
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 500, "{count} vectors");
+}
