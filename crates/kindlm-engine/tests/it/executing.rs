@@ -224,6 +224,38 @@ async fn strict_makes_a_soft_failure_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_gates_decide_and_not_a_single_failed_case() {
+    let mut suite = suite(&["good", "bad"]);
+    for case in &mut suite.cases {
+        case.checks = vec![says("good")];
+    }
+    let fake = Fake::new(|_, prompt| Ok(reply(last_user(prompt))));
+    for (pass_rate_min, status) in [(0.5, ExitStatus::Success), (0.6, ExitStatus::GatesFailed)] {
+        let block = serde_json::json!({ "passRateMin": pass_rate_min });
+        suite.gates = gates::compile(block.as_object().unwrap()).0;
+        let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
+        assert_eq!(report.exit_status(), status);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_case_may_ask_for_less_than_all_repeats() {
+    let mut suite = suite(&["x"]);
+    suite.cases[0].checks = vec![says("good")];
+    suite.cases[0].repeat = 3;
+    for (pass_rate_min, outcome) in [(0.6, Outcome::Passed), (1.0, Outcome::Failed)] {
+        suite.cases[0].pass_rate_min = pass_rate_min;
+        let calls = std::sync::atomic::AtomicUsize::new(0);
+        let fake = Fake::new(move |_, _| {
+            Ok(reply(if calls.fetch_add(1, Ordering::SeqCst) == 1 { "bad" } else { "good" }))
+        });
+        let cases = executed(&suite, &RunOptions::default(), &fake).await;
+        assert_eq!(cases[0].outcome, outcome);
+        assert_eq!(fake.asked().len(), 3, "every repeat is sent, though all say the same");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_command_is_run_once_for_each_repeat() {
     let mut suite = suite(&[]);
     let mut case = TestCase::command("agent", "./agent --fast");

@@ -129,9 +129,9 @@ async fn nobody_to_ask_is_errored_and_says_why() {
     ] {
         let fake = Fake::saying("1");
         let judges = Judges::new(&fake, models, None);
-        let judged = judge(&[check], &said(""), None, &judges).await;
-        assert_eq!(judged.results[0].verdict.message(), Some(message));
-        assert_eq!(judged.outcome, Outcome::Errored);
+        let found = judge(&[check], &said(""), None, &judges).await;
+        assert_eq!(found.results[0].verdict.message(), Some(message));
+        assert_eq!(found.outcome, Outcome::Errored);
     }
 }
 
@@ -159,10 +159,10 @@ async fn a_backend_that_hangs_is_given_up() {
     let fake = Fake::new(|_, _| Ok(kindlm_types::Reply { latency_ms: 1e12, ..reply("1") }));
     let models = [model("a")];
     let judges = Judges::new(&fake, &models, None).with_timeout(Duration::from_secs(1));
-    let judged = judge(&[asks("q")], &said(""), None, &judges).await;
-    assert_eq!(judged.results[0].verdict.code().unwrap().as_str(), "PROVIDER_TIMEOUT");
+    let found = judge(&[asks("q")], &said(""), None, &judges).await;
+    assert_eq!(found.results[0].verdict.code().unwrap().as_str(), "PROVIDER_TIMEOUT");
     assert_eq!(
-        judged.results[0].verdict.message(),
+        found.results[0].verdict.message(),
         Some("openai: neither an answer nor an error within 910 s; gave up")
     );
 }
@@ -225,10 +225,10 @@ async fn vectors_come_from_the_named_model_or_the_first_that_makes_them() {
         });
         let judges = Judges::new(&fake, &models, default);
         let check = Check::new(&EMBEDS, Arc::new(Embeds(named)));
-        let judged = judge(&[check], &said(""), None, &judges).await;
-        let result = &judged.results[0];
+        let found = judge(&[check], &said(""), None, &judges).await;
+        let result = &found.results[0];
         assert_eq!(result.verdict.message().unwrap_or(&result.label), expected, "{named:?}");
-        assert_eq!(judged.cost_usd, Some(0.0));
+        assert_eq!(found.cost_usd, Some(0.0));
     }
 }
 

@@ -233,13 +233,13 @@ impl Assertion for Asks {
         let answers = [1, 0].map(|sample| evidence.answers.get(&self.question(evidence, sample)));
         let answer = answers.into_iter().flatten().next().unwrap();
         vec![match answer {
-            Ok(Answer::Text { text, .. }) => match text.parse().ok().and_then(Score::clamped) {
-                Some(score) => AssertionResult::pass("judge", self.question).with_score(score),
-                None => {
-                    let code = FailureCode::new("JUDGE_PARSE_ERROR");
-                    AssertionResult::errored("judge", self.question, code, text.as_str())
-                }
-            },
+            Ok(Answer::Text { text, .. }) => {
+                let code = FailureCode::new("JUDGE_PARSE_ERROR");
+                let unreadable =
+                    || AssertionResult::errored("judge", self.question, code, text.as_str());
+                let read = |score| AssertionResult::pass("judge", self.question).with_score(score);
+                text.parse().ok().and_then(Score::clamped).map_or_else(unreadable, read)
+            }
             Ok(Answer::Vector(_)) => unreachable!("a judge gives text"),
             Err(err) => AssertionResult::errored(
                 "judge",
