@@ -1,1 +1,45 @@
-//! Skeleton.
+//! Reads `kindlm.yaml` into a [`Suite`](kindlm_engine::Suite), or into diagnostics with places.
+//!
+//! Reading never stops at the first problem: every [`Diagnostic`] has a place in the file, says what is wrong
+//! and what to do. Files come in through [`Files`](kindlm_types::Files) and the environment through a
+//! function, so nothing here touches the disk.
+//!
+//! ```
+//! use kindlm_types::NoFiles;
+//!
+//! let yaml = r#"
+//! kindlm: 1
+//! project: demo
+//! suite: { name: hello }
+//! models: [openai:gpt-4o]
+//! prompts: { greet: { user: "Greet {{name}}." } }
+//! tests:
+//!   - { name: greets, promt: greet, vars: { name: Ada }, expect: { output: { contains: [Ada] } } }
+//! "#;
+//! let loaded = kindlm_config::load("kindlm.yaml", yaml.as_bytes(), &NoFiles, &|_| None);
+//! assert!(loaded.suite.is_none());
+//! let text = kindlm_config::render(&loaded.diagnostics[0], false);
+//! assert!(text.contains("did you mean `prompt`?"), "{text}");
+//!
+//! let yaml = yaml.replace("promt", "prompt");
+//! let suite = kindlm_config::load("kindlm.yaml", yaml.as_bytes(), &NoFiles, &|_| None).suite.unwrap();
+//! assert_eq!(suite.cases[0].name, "greets");
+//! assert_eq!(suite.models[0].provider, "openai");
+//! ```
+#![deny(clippy::disallowed_methods)]
+
+mod diagnostic;
+mod load;
+mod schema;
+mod shell;
+mod source;
+mod template;
+mod tree;
+mod written;
+
+pub use diagnostic::{Code, Diagnostic, Level, Related, render};
+pub use load::{Loaded, load};
+pub use schema::json_schema;
+pub use source::{MAX_BYTES, Position, Source, Span};
+pub use template::{Filled, fill};
+pub use tree::{MAX_ALIASED, MAX_DEPTH, MAX_NODES};

@@ -1,0 +1,364 @@
+//! What is wrong in a user's file: where, what, why, and what to do.
+
+mod render;
+
+use std::fmt;
+use std::sync::Arc;
+
+use kindlm_types::{Place, Problem};
+use serde::{Serialize, Serializer};
+
+pub use render::render;
+
+use crate::source::{Position, Source, Span};
+use crate::tree::{Node, locate};
+
+/// Most diagnostics of one kind of source that are collected: nobody reads more.
+pub(crate) const MAX_DIAGNOSTICS: usize = 500;
+
+/// What kind of problem it is: a stable name for scripts and for `validate --format json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Code(&'static str);
+
+impl Code {
+    /// The text is not YAML, or YAML that cannot be read safely.
+    pub const SYNTAX: Self = Self("CONFIG_SYNTAX");
+    /// A file is larger than allowed.
+    pub const TOO_LARGE: Self = Self("CONFIG_TOO_LARGE");
+    /// A key that is not known.
+    pub const UNKNOWN_KEY: Self = Self("CONFIG_UNKNOWN_KEY");
+    /// A key that is required and is not there.
+    pub const MISSING_KEY: Self = Self("CONFIG_MISSING_KEY");
+    /// A value of the wrong type, out of range, or not among those allowed.
+    pub const INVALID_VALUE: Self = Self("CONFIG_INVALID_VALUE");
+    /// A name that nothing has.
+    pub const UNKNOWN_REFERENCE: Self = Self("CONFIG_UNKNOWN_REFERENCE");
+    /// A key or a name that is given twice.
+    pub const DUPLICATE: Self = Self("CONFIG_DUPLICATE");
+    /// A `{{variable}}` without a value.
+    pub const MISSING_VARIABLE: Self = Self("CONFIG_MISSING_VARIABLE");
+    /// A `{{variable}}` where no value can be put in safely.
+    pub const UNSAFE_TEMPLATE: Self = Self("CONFIG_UNSAFE_TEMPLATE");
+    /// A file that is referred to and cannot be used.
+    pub const FILE: Self = Self("CONFIG_FILE");
+    /// Something that is allowed and has no effect.
+    pub const NO_EFFECT: Self = Self("CONFIG_NO_EFFECT");
+
+    /// The name.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Nothing can be run.
+    Error,
+    /// It can be run, but probably not as meant.
+    Warning,
+}
+
+/// Another place that has to do with the problem.
+#[derive(Clone, Debug)]
+pub struct Related {
+    /// The file.
+    pub source: Arc<Source>,
+    /// The place.
+    pub span: Span,
+    /// What is there.
+    pub label: String,
+}
+
+/// A problem in a user's file.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    /// What kind of problem.
+    pub code: Code,
+    /// How bad it is.
+    pub level: Level,
+    /// What is wrong: a lower-case fragment without a full stop.
+    pub message: String,
+    /// The file.
+    pub source: Arc<Source>,
+    /// The place, on one line.
+    pub span: Span,
+    /// What is at the place; may be empty.
+    pub label: String,
+    /// Where it is in the document, such as `tests[0].expect.output`; empty for the document itself.
+    pub path: String,
+    /// Other places that have to do with it.
+    pub related: Vec<Related>,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error at a place.
+    pub(crate) fn error(
+        code: Code,
+        message: impl Into<String>,
+        source: &Arc<Source>,
+        span: Span,
+    ) -> Self {
+        Self {
+            code,
+            level: Level::Error,
+            message: message.into(),
+            source: Arc::clone(source),
+            span: source.first_line(span),
+            label: String::new(),
+            path: String::new(),
+            related: Vec::new(),
+            help: None,
+        }
+    }
+
+    pub(crate) fn with_label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn with_related(
+        mut self,
+        source: &Arc<Source>,
+        span: Span,
+        label: impl Into<String>,
+    ) -> Self {
+        let span = source.first_line(span);
+        self.related.push(Related { source: Arc::clone(source), span, label: label.into() });
+        self
+    }
+
+    pub(crate) fn with_path(mut self, pointer: &str) -> Self {
+        self.path = readable(pointer);
+        self
+    }
+
+    pub(crate) fn into_warning(self) -> Self {
+        Self { level: Level::Warning, ..self }
+    }
+
+    /// The name of the file, as the user gave it.
+    pub fn file(&self) -> &str {
+        self.source.name()
+    }
+
+    /// Where it starts.
+    pub fn position(&self) -> Position {
+        self.source.position(self.span.start)
+    }
+}
+
+/// A part of a document, to which problems are relative.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    /// The file.
+    pub(crate) source: &'a Arc<Source>,
+    /// The document.
+    pub(crate) root: &'a Node,
+    /// Where the document is in the whole, such as `/tests/3` for a row of a dataset.
+    pub(crate) prefix: &'a str,
+}
+
+impl Piece<'_> {
+    /// An error at the value, or the key, that a pointer leads to.
+    pub(crate) fn error(
+        &self,
+        code: Code,
+        pointer: &str,
+        place: Place,
+        message: impl Into<String>,
+    ) -> Diagnostic {
+        let found = locate(self.source, self.root, pointer, place);
+        let diagnostic = Diagnostic::error(code, message, self.source, found.span)
+            .with_path(&format!("{}{pointer}", self.prefix));
+        match found.used_at {
+            Some(used_at) => diagnostic.with_related(self.source, used_at, "used here"),
+            None => diagnostic,
+        }
+    }
+
+    /// A problem at its place.
+    pub(crate) fn problem(&self, problem: Problem) -> Diagnostic {
+        let (code, missing) = classify(&problem);
+        let label = match code {
+            Code::UNKNOWN_KEY => "not known here",
+            Code::MISSING_KEY => "it belongs in here",
+            _ => "",
+        };
+        let mut diagnostic =
+            self.error(code, &problem.pointer, problem.place, problem.message).with_label(label);
+        if let Some(missing) = missing {
+            let pointer = format!("{}{}/{}", self.prefix, problem.pointer, escape(&missing));
+            diagnostic = diagnostic.with_path(&pointer);
+        }
+        diagnostic.help = problem.help;
+        diagnostic
+    }
+}
+
+/// The code of a problem, and the key that is missing if one is.
+///
+/// Problems carry no code of their own; these are the words in which `kindlm_schema::Shape` speaks, which a
+/// test below holds it to.
+fn classify(problem: &Problem) -> (Code, Option<String>) {
+    if problem.place == Place::Key {
+        let unknown = problem.message.starts_with("unknown key");
+        return (if unknown { Code::UNKNOWN_KEY } else { Code::INVALID_VALUE }, None);
+    }
+    let required = problem.message.strip_prefix('`').and_then(|it| it.split_once("` is required"));
+    match required {
+        Some((key, _)) if !key.contains('`') => (Code::MISSING_KEY, Some(key.to_owned())),
+        _ if problem.message.contains(" is not configured") => (Code::UNKNOWN_REFERENCE, None),
+        _ => (Code::INVALID_VALUE, None),
+    }
+}
+
+/// Problems without those that only repeat another: the key that is missing because it is misspelt.
+pub(crate) fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
+    let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
+    let is_echo = |problem: &Problem| match classify(problem) {
+        (Code::MISSING_KEY, Some(key)) => {
+            meant.iter().any(|(at, meant)| *at == problem.pointer && *meant == key)
+        }
+        _ => false,
+    };
+    problems.into_iter().filter(|it| !is_echo(it)).collect()
+}
+
+/// The object with an unknown key, and the key that was probably meant.
+pub(crate) fn meant_key(problem: &Problem) -> Option<(String, String)> {
+    if classify(problem).0 != Code::UNKNOWN_KEY {
+        return None;
+    }
+    let meant = problem.help.as_deref()?.strip_prefix("did you mean `")?.strip_suffix("`?")?;
+    let (parent, _) = problem.pointer.rsplit_once('/')?;
+    Some((parent.to_owned(), meant.to_owned()))
+}
+
+/// One segment of a JSON pointer.
+pub(crate) fn escape(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}
+
+/// A pointer as people write it: `/tests/0/vars` is `tests[0].vars`.
+fn readable(pointer: &str) -> String {
+    let mut text = String::new();
+    for segment in pointer.split('/').skip(1) {
+        if !segment.is_empty() && segment.bytes().all(|it| it.is_ascii_digit()) {
+            text.extend(["[", segment, "]"]);
+        } else {
+            if !text.is_empty() {
+                text.push('.');
+            }
+            text.push_str(&segment.replace("~1", "/").replace("~0", "~"));
+        }
+    }
+    text
+}
+
+/// The form for machines: lines and columns instead of bytes.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire<'a> {
+    code: Code,
+    level: Level,
+    message: &'a str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    end_line: usize,
+    end_column: usize,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    path: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    label: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    related: Vec<WireRelated<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct WireRelated<'a> {
+    file: &'a str,
+    line: usize,
+    column: usize,
+    label: &'a str,
+}
+
+impl Serialize for Diagnostic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let start = self.position();
+        let end = self.source.position(self.span.end);
+        let related = self.related.iter().map(|it| {
+            let Position { line, column } = it.source.position(it.span.start);
+            WireRelated { file: it.source.name(), line, column, label: &it.label }
+        });
+        Wire {
+            code: self.code,
+            level: self.level,
+            message: &self.message,
+            file: self.file(),
+            line: start.line,
+            column: start.column,
+            end_line: end.line,
+            end_column: end.column,
+            path: &self.path,
+            label: &self.label,
+            related: related.collect(),
+            help: self.help.as_deref(),
+        }
+        .serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_schema::Shape;
+    use serde_json::json;
+
+    #[test]
+    fn problems_of_shapes_get_their_codes() {
+        let shape = Shape::new(json!({
+            "properties": {"a": {"type": "integer"}, "b": {"required": ["c"]}},
+            "required": ["id"], "additionalProperties": false,
+        }));
+        let problems = shape.problems(&json!({"a": "x", "b": {}, "zz": 1}));
+        let codes: Vec<_> =
+            problems.iter().map(|it| (classify(it).0.as_str(), classify(it).1)).collect();
+        assert_eq!(
+            codes,
+            [
+                ("CONFIG_MISSING_KEY", Some("id".to_owned())),
+                ("CONFIG_INVALID_VALUE", None),
+                ("CONFIG_MISSING_KEY", Some("c".to_owned())),
+                ("CONFIG_UNKNOWN_KEY", None),
+            ]
+        );
+    }
+
+    #[test]
+    fn paths_read_as_people_write_them() {
+        for (pointer, path) in
+            [("", ""), ("/a", "a"), ("/tests/0/vars", "tests[0].vars"), ("/p/a~1b~0", "p.a/b~")]
+        {
+            assert_eq!(readable(pointer), path);
+        }
+    }
+}

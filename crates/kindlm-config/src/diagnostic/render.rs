@@ -1,0 +1,159 @@
+//! Diagnostics as the Rust compiler prints them.
+
+use std::sync::Arc;
+
+use annotate_snippets::{
+    Annotation, AnnotationKind, Element, Group, Level as Title, Origin, Renderer, Snippet,
+};
+
+use super::{Diagnostic, Level};
+use crate::source::{Source, Span};
+
+/// Lines further apart than this are shown as two pieces.
+const NEAR: usize = 40;
+
+/// A line longer than this, in bytes, is shown as an excerpt.
+const LONG: usize = 1_000;
+
+/// How much of a long line is shown before and after its place, in characters.
+const EXCERPT: usize = 40;
+
+/// How wide the text may be, in columns.
+const WIDTH: usize = 120;
+
+/// The text of a diagnostic: file, line and column, the source underlined, what to do. Ends with a line break.
+///
+/// `color` adds ANSI colours. Without them the text is the same everywhere.
+pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
+    let title = match diagnostic.level {
+        Level::Error => Title::ERROR,
+        Level::Warning => Title::WARNING,
+    };
+    let title = title.primary_title(diagnostic.message.as_str()).id(diagnostic.code.as_str());
+    let mut elements: Vec<Element<'_>> = Vec::new();
+    for piece in pieces(diagnostic) {
+        piece.elements(&mut elements);
+    }
+    if let Some(help) = &diagnostic.help {
+        elements.push(Title::HELP.message(help.as_str()).into());
+    }
+    let group: Group<'_> = title.elements(elements);
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let mut text = renderer.term_width(WIDTH).render(&[group]);
+    text.push('\n');
+    text
+}
+
+/// A mark in a source.
+struct Mark<'a> {
+    span: Span,
+    label: &'a str,
+    is_primary: bool,
+}
+
+/// Marks of one file that are near each other.
+struct PieceOfSource<'a> {
+    source: &'a Arc<Source>,
+    first: usize,
+    last: usize,
+    marks: Vec<Mark<'a>>,
+}
+
+fn pieces(diagnostic: &Diagnostic) -> Vec<PieceOfSource<'_>> {
+    let primary = Mark { span: diagnostic.span, label: &diagnostic.label, is_primary: true };
+    let line = diagnostic.source.line_of(diagnostic.span.start).0;
+    let mut pieces = vec![PieceOfSource {
+        source: &diagnostic.source,
+        first: line,
+        last: line,
+        marks: vec![primary],
+    }];
+    for related in &diagnostic.related {
+        let mark = Mark { span: related.span, label: &related.label, is_primary: false };
+        let line = related.source.line_of(related.span.start).0;
+        let near = pieces.iter_mut().find(|it| {
+            Arc::ptr_eq(it.source, &related.source)
+                && line + NEAR >= it.first
+                && line <= it.last + NEAR
+        });
+        match near {
+            Some(piece) => {
+                piece.first = piece.first.min(line);
+                piece.last = piece.last.max(line);
+                piece.marks.push(mark);
+            }
+            None => pieces.push(PieceOfSource {
+                source: &related.source,
+                first: line,
+                last: line,
+                marks: vec![mark],
+            }),
+        }
+    }
+    pieces
+}
+
+impl<'a> PieceOfSource<'a> {
+    fn elements(self, out: &mut Vec<Element<'a>>) {
+        if self.source.text().is_empty() {
+            out.push(Origin::path(self.source.name()).into());
+            return;
+        }
+        let marked: Vec<usize> =
+            self.marks.iter().map(|it| self.source.line_of(it.span.start).0).collect();
+        let is_long = marked
+            .iter()
+            .any(|line| self.source.end_of_line(*line) - self.source.start_of_line(*line) > LONG);
+        if is_long {
+            for mark in &self.marks {
+                self.excerpt(mark, out);
+            }
+        } else {
+            out.push(self.snippet().into());
+        }
+    }
+
+    /// The lines from the first mark to the last.
+    fn snippet(&self) -> Snippet<'a, Annotation<'a>> {
+        let start = self.source.start_of_line(self.first);
+        let end = self.source.end_of_line(self.last);
+        let text = self.source.text().get(start..end).unwrap_or_default();
+        let annotations = self.marks.iter().map(|mark| {
+            let kind =
+                if mark.is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
+            let clip = |at: u32| (at as usize).saturating_sub(start).min(text.len());
+            let annotation = kind.span(clip(mark.span.start)..clip(mark.span.end));
+            if mark.label.is_empty() { annotation } else { annotation.label(mark.label) }
+        });
+        Snippet::source(text)
+            .path(self.source.name())
+            .line_start(self.first)
+            .annotations(annotations)
+    }
+
+    /// What is around a mark in a line that is too long to be shown.
+    fn excerpt(&self, mark: &Mark<'a>, out: &mut Vec<Element<'a>>) {
+        let place = self.source.position(mark.span.start);
+        out.push(
+            Origin::path(self.source.name()).line(place.line).char_column(place.column).into(),
+        );
+        let text = self.source.text();
+        let at = mark.span.start as usize;
+        let before = text.get(self.source.start_of_line(place.line)..at).unwrap_or_default();
+        let after = text.get(at..self.source.end_of_line(place.line)).unwrap_or_default();
+        let skip = before.chars().count().saturating_sub(EXCERPT);
+        let start: String = before.chars().skip(skip).collect();
+        let end: String = after.chars().take(EXCERPT).collect();
+        let dots = |is_cut: bool| if is_cut { "…" } else { "" };
+        let label = if mark.label.is_empty() { "here" } else { mark.label };
+        out.push(
+            Title::NOTE
+                .message(format!(
+                    "{label}: `{}{start}▸{end}{}`",
+                    dots(skip > 0),
+                    dots(end.len() < after.len())
+                ))
+                .into(),
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! Tests from other files: `file://cases.jsonl`, `.json`, `.yaml`, `.csv`, or a glob of them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use kindlm_types::{Place, suggest};
+
+use super::Loader;
+use super::prompt::Prompts;
+use super::test::FILE;
+use crate::diagnostic::{Code, Diagnostic, Piece};
+use crate::source::{Source, Span};
+use crate::tree::{Key, Kind, Node, read};
+
+/// What can be read, for messages.
+const FORMATS: &str = "datasets are `.jsonl`, `.json`, `.yaml` or `.csv` files";
+
+impl Loader<'_> {
+    /// Reads the tests of the files that a `file://` text names.
+    pub(super) fn dataset(&mut self, piece: Piece<'_>, at: &str, text: &str, prompts: &Prompts) {
+        let Some(path) = text.strip_prefix(FILE).filter(|it| !it.is_empty()) else {
+            let diagnostic = piece
+                .error(
+                    Code::INVALID_VALUE,
+                    at,
+                    Place::Value,
+                    "expected a test, or `file://` and the path of a dataset",
+                )
+                .with_help(format!("{FORMATS}: `file://cases.jsonl`, `file://cases/*.yaml`"));
+            self.push(diagnostic);
+            return;
+        };
+        let paths = if path.contains(['*', '?', '[', '{']) {
+            match self.files.glob(path) {
+                Ok(paths) if paths.is_empty() => {
+                    let diagnostic = piece
+                        .error(Code::FILE, at, Place::Value, format!("`{path}` matches no file"))
+                        .with_help("the pattern is relative to the folder of the config file");
+                    self.push(diagnostic);
+                    return;
+                }
+                Ok(paths) => paths,
+                Err(err) => return self.report_file(piece, at, &err),
+            }
+        } else {
+            vec![path.to_owned()]
+        };
+        for path in paths {
+            if self.found.is_full {
+                return;
+            }
+            match self.files.read(&path) {
+                Ok(text) => self.dataset_file(piece, at, &path, &text, prompts),
+                Err(err) => self.report_file(piece, at, &err),
+            }
+        }
+    }
+
+    fn dataset_file(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        path: &str,
+        text: &str,
+        prompts: &Prompts,
+    ) {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let source = Arc::new(Source::new(beside(self.source.name(), path), text));
+        let before = self.suite.cases.len();
+        let errors = self.found.errors.len();
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
+        match extension.to_ascii_lowercase().as_str() {
+            "jsonl" | "ndjson" => self.lines(&source, prompts),
+            "json" | "yaml" | "yml" => self.list(&source, prompts),
+            "csv" => self.table(&source, prompts),
+            other => {
+                let known = ["jsonl", "json", "yaml", "csv"];
+                let help = match kindlm_types::nearest(other, known) {
+                    Some(_) => suggest(other, "formats", known),
+                    None => FORMATS.to_owned(),
+                };
+                let message = format!("`{path}` is not a dataset: its ending is not known");
+                let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
+                self.push(diagnostic);
+                return;
+            }
+        }
+        if self.suite.cases.len() == before && self.found.errors.len() == errors {
+            let diagnostic = piece
+                .error(Code::FILE, at, Place::Value, format!("`{path}` has no tests in it"))
+                .with_help("an empty dataset would pass without checking anything");
+            self.push(diagnostic);
+        }
+    }
+
+    /// One test in each line.
+    fn lines(&mut self, source: &Arc<Source>, prompts: &Prompts) {
+        let mut start = 0;
+        for line in source.text().split_inclusive('\n') {
+            let range = start..start + line.trim_end().len();
+            start += line.len();
+            if line.trim().is_empty() {
+                continue;
+            }
+            if self.found.is_full {
+                return;
+            }
+            let tree = read(source, range);
+            tree.diagnostics.into_iter().for_each(|it| self.push(it));
+            if let Some(root) = tree.root {
+                self.row(source, "", &root, prompts);
+            }
+        }
+    }
+
+    /// A list of tests.
+    fn list(&mut self, source: &Arc<Source>, prompts: &Prompts) {
+        let tree = read(source, 0..source.text().len());
+        tree.diagnostics.into_iter().for_each(|it| self.push(it));
+        let Some(root) = tree.root else { return };
+        if !matches!(root.kind, Kind::List(_) | Kind::Null) {
+            let diagnostic = Diagnostic::error(
+                Code::INVALID_VALUE,
+                "expected a list of tests",
+                source,
+                root.span,
+            )
+            .with_help("begin each test with `- `");
+            self.push(diagnostic);
+            return;
+        }
+        for (index, item) in root.items().iter().enumerate() {
+            if self.found.is_full {
+                return;
+            }
+            self.row(source, &format!("/{index}"), item, prompts);
+        }
+    }
+
+    /// One test of a dataset. Without a name it is called after its file and line.
+    pub(super) fn row(
+        &mut self,
+        source: &Arc<Source>,
+        prefix: &str,
+        node: &Node,
+        prompts: &Prompts,
+    ) {
+        let named;
+        let node = match &node.kind {
+            Kind::Mapping(entries) if node.get("name").is_none() => {
+                let span = source.first_line(node.span);
+                let file = source.name().rsplit('/').next().unwrap_or_default();
+                let name = format!("{file}:{}", source.position(span.start).line);
+                let mut entries = entries.to_vec();
+                entries.push(entry("name", span, Kind::Text(name.into())));
+                named = Node { kind: Kind::Mapping(Rc::new(entries)), ..node.clone() };
+                &named
+            }
+            _ => node,
+        };
+        self.test(Piece { source, root: node, prefix }, "", node, prompts);
+    }
+}
+
+/// A key and value made up at a place.
+pub(super) fn entry(key: &str, span: Span, kind: Kind) -> (Key, Node) {
+    (Key { name: key.into(), span }, Node { span, used_at: None, kind })
+}
+
+/// The name of a file beside the config file, for messages.
+fn beside(config: &str, path: &str) -> String {
+    let path = path.trim_start_matches("./");
+    match config.rsplit_once('/') {
+        Some((folder, _)) => format!("{folder}/{path}"),
+        None => path.to_owned(),
+    }
+}

@@ -1,0 +1,237 @@
+//! From bytes to a suite: every problem of a file in one pass.
+
+mod dataset;
+mod model;
+mod prompt;
+mod reference;
+mod root;
+mod table;
+mod test;
+mod vars;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use kindlm_assertions::Setup;
+use kindlm_engine::{Model, Suite};
+use kindlm_types::{FileError, Files, Place, Problem};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::diagnostic::{Code, Diagnostic, MAX_DIAGNOSTICS, Piece, without_echoes};
+use crate::source::{Source, Span};
+use crate::tree::{Node, read};
+use crate::written::DefaultsBlock;
+
+/// What a config file says, and what is wrong with it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The suite; `None` if there is any error.
+    pub suite: Option<Suite>,
+    /// Every error, in the order of the files.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What is allowed, but probably not meant, in the order of the files.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// What to do about a file that may not be read.
+const OUTSIDE_HELP: &str =
+    "only files below that folder are read, unless `--allow-outside` is given";
+
+/// Reads a config file.
+///
+/// `name` is the file as the user named it, for messages. `files` reads what the file refers to, relative to
+/// its folder. `env` looks up environment variables for `{{env.NAME}}`; secrets are not read here.
+///
+/// The digest of the file ([`SuiteInfo::config_sha256`](kindlm_types::SuiteInfo)) is left to the caller.
+pub fn load(
+    name: &str,
+    bytes: &[u8],
+    files: &dyn Files,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Loaded {
+    let source = match Source::decode(name, bytes) {
+        Ok(source) => source,
+        Err(diagnostic) => {
+            return Loaded { suite: None, diagnostics: vec![*diagnostic], warnings: Vec::new() };
+        }
+    };
+    let tree = read(&source, 0..source.text().len());
+    let setup = Setup::new(files, None);
+    let mut loader = Loader {
+        source: Arc::clone(&source),
+        files,
+        env,
+        setup: &setup,
+        found: Found { errors: tree.diagnostics, ..Found::default() },
+        suite: Suite::default(),
+        defaults: DefaultsBlock::default(),
+        listed: Vec::new(),
+        models: HashMap::new(),
+        names: HashMap::new(),
+        idle: Vec::new(),
+        tool_schemas: HashMap::new(),
+    };
+    if let Some(root) = tree.root {
+        loader.document(&root);
+    }
+    loader.finish()
+}
+
+/// What was found to be wrong.
+#[derive(Debug, Default)]
+struct Found {
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+    /// What is already reported: aliases bring the same place in many times.
+    seen: HashSet<(Code, usize, Span, String)>,
+    is_full: bool,
+}
+
+impl Found {
+    fn push(&mut self, diagnostic: Diagnostic) {
+        let place = Arc::as_ptr(&diagnostic.source) as usize;
+        let key = (diagnostic.code, place, diagnostic.span, diagnostic.message.clone());
+        let list = match diagnostic.level {
+            crate::Level::Error => &mut self.errors,
+            crate::Level::Warning => &mut self.warnings,
+        };
+        if list.len() < MAX_DIAGNOSTICS && self.seen.insert(key) {
+            list.push(diagnostic);
+        }
+        self.is_full = self.errors.len() >= MAX_DIAGNOSTICS;
+    }
+}
+
+struct Loader<'a> {
+    source: Arc<Source>,
+    files: &'a dyn Files,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    /// Where the assertions look for files; keeps each schema file compiled.
+    setup: &'a Setup<'a>,
+    found: Found,
+    suite: Suite,
+    defaults: DefaultsBlock,
+    /// The ids in the list `models`, in its order: what a test without `models` runs on.
+    listed: Vec<String>,
+    /// Where each model that may be referred to is defined, broken ones included.
+    models: HashMap<String, Spot>,
+    /// Where each test name was given first.
+    names: HashMap<String, Spot>,
+    /// Tests that check nothing: the first's diagnostic, and the names.
+    idle: Vec<(Diagnostic, String)>,
+    /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
+    tool_schemas: HashMap<String, Option<String>>,
+}
+
+/// A place in some file.
+#[derive(Clone, Debug)]
+struct Spot {
+    source: Arc<Source>,
+    span: Span,
+}
+
+impl Loader<'_> {
+    fn document(&mut self, root: &Node) {
+        let source = Arc::clone(&self.source);
+        let piece = Piece { source: &source, root, prefix: "" };
+        if !self.root(piece) {
+            return;
+        }
+        let prompts = self.prompts(piece);
+        self.models(piece);
+        self.judge_model(piece);
+        self.tests(piece, &prompts);
+        self.report_idle();
+    }
+
+    fn finish(mut self) -> Loaded {
+        let Found { mut errors, mut warnings, .. } = self.found;
+        errors.sort_by_cached_key(|it| order(&self.source, it));
+        warnings.sort_by_cached_key(|it| order(&self.source, it));
+        let suite = errors.is_empty().then(|| {
+            self.suite.warnings = warnings.iter().map(in_words).collect();
+            self.suite
+        });
+        Loaded { suite, diagnostics: errors, warnings }
+    }
+
+    fn push(&mut self, diagnostic: Diagnostic) {
+        self.found.push(diagnostic);
+    }
+
+    /// Reports problems of a part at `at` within a piece.
+    fn report(&mut self, piece: Piece<'_>, at: &str, problems: Vec<Problem>) {
+        for problem in without_echoes(problems) {
+            self.push(piece.problem(problem.under(at)));
+        }
+    }
+
+    /// Reads a value that has passed its shape.
+    fn read<T: DeserializeOwned>(&mut self, piece: Piece<'_>, at: &str, value: Value) -> Option<T> {
+        match serde_json::from_value(value) {
+            Ok(read) => Some(read),
+            Err(err) => {
+                let diagnostic = piece
+                    .error(Code::INVALID_VALUE, at, Place::Value, err.to_string())
+                    .with_help("this is a bug in KindLM: its schema accepts what it cannot read");
+                self.push(diagnostic);
+                None
+            }
+        }
+    }
+
+    /// Reports a file that cannot be used, at the place that names it.
+    fn report_file(&mut self, piece: Piece<'_>, at: &str, err: &FileError) {
+        let help = match err {
+            FileError::NotFound { .. } => "the path is relative to the folder of the config file",
+            FileError::Outside { .. } => OUTSIDE_HELP,
+            FileError::NotText { .. } => "save the file as UTF-8",
+            FileError::TooLarge { .. } => "split it: `file://cases-*.jsonl` reads many files",
+            FileError::Other { .. } => "see that the file can be read",
+        };
+        let diagnostic = piece.error(Code::FILE, at, Place::Value, err.to_string()).with_help(help);
+        self.push(diagnostic);
+    }
+
+    /// Remembers the tests that check nothing as one warning.
+    fn report_idle(&mut self) {
+        let count = self.idle.len();
+        let mut idle = std::mem::take(&mut self.idle).into_iter();
+        let Some((mut first, name)) = idle.next() else { return };
+        first.message = match count {
+            1 => format!("the test `{name}` checks nothing"),
+            2 => format!("the test `{name}` and one more check nothing"),
+            _ => format!("the test `{name}` and {} more check nothing", count - 1),
+        };
+        self.push(first);
+    }
+}
+
+/// The config file first, then datasets by name; each from top to bottom.
+fn order(config: &Arc<Source>, diagnostic: &Diagnostic) -> (Option<String>, Span) {
+    let is_other = !Arc::ptr_eq(&diagnostic.source, config);
+    (is_other.then(|| diagnostic.file().to_owned()), diagnostic.span)
+}
+
+/// A warning in one line.
+fn in_words(diagnostic: &Diagnostic) -> String {
+    let place = diagnostic.position();
+    let help = diagnostic.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+    format!("{}:{}:{}: {}{help}", diagnostic.file(), place.line, place.column, diagnostic.message)
+}
+
+/// The object at a key, if there is one.
+fn object<'v>(value: &'v Value, key: &str) -> Option<&'v Map<String, Value>> {
+    value.get(key).and_then(Value::as_object)
+}
+
+/// The string at a key, if there is one.
+fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// A model that needs no entry in `models`.
+fn implicit_model(id: &str, provider: &str, name: &str) -> Model {
+    model::resolve(id, provider, name, crate::written::ParamsBlock::default(), None)
+}

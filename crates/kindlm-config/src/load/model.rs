@@ -1,0 +1,195 @@
+//! Models, and the short form `provider:model`.
+
+use kindlm_engine::Model;
+use kindlm_types::{Params, Place, Price, suggest};
+use serde_json::Value;
+
+use super::{Loader, Spot, text};
+use crate::diagnostic::{Code, Piece};
+use crate::schema::SHAPES;
+use crate::tree::{Node, locate};
+use crate::written::{ModelEntry, ParamsBlock};
+
+impl Loader<'_> {
+    pub(super) fn models(&mut self, piece: Piece<'_>) {
+        let items = piece.root.get("models").map_or(&[][..], Node::items);
+        let mut needs_providers = false;
+        for (index, item) in items.iter().enumerate() {
+            if self.found.is_full {
+                return;
+            }
+            let at = format!("/models/{index}");
+            if let Some(text) = item.text() {
+                self.short_model(piece, &at, text);
+            } else {
+                self.model(piece, &at, item);
+                needs_providers = true;
+            }
+        }
+        if needs_providers && piece.root.get("providers").is_none() {
+            let diagnostic = piece
+                .error(Code::MISSING_KEY, "", Place::Value, "`providers` is required")
+                .with_label("it belongs in here")
+                .with_path("/providers")
+                .with_help(
+                    "`providers`: who answers, and where their keys are, such as \
+                     `providers: { openai: { apiKeyEnv: OPENAI_API_KEY } }`",
+                );
+            self.push(diagnostic);
+        }
+    }
+
+    fn short_model(&mut self, piece: Piece<'_>, at: &str, id: &str) {
+        if !self.is_new_model(piece, at, id) {
+            return;
+        }
+        self.listed.push(id.to_owned());
+        if !self.add_implicit(id) {
+            let message = format!("`{id}` does not say which provider answers");
+            let help = match provider_help(id) {
+                Some(help) => help,
+                None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
+            };
+            let diagnostic =
+                piece.error(Code::UNKNOWN_REFERENCE, at, Place::Value, message).with_help(help);
+            self.push(diagnostic);
+        }
+    }
+
+    fn model(&mut self, piece: Piece<'_>, at: &str, item: &Node) {
+        let value = item.to_json();
+        let problems = SHAPES.model.problems(&value);
+        let is_broken = !problems.is_empty();
+        self.report(piece, at, problems);
+        if let Some(provider) = text(&value, "provider").filter(|it| !it.is_empty()) {
+            self.check_provider(piece, &format!("{at}/provider"), provider);
+        }
+        let Some(id) = text(&value, "id") else { return };
+        if !self.is_new_model(piece, &format!("{at}/id"), id) {
+            return;
+        }
+        self.listed.push(id.to_owned());
+        if is_broken {
+            return;
+        }
+        let entry: Option<ModelEntry> = self.read(piece, at, value.clone());
+        if let Some(it) = entry {
+            let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
+            self.suite.models.push(model);
+        }
+    }
+
+    /// Remembers an id; complains if it is taken.
+    fn is_new_model(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
+        let span = locate(piece.source, piece.root, at, Place::Value).span;
+        if let Some(first) = self.models.get(id) {
+            let diagnostic = piece
+                .error(Code::DUPLICATE, at, Place::Value, format!("the model id `{id}` is taken"))
+                .with_label("given again")
+                .with_related(&first.source, first.span, "given first")
+                .with_help("give each model an `id` of its own");
+            self.push(diagnostic);
+            return false;
+        }
+        let spot = Spot { source: piece.source.clone(), span };
+        self.models.insert(id.to_owned(), spot);
+        true
+    }
+
+    fn check_provider(&mut self, piece: Piece<'_>, at: &str, provider: &str) {
+        if self.suite.providers.contains_key(provider) || piece.root.get("providers").is_none() {
+            return;
+        }
+        // An entry that is there and is not known is already reported at its key.
+        if piece.root.get("providers").is_some_and(|it| it.get(provider).is_some()) {
+            return;
+        }
+        let message = format!("the provider `{provider}` is not configured");
+        let known = kindlm_providers::find(provider).map(|it| it.meta.key_variable);
+        let help = match known {
+            Some(Some(key)) => {
+                format!("add it: `providers: {{ {provider}: {{ apiKeyEnv: {key} }} }}`")
+            }
+            Some(None) => format!("add `{provider}` under `providers`"),
+            None => {
+                let configured: Vec<&str> =
+                    self.suite.providers.keys().map(String::as_str).collect();
+                suggest(provider, "configured providers", configured)
+            }
+        };
+        let mut diagnostic =
+            piece.error(Code::UNKNOWN_REFERENCE, at, Place::Value, message).with_help(help);
+        if piece.root.get("providers").is_some() {
+            let place = locate(piece.source, piece.root, "/providers", Place::Key).span;
+            diagnostic = diagnostic.with_related(piece.source, place, "the configured providers");
+        }
+        self.push(diagnostic);
+    }
+
+    /// Adds the model that `provider:model` means; `false` if it means none.
+    pub(super) fn add_implicit(&mut self, id: &str) -> bool {
+        let Some((provider, name)) = id.split_once(':').filter(|(_, name)| !name.is_empty()) else {
+            return false;
+        };
+        if !self.suite.providers.contains_key(provider) {
+            let config = kindlm_providers::shorthand(id).and_then(|(it, _)| it.default_config());
+            let Some(config) = config else { return false };
+            self.suite.providers.insert(provider.to_owned(), config);
+        }
+        self.suite.models.push(super::implicit_model(id, provider, name));
+        true
+    }
+}
+
+/// Help for a `provider:model` whose provider is misspelt, or cannot be used without configuration.
+pub(super) fn provider_help(id: &str) -> Option<String> {
+    let (provider, name) = id.split_once(':')?;
+    if kindlm_providers::find(provider).is_some() {
+        return Some(match name {
+            "" => format!("name the model: `{provider}:…`"),
+            _ => format!("the provider `{provider}` must be configured under `providers` first"),
+        });
+    }
+    let known = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id);
+    let near = kindlm_types::nearest(provider, known)?;
+    Some(format!("did you mean `{near}:{name}`?"))
+}
+
+/// A model with the price that is known for it.
+pub(super) fn resolve(
+    id: &str,
+    provider: &str,
+    name: &str,
+    params: ParamsBlock,
+    price: Option<Price>,
+) -> Model {
+    Model {
+        id: id.to_owned(),
+        provider: provider.to_owned(),
+        name: name.to_owned(),
+        params: Params {
+            temperature: Some(params.temperature),
+            max_tokens: Some(params.max_tokens),
+            top_p: params.top_p,
+            stop_sequences: params.stop_sequences,
+            seed: params.seed,
+        },
+        price: price.or_else(|| kindlm_providers::pricing::price(provider, name)),
+    }
+}
+
+/// The models that a value refers to by an `expect` block's `model` keys, with their pointers.
+pub(super) fn judges(expect: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut look = |at: String| {
+        if let Some(id) = expect.pointer(&at).and_then(Value::as_str) {
+            found.push((at, id.to_owned()));
+        }
+    };
+    for list in ["judge", "assert"] {
+        let count = expect.get(list).and_then(Value::as_array).map_or(0, Vec::len);
+        (0..count).for_each(|index| look(format!("/{list}/{index}/model")));
+    }
+    look("/baseline/drift/model".to_owned());
+    found
+}

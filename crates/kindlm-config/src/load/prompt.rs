@@ -1,0 +1,122 @@
+//! Prompts: templates, and rules of their own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kindlm_assertions::Check;
+use kindlm_types::Role;
+use serde_json::json;
+
+use super::Loader;
+use crate::diagnostic::{Piece, escape};
+use crate::schema::SHAPES;
+use crate::source::{Source, Span};
+use crate::template::Template;
+use crate::tree::Node;
+use crate::written::PromptEntry;
+
+/// Every prompt by name, in the order of the file.
+#[derive(Debug, Default)]
+pub(super) struct Prompts {
+    names: Vec<String>,
+    by_name: HashMap<String, Option<Prompt>>,
+}
+
+/// A prompt, ready to be filled.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) parts: Vec<PromptPart>,
+    pub(super) checks: Vec<Check>,
+}
+
+/// One message of a prompt.
+#[derive(Debug)]
+pub(super) struct PromptPart {
+    pub(super) role: Role,
+    pub(super) template: Template,
+    /// Where it is written.
+    pub(super) source: Arc<Source>,
+    pub(super) span: Span,
+}
+
+impl Prompts {
+    /// Whether there is a prompt of this name, be it broken.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// The prompt of a name, if it is there and whole.
+    pub(super) fn get(&self, name: &str) -> Option<&Prompt> {
+        self.by_name.get(name).and_then(Option::as_ref)
+    }
+
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    /// Whether there is no prompt at all, which is a problem of its own.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The only prompt, if there is exactly one.
+    pub(super) fn only(&self) -> Option<&str> {
+        if let [name] = self.names.as_slice() { Some(name) } else { None }
+    }
+}
+
+impl Loader<'_> {
+    pub(super) fn prompts(&mut self, piece: Piece<'_>) -> Prompts {
+        let mut prompts = Prompts::default();
+        for (key, node) in piece.root.get("prompts").map_or(&[][..], Node::entries) {
+            if self.found.is_full {
+                break;
+            }
+            let at = format!("/prompts/{}", escape(&key.name));
+            let prompt = self.prompt(piece, &at, node);
+            prompts.names.push(key.name.to_string());
+            prompts.by_name.insert(key.name.to_string(), prompt);
+        }
+        prompts
+    }
+
+    fn prompt(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<Prompt> {
+        let value = node.to_json();
+        let problems = SHAPES.prompt.problems(&value);
+        let is_broken = !problems.is_empty();
+        self.report(piece, at, problems);
+        let checks = value
+            .get("assertions")
+            .filter(|it| it.as_array().is_some_and(|it| !it.is_empty()))
+            .map(|rules| {
+                // The list form is the one way to make a check; pointers come back out of its wrapping.
+                let block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
+                let (checks, problems) = kindlm_assertions::compile(&block, self.setup);
+                let unwrapped = problems.into_iter().map(|mut it| {
+                    it.pointer = it.pointer.replacen("/assert/0", "", 1);
+                    it
+                });
+                self.report(piece, at, unwrapped.collect());
+                checks
+            })
+            .unwrap_or_default();
+        if is_broken {
+            return None;
+        }
+        let entry: PromptEntry = self.read(piece, at, value)?;
+        let texts = [
+            (Role::System, "system", entry.system),
+            (Role::User, "user", Some(entry.user)),
+            (Role::Assistant, "assistant", entry.assistant),
+        ];
+        let parts = texts
+            .into_iter()
+            .filter_map(|(role, key, text)| {
+                let span = node.get(key)?.span;
+                let template = Template::read(&text?);
+                Some(PromptPart { role, template, source: piece.source.clone(), span })
+            })
+            .collect();
+        Some(Prompt { parts, checks })
+    }
+}

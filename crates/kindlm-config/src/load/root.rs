@@ -1,0 +1,223 @@
+//! The blocks of the document that stand alone.
+
+use std::time::Duration;
+
+use kindlm_assertions::pattern::Pattern;
+use kindlm_engine::{Compliance, Defaults, gates};
+use kindlm_providers::Kind;
+use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::Loader;
+use crate::diagnostic::{Code, Piece, escape, without_echoes};
+use crate::schema::SHAPES;
+use crate::tree::{Kind as Yaml, Node};
+use crate::written::{
+    ComplianceBlock, DefaultsBlock, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
+};
+
+/// Most unknown keys of the document that are reported.
+const UNKNOWN: usize = 50;
+
+/// The parts that are checked item by item, later.
+const OPEN: [&str; 4] = ["models", "prompts", "tests", "gates"];
+
+impl Loader<'_> {
+    /// Reads the blocks that stand alone; `false` if this is no document at all.
+    pub(super) fn root(&mut self, piece: Piece<'_>) -> bool {
+        if matches!(piece.root.kind, Yaml::Null) && piece.source.slice(piece.root.span).is_empty() {
+            let diagnostic = piece
+                .error(Code::INVALID_VALUE, "", Place::Value, "the file is empty")
+                .with_help("`kindlm init` writes a file to start from");
+            self.push(diagnostic);
+            return false;
+        }
+        let document = outline(piece.root);
+        let problems = SHAPES.root.problems(&document);
+        let faulty: Vec<String> = problems.iter().map(|it| it.pointer.clone()).collect();
+        for mut problem in without_echoes(problems) {
+            if problem.pointer == "/kindlm" {
+                "the version of the format must be the number 1".clone_into(&mut problem.message);
+                problem.help = Some("write `kindlm: 1`, without quotes".to_owned());
+            }
+            self.push(piece.problem(problem));
+        }
+        if !document.is_object() {
+            return false;
+        }
+        self.suite_block(piece, &document, &faulty);
+        self.providers(piece, &document, &faulty);
+        self.gates(piece);
+        if let Some(block) = self.block::<DefaultsBlock>(piece, &document, "defaults", &faulty) {
+            self.suite.defaults = Defaults {
+                concurrency: block.concurrency as usize,
+                timeout: Duration::from_millis(block.timeout_ms),
+                judge_model: None,
+            };
+            self.defaults = block;
+        }
+        if let Some(block) = self.block::<ComplianceBlock>(piece, &document, "compliance", &faulty)
+        {
+            self.suite.compliance = Some(compliance(block));
+        }
+        self.later(piece, &document, &faulty);
+        true
+    }
+
+    /// Reads a block if it is there and nothing is wrong with it.
+    fn block<T: DeserializeOwned>(
+        &mut self,
+        piece: Piece<'_>,
+        document: &Value,
+        key: &str,
+        faulty: &[String],
+    ) -> Option<T> {
+        let value = document.get(key)?;
+        if is_faulty(faulty, &format!("/{key}")) {
+            return None;
+        }
+        self.read(piece, &format!("/{key}"), value.clone())
+    }
+
+    fn suite_block(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
+        let block: Option<SuiteBlock> = self.block(piece, document, "suite", faulty);
+        let Some(block) = block else { return };
+        self.suite.info = SuiteInfo {
+            project: super::text(document, "project").unwrap_or_default().to_owned(),
+            name: block.name,
+            description: block.description,
+            tags: block.tags,
+            config_path: Some(piece.source.name().to_owned()),
+            config_sha256: None,
+        };
+    }
+
+    fn providers(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
+        for (key, config) in super::object(document, "providers").into_iter().flatten() {
+            let Some(registration) = kindlm_providers::find(key) else { continue };
+            let at = format!("/providers/{}", escape(key));
+            // A broken provider is still one that models may refer to.
+            self.suite.providers.insert(key.clone(), config.clone());
+            if is_faulty(faulty, &at) {
+                continue;
+            }
+            let problems = match registration.kind {
+                Kind::Http(read) => read(config).err(),
+                Kind::Special(read) => read(config).err(),
+            };
+            self.report(piece, &at, problems.unwrap_or_default());
+        }
+    }
+
+    fn gates(&mut self, piece: Piece<'_>) {
+        let value = piece.root.get("gates").map_or_else(|| json!({}), Node::to_json);
+        let Value::Object(block) = value else { return };
+        let (gates, problems) = gates::compile(&block);
+        self.suite.gates = gates;
+        for problem in problems {
+            let code = match problem.place {
+                Place::Key => Code::UNKNOWN_KEY,
+                Place::Value => Code::INVALID_VALUE,
+            };
+            let mut diagnostic = piece.problem(problem.under("/gates"));
+            diagnostic.code = code;
+            if code == Code::UNKNOWN_KEY {
+                diagnostic = diagnostic.with_label("not known here");
+            }
+            self.push(diagnostic);
+        }
+    }
+
+    /// Blocks whose features do not exist yet.
+    fn later(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
+        if let Some(trace) = self.block::<TraceBlock>(piece, document, "trace", faulty) {
+            let pattern = trace.span_filter.and_then(|it| it.name_pattern);
+            if let Some(Err(err)) = pattern.as_deref().map(Pattern::compile) {
+                self.report(piece, "", vec![err.problem("/trace/spanFilter/namePattern")]);
+            }
+            self.no_effect(
+                piece,
+                "/trace",
+                "`trace` is only checked: `kindlm test` does not use it",
+            );
+        }
+        if let Some(upload) = self.block::<UploadBlock>(piece, document, "upload", faulty) {
+            let patterns = upload.redact_patterns.iter().enumerate();
+            let problems: Vec<Problem> = patterns
+                .filter_map(|(index, pattern)| {
+                    let err = Pattern::compile(pattern).err()?;
+                    Some(err.problem(format!("/upload/redactPatterns/{index}")))
+                })
+                .collect();
+            self.report(piece, "", problems);
+            let message = "`upload` does nothing: uploading is not part of the product yet";
+            self.no_effect(piece, "/upload", message);
+        }
+    }
+
+    pub(super) fn no_effect(&mut self, piece: Piece<'_>, at: &str, message: &str) {
+        let diagnostic = piece.error(Code::NO_EFFECT, at, Place::Key, message).into_warning();
+        self.push(diagnostic);
+    }
+}
+
+/// The document with the parts that are checked item by item cut to whether they are empty.
+fn outline(root: &Node) -> Value {
+    if !matches!(root.kind, Yaml::Mapping(_)) {
+        return match root.kind {
+            Yaml::List(_) => json!([]),
+            _ => root.to_json(),
+        };
+    }
+    let properties = SHAPES.root.schema().get("properties");
+    let is_known = |key: &str| properties.is_some_and(|it| it.get(key).is_some());
+    let mut unknown = 0;
+    let mut map = Map::new();
+    for (key, node) in root.entries() {
+        let value = if OPEN.contains(&&*key.name) {
+            match &node.kind {
+                Yaml::List(items) if !items.is_empty() => json!([0]),
+                Yaml::Mapping(entries) if !entries.is_empty() => json!({"_": 0}),
+                Yaml::List(_) => json!([]),
+                Yaml::Mapping(_) => json!({}),
+                _ => node.to_json(),
+            }
+        } else if is_known(&key.name) {
+            node.to_json()
+        } else {
+            unknown += 1;
+            if unknown > UNKNOWN {
+                continue;
+            }
+            Value::Null
+        };
+        map.insert(key.name.to_string(), value);
+    }
+    Value::Object(map)
+}
+
+/// Whether something at or below a pointer is wrong.
+fn is_faulty(faulty: &[String], at: &str) -> bool {
+    faulty
+        .iter()
+        .filter_map(|it| it.strip_prefix(at))
+        .any(|it| it.is_empty() || it.starts_with('/'))
+}
+
+fn compliance(block: ComplianceBlock) -> Compliance {
+    let metadata = block.metadata;
+    Compliance {
+        enabled: block.enabled,
+        output_dir: block.output_dir,
+        info: ComplianceInfo {
+            framework: block.framework.as_str().to_owned(),
+            system_name: metadata.system_name,
+            system_version: metadata.system_version,
+            risk_level: metadata.risk_level.map(RiskLevel::as_str).map(str::to_owned),
+            operator: metadata.operator,
+            intended_purpose: metadata.intended_purpose,
+            data_governance_notes: metadata.data_governance_notes,
+        },
+    }
+}

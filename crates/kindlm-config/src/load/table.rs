@@ -1,0 +1,210 @@
+//! Tests from CSV: a row is a test, a column is a variable.
+//!
+//! Some columns are keys of the test instead: `name`, `prompt`, `command`, `models` and `tags` (several are
+//! separated by commas), `repeat`, `passRateMin`, `maxTurns`, `timeoutMs`, `skip`, and `expect`, whose cells
+//! are YAML. A column `expect.output.contains` gives one value of `expect`, also as YAML; `vars.name` is the
+//! variable `name`. An empty cell of such a column leaves the key out. Without a `prompt` or `command` column
+//! the suite's only prompt is meant.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::Loader;
+use super::dataset::entry;
+use super::prompt::Prompts;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::{Source, Span};
+use crate::tree::{Kind, Node, read};
+
+/// What a column gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Column {
+    /// A key of the test, as a text.
+    Text(&'static str),
+    /// A key of the test, as a list of texts.
+    List(&'static str),
+    /// A key of the test, as YAML.
+    Yaml(&'static str),
+    /// A value inside of `expect`, as YAML: its path.
+    Expect(Vec<String>),
+    /// A variable.
+    Var(String),
+}
+
+impl Column {
+    fn of(name: &str) -> Self {
+        match name {
+            "name" => Self::Text("name"),
+            "prompt" => Self::Text("prompt"),
+            "command" => Self::Text("command"),
+            "models" => Self::List("models"),
+            "tags" => Self::List("tags"),
+            "repeat" => Self::Yaml("repeat"),
+            "passRateMin" => Self::Yaml("passRateMin"),
+            "maxTurns" => Self::Yaml("maxTurns"),
+            "timeoutMs" => Self::Yaml("timeoutMs"),
+            "skip" => Self::Yaml("skip"),
+            "expect" => Self::Yaml("expect"),
+            _ => match name.split_once('.') {
+                Some(("expect", path)) => {
+                    Self::Expect(path.split('.').map(str::to_owned).collect())
+                }
+                Some(("vars", name)) => Self::Var(name.to_owned()),
+                _ => Self::Var(name.to_owned()),
+            },
+        }
+    }
+}
+
+impl Loader<'_> {
+    pub(super) fn table(&mut self, source: &Arc<Source>, prompts: &Prompts) {
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .has_headers(false)
+            .from_reader(source.text().as_bytes());
+        let mut columns: Option<Vec<Column>> = None;
+        for record in reader.records() {
+            if self.found.is_full {
+                return;
+            }
+            let record = match record {
+                Ok(record) => record,
+                Err(err) => {
+                    let at = err.position().map_or(0, |it| usize::try_from(it.byte()).unwrap_or(0));
+                    let span = row_span(source, at);
+                    let message = format!("the row cannot be read: {err}");
+                    self.push(Diagnostic::error(Code::SYNTAX, message, source, span));
+                    return;
+                }
+            };
+            let at = record.position().map_or(0, |it| usize::try_from(it.byte()).unwrap_or(0));
+            let span = row_span(source, at);
+            match &columns {
+                None => columns = Some(self.header(source, span, &record)),
+                Some(columns) if columns.len() == record.len() => {
+                    let node = self.cells(source, span, columns, &record, prompts);
+                    self.row(source, "", &node, prompts);
+                }
+                Some(columns) => {
+                    let message = format!(
+                        "the row has {} cells, the header has {}",
+                        record.len(),
+                        columns.len()
+                    );
+                    let diagnostic = Diagnostic::error(Code::SYNTAX, message, source, span)
+                        .with_help("put cells that contain commas or line breaks in quotes");
+                    self.push(diagnostic);
+                }
+            }
+        }
+    }
+
+    fn header(
+        &mut self,
+        source: &Arc<Source>,
+        span: Span,
+        record: &csv::StringRecord,
+    ) -> Vec<Column> {
+        let columns: Vec<Column> = record.iter().map(|it| Column::of(it.trim())).collect();
+        for (index, column) in columns.iter().enumerate() {
+            if columns.get(..index).unwrap_or_default().contains(column) {
+                let name = record.get(index).unwrap_or_default();
+                let message = format!("the column `{name}` is given twice");
+                self.push(Diagnostic::error(Code::DUPLICATE, message, source, span));
+            }
+        }
+        columns
+    }
+
+    fn cells(
+        &mut self,
+        source: &Arc<Source>,
+        span: Span,
+        columns: &[Column],
+        record: &csv::StringRecord,
+        prompts: &Prompts,
+    ) -> Node {
+        let mut test = Map::new();
+        let mut vars = Map::new();
+        let mut expect = Value::Object(Map::new());
+        for (column, cell) in columns.iter().zip(record) {
+            match column {
+                Column::Var(name) => _ = vars.insert(name.clone(), cell.into()),
+                _ if cell.trim().is_empty() => {}
+                Column::Text(key) => _ = test.insert((*key).to_owned(), cell.into()),
+                Column::List(key) => {
+                    let items = cell.split(',').map(str::trim).filter(|it| !it.is_empty());
+                    test.insert((*key).to_owned(), items.map(Value::from).collect());
+                }
+                Column::Yaml("expect") => {
+                    let value = self.yaml_cell(source, span, cell);
+                    merge(&mut expect, value);
+                }
+                Column::Yaml(key) => {
+                    let value = self.yaml_cell(source, span, cell);
+                    test.insert((*key).to_owned(), value);
+                }
+                Column::Expect(path) => {
+                    let value = self.yaml_cell(source, span, cell);
+                    let nested = path.iter().rev().fold(value, |value, key| {
+                        Value::Object(Map::from_iter([(key.clone(), value)]))
+                    });
+                    merge(&mut expect, nested);
+                }
+            }
+        }
+        test.insert("expect".to_owned(), expect);
+        if !vars.is_empty() {
+            test.insert("vars".to_owned(), Value::Object(vars));
+        }
+        let node = Node::at(span, &Value::Object(test));
+        match (node.get("prompt").or(node.get("command")), prompts.only()) {
+            (None, Some(only)) => {
+                let mut entries = node.entries().to_vec();
+                entries.push(entry("prompt", span, Kind::Text(only.into())));
+                Node { kind: Kind::Mapping(Rc::new(entries)), ..node }
+            }
+            _ => node,
+        }
+    }
+
+    /// Reads a cell as YAML; a problem in it is shown at its row.
+    fn yaml_cell(&mut self, source: &Arc<Source>, span: Span, cell: &str) -> Value {
+        let inner = Arc::new(Source::new(source.name(), cell));
+        let tree = read(&inner, 0..cell.len());
+        for problem in tree.diagnostics {
+            let message = format!("in the cell `{}`: {}", short(cell), problem.message);
+            let mut diagnostic = Diagnostic::error(problem.code, message, source, span);
+            diagnostic.help = problem.help;
+            self.push(diagnostic);
+        }
+        tree.root.map_or(Value::Null, |it| it.to_json())
+    }
+}
+
+/// Puts one value into another: objects key by key, anything else replaces.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+/// The first line of the record that starts at or after an offset.
+fn row_span(source: &Source, at: usize) -> Span {
+    let rest = source.text().get(at..).unwrap_or_default();
+    let start = at + (rest.len() - rest.trim_start_matches(['\n', '\r']).len());
+    source.first_line(Span::new(start, source.text().len()))
+}
+
+fn short(cell: &str) -> String {
+    let line = cell.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(40).collect();
+    if cut.len() < cell.len() { format!("{cut}…") } else { cut }
+}

@@ -1,0 +1,184 @@
+//! Filling in variables, and saying which have no value.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kindlm_types::{Place, nearest};
+use serde_json::{Map, Value};
+
+use super::Loader;
+use crate::diagnostic::{Code, Diagnostic, Piece};
+use crate::shell::{self, Context};
+use crate::source::{Source, Span};
+use crate::template::{Looked, Template, look_up};
+
+/// A template with where it is written.
+#[derive(Clone, Copy)]
+pub(super) struct Written<'a> {
+    pub(super) template: &'a Template,
+    pub(super) source: &'a Arc<Source>,
+    pub(super) span: Span,
+}
+
+impl Written<'_> {
+    /// Where a placeholder is in its file. Placeholders survive every way of writing a text in YAML but
+    /// escapes; if one is not found, the text's first line must do.
+    fn place(&self, range: &Range<usize>) -> Span {
+        let needle = &self.template.text()[range.clone()];
+        let before = self.template.text()[..range.start].matches(needle).count();
+        let text = self.source.slice(self.span);
+        match text.match_indices(needle).nth(before) {
+            Some((at, _)) => {
+                let start = self.span.start as usize + at;
+                Span::new(start, start + needle.len())
+            }
+            None => self.source.first_line(self.span),
+        }
+    }
+}
+
+/// Variables without a value, and where they are used.
+#[derive(Default)]
+pub(super) struct Missing {
+    names: Vec<String>,
+    places: Vec<(Arc<Source>, Span)>,
+}
+
+impl Loader<'_> {
+    /// Fills in the variables of a text for a model.
+    pub(super) fn fill(
+        &mut self,
+        written: Written<'_>,
+        vars: &Map<String, Value>,
+        missing: &mut Missing,
+    ) -> String {
+        if written.template.is_plain() {
+            return written.template.text().to_owned();
+        }
+        self.check_vars(written, vars, missing);
+        written.template.fill(vars, self.env, |value, _| value).text
+    }
+
+    /// Fills in the variables of a command line, quoted for the shell.
+    pub(super) fn fill_command(
+        &mut self,
+        written: Written<'_>,
+        vars: &Map<String, Value>,
+        missing: &mut Missing,
+    ) -> String {
+        if written.template.is_plain() {
+            return written.template.text().to_owned();
+        }
+        self.check_vars(written, vars, missing);
+        let places: Vec<Range<usize>> =
+            written.template.placeholders().map(|(range, _)| range.clone()).collect();
+        let contexts = shell::contexts(written.template.text(), places.iter());
+        let mut unsafe_places = Vec::new();
+        for (place, context) in places.iter().zip(&contexts) {
+            if let Context::Unsafe(why) = context {
+                let message = format!("a variable cannot be put into {why} safely");
+                unsafe_places.push((written.place(place), message));
+            }
+        }
+        let context_of = |range: &Range<usize>| {
+            let index = places.iter().position(|it| it == range);
+            index.and_then(|it| contexts.get(it)).copied().unwrap_or(Context::Bare)
+        };
+        let nul = std::cell::Cell::new(false);
+        let filled = written.template.fill(vars, self.env, |value, range| {
+            shell::quote(&value, context_of(range)).unwrap_or_else(|shell::NulError| {
+                nul.set(true);
+                String::new()
+            })
+        });
+        if nul.get() {
+            let message = shell::NulError.to_string();
+            unsafe_places.push((written.source.first_line(written.span), message));
+        }
+        for (span, message) in unsafe_places {
+            let diagnostic =
+                Diagnostic::error(Code::UNSAFE_TEMPLATE, message, written.source, span).with_help(
+                    "give it as an argument of its own, such as `./agent --input {{name}}`: it is \
+                     quoted for you",
+                );
+            self.push(diagnostic);
+        }
+        filled.text
+    }
+
+    fn check_vars(
+        &mut self,
+        written: Written<'_>,
+        vars: &Map<String, Value>,
+        missing: &mut Missing,
+    ) {
+        for (range, name) in written.template.placeholders() {
+            match look_up(name, vars, self.env) {
+                Looked::Value(_) => {}
+                Looked::Missing => {
+                    missing.places.push((Arc::clone(written.source), written.place(range)));
+                    if !missing.names.iter().any(|it| it == name) {
+                        missing.names.push(name.to_owned());
+                    }
+                }
+                Looked::Unset(variable) => {
+                    let message = format!("the environment variable `{variable}` is not set");
+                    let diagnostic = Diagnostic::error(
+                        Code::MISSING_VARIABLE,
+                        message,
+                        written.source,
+                        written.place(range),
+                    )
+                    .with_help("set it before `kindlm` runs, or use a variable of the test");
+                    self.push(diagnostic);
+                }
+            }
+        }
+    }
+
+    /// Reports the variables of a test that have no value, all at once.
+    pub(super) fn report_missing(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        vars: Option<&Map<String, Value>>,
+        missing: &Missing,
+    ) {
+        let [first, ..] = missing.names.as_slice() else { return };
+        let names: Vec<String> = missing.names.iter().map(|it| format!("`{it}`")).collect();
+        let names = names.join(", ");
+        let (is, them) = if missing.names.len() == 1 { ("has", "it") } else { ("have", "them") };
+        let near = vars.and_then(|it| nearest(first, it.keys().map(String::as_str)));
+        let help = if let Some(near) = near {
+            format!("the test has `{near}`: did you mean that?")
+        } else if is_table(piece.source) {
+            let columns: Vec<String> =
+                missing.names.iter().map(|it| format!("`vars.{it}`")).collect();
+            format!("add a column for {them}: {}", columns.join(", "))
+        } else {
+            let pairs: Vec<String> = missing.names.iter().map(|it| format!("{it}: …")).collect();
+            format!("give {them} a value: `vars: {{ {} }}`", pairs.join(", "))
+        };
+        let place = if vars.is_some() { "/vars" } else { "/name" };
+        let mut diagnostic = piece
+            .error(
+                Code::MISSING_VARIABLE,
+                &format!("{at}{place}"),
+                if vars.is_some() { Place::Key } else { Place::Value },
+                format!("{names} {is} no value in this test"),
+            )
+            .with_path(&format!("{}{at}/vars", piece.prefix))
+            .with_label(if vars.is_some() { "not among these" } else { "this test has no `vars`" })
+            .with_help(help);
+        for (source, span) in &missing.places {
+            diagnostic = diagnostic.with_related(source, *span, "used here");
+        }
+        self.push(diagnostic);
+    }
+}
+
+/// Whether a file is a CSV dataset, whose variables are columns.
+fn is_table(source: &Source) -> bool {
+    let name = source.name().as_bytes();
+    name.len() > 4 && name[name.len() - 4..].eq_ignore_ascii_case(b".csv")
+}

@@ -1,0 +1,214 @@
+//! The JSON Schemas of the configuration: for editors, and for checking its structure.
+
+use std::sync::LazyLock;
+
+use kindlm_engine::gates;
+use kindlm_schema::{Shape, finish, generator};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::written::{
+    ComplianceBlock, DefaultsBlock, ModelEntry, PromptEntry, SuiteBlock, TestEntry, TraceBlock,
+    UploadBlock,
+};
+
+/// The compiled shapes. Constants, made when they are first needed: compiling them takes longer than
+/// checking a file.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    /// The document, with models, prompts, tests and gates left open.
+    pub(crate) root: Shape,
+    pub(crate) model: Shape,
+    pub(crate) prompt: Shape,
+    pub(crate) test: Shape,
+}
+
+pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes {
+    root: Shape::generate(|generator| {
+        let open = Items {
+            models: json!({"type": "array", "minItems": 1}),
+            prompts: json!({"type": "object", "minProperties": 1}),
+            tests: json!({"anyOf": [{"type": "array", "minItems": 1}, {"type": "string"}]}),
+            gates: json!({"type": "object"}),
+        };
+        schemars::Schema::try_from(root(generator, open)).unwrap_or_default()
+    }),
+    model: Shape::of::<ModelEntry>(),
+    prompt: Shape::of::<PromptEntry>(),
+    test: Shape::of::<TestEntry>(),
+});
+
+/// The parts of the document that are checked item by item.
+struct Items {
+    models: Value,
+    prompts: Value,
+    tests: Value,
+    gates: Value,
+}
+
+fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
+    let mut providers = Map::new();
+    for it in kindlm_providers::REGISTRY {
+        providers.insert(it.meta.id.to_owned(), (it.schema)(generator).to_value());
+    }
+    let mut properties = Map::new();
+    let mut add = |key: &str, schema: Value, description: &str| {
+        properties.insert(key.to_owned(), described(schema, description));
+    };
+    add("kindlm", json!({"const": 1}), "The version of this file's format: 1.");
+    add("project", json!({"type": "string", "minLength": 1}), "Groups suites in reports.");
+    add("suite", of::<SuiteBlock>(generator), "What the suite is.");
+    let object = json!({
+        "type": "object",
+        "properties": providers,
+        "additionalProperties": false,
+        "minProperties": 1,
+    });
+    add("providers", object, "Who answers, and where their keys are.");
+    add("models", items.models, "The models to test, each an object or `provider:model`.");
+    add("prompts", items.prompts, "What is said to the models, by name.");
+    add("tests", items.tests, "The tests: a list, or a dataset such as `file://cases/*.jsonl`.");
+    add(
+        "gates",
+        items.gates,
+        "Thresholds over the whole run; the exit code says whether all hold.",
+    );
+    add("defaults", of::<DefaultsBlock>(generator), "What holds where a test does not say.");
+    add("compliance", of::<ComplianceBlock>(generator), "A report for auditors.");
+    add("trace", of::<TraceBlock>(generator), "How traces of a running agent are read.");
+    add("upload", of::<UploadBlock>(generator), "Accepted; nothing is uploaded yet.");
+    json!({
+        "title": "KindLM suite",
+        "description": "A suite of tests for AI models and agents.",
+        "type": "object",
+        "properties": properties,
+        "required": ["kindlm", "project", "suite", "models", "prompts", "tests"],
+        "additionalProperties": false,
+    })
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+/// The JSON Schema of `kindlm.yaml`, for editors: completion, hovers and underlined mistakes.
+///
+/// Draft 7, because that is what the YAML language server of editors supports whole; it ignores parts of
+/// newer drafts silently. The structure is what [`load`](crate::load) checks.
+///
+/// ```
+/// let schema = kindlm_config::json_schema();
+/// assert_eq!(schema["properties"]["kindlm"]["const"], 1);
+/// assert!(schema["properties"]["providers"]["properties"]["openai"].is_object());
+/// ```
+pub fn json_schema() -> Value {
+    let mut generator = generator();
+    let dataset = json!({
+        "type": "string",
+        "pattern": "^file://.+",
+        "description": "A dataset: `file://cases.jsonl`, `.csv`, `.yaml`, or a glob of such files.",
+    });
+    let shorthand = json!({
+        "type": "string",
+        "pattern": "^[^:]+:.+",
+        "description": "`provider:model`, such as `openai:gpt-4o`.",
+    });
+    let test = of::<TestEntry>(&mut generator);
+    let items = Items {
+        models: json!({"type": "array", "minItems": 1, "items": {"anyOf": [of::<ModelEntry>(&mut generator), shorthand]}}),
+        prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": of::<PromptEntry>(&mut generator)}),
+        tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset]}}, dataset]}),
+        gates: gates::schema(),
+    };
+    let document = root(&mut generator, items);
+    let mut schema = finish(schemars::Schema::try_from(document).unwrap_or_default(), generator);
+    let mut definitions = schema
+        .as_object_mut()
+        .and_then(|it| it.shift_remove("$defs"))
+        .and_then(|it| if let Value::Object(map) = it { Some(map) } else { None })
+        .unwrap_or_default();
+    add_expect(&mut definitions);
+    if let Value::Object(map) = &mut schema {
+        map.shift_insert(0, "$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
+        map.insert("definitions".to_owned(), Value::Object(definitions));
+    }
+    to_draft_7(&mut schema);
+    schema
+}
+
+/// Puts the assertions' own schema where tests and turns have an open `expect`.
+fn add_expect(definitions: &mut Map<String, Value>) {
+    let expect = embed(definitions, "Expect", kindlm_assertions::expect_schema());
+    definitions.insert("Expect".to_owned(), expect);
+    for (name, description) in
+        [("TestEntry", "What must hold."), ("Turn", "What must hold for this turn.")]
+    {
+        let place = definitions.get_mut(name).and_then(|it| it.pointer_mut("/properties/expect"));
+        if let Some(place) = place {
+            *place = json!({"$ref": "#/$defs/Expect", "description": description});
+        }
+    }
+    let Some(rules) = kindlm_assertions::find("prompt-assertion") else { return };
+    let rules = Shape::generate(rules.schema).schema().clone();
+    let rules = embed(definitions, "Rule", rules);
+    let place = definitions
+        .get_mut("PromptEntry")
+        .and_then(|it| it.pointer_mut("/properties/assertions/items"));
+    if let (Some(place), Some(items)) = (place, rules.pointer("/properties/assertions/items")) {
+        *place = items.clone();
+    }
+}
+
+/// Moves the definitions of a schema to those of the document, under names of their own.
+fn embed(definitions: &mut Map<String, Value>, prefix: &str, mut schema: Value) -> Value {
+    let own = schema.as_object_mut().and_then(|it| it.shift_remove("$defs"));
+    rename(&mut schema, prefix);
+    if let Some(Value::Object(own)) = own {
+        for (name, mut definition) in own {
+            rename(&mut definition, prefix);
+            definitions.insert(format!("{prefix}{name}"), definition);
+        }
+    }
+    schema
+}
+
+fn rename(schema: &mut Value, prefix: &str) {
+    each(schema, &mut |map| {
+        if let Some(Value::String(target)) = map.get_mut("$ref")
+            && let Some(name) = target.strip_prefix("#/$defs/")
+        {
+            *target = format!("#/$defs/{prefix}{name}");
+        }
+    });
+}
+
+/// References into `definitions`, and alone: draft 7 ignores everything beside them.
+fn to_draft_7(schema: &mut Value) {
+    each(schema, &mut |map| {
+        let Some(Value::String(target)) = map.get_mut("$ref") else { return };
+        *target = target.replace("#/$defs/", "#/definitions/");
+        if map.len() > 1
+            && let Some(reference) = map.shift_remove("$ref")
+        {
+            map.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+        }
+    });
+}
+
+fn each(schema: &mut Value, change: &mut dyn FnMut(&mut Map<String, Value>)) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut().for_each(|it| each(it, change));
+            change(map);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|it| each(it, change)),
+        _ => {}
+    }
+}
+
+fn described(mut schema: Value, description: &str) -> Value {
+    if let Value::Object(map) = &mut schema {
+        map.insert("description".to_owned(), description.into());
+    }
+    schema
+}

@@ -1,0 +1,188 @@
+//! The text of a file, with lines and columns.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde::Serialize;
+
+use crate::diagnostic::{Code, Diagnostic};
+
+/// The largest file that is read, in bytes: 64 MiB.
+pub const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// How much of a broken file is kept after the place where it broke, in bytes.
+const AFTER_THE_BREAK: usize = 120;
+
+/// A part of a source: byte offsets into its text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// The byte after the last.
+    pub end: u32,
+}
+
+impl Span {
+    /// A span; offsets beyond 4 GiB, which no source has, are cut.
+    pub fn new(start: usize, end: usize) -> Self {
+        let cut = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        Self { start: cut(start), end: cut(end) }
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+}
+
+/// A place in a text, as editors count: from 1, columns in Unicode scalar values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+/// The text of a file.
+pub struct Source {
+    name: String,
+    text: String,
+    lines: OnceLock<Vec<u32>>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// A text that is known to be text.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
+    }
+
+    /// Reads bytes as UTF-8. A byte order mark is dropped.
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Arc<Self>, Box<Diagnostic>> {
+        if bytes.len() > MAX_BYTES {
+            return Err(too_large(name, bytes.len()));
+        }
+        if bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]) {
+            let source = Arc::new(Self::new(name, ""));
+            let message = "the file is UTF-16; only UTF-8 is read";
+            return Err(Box::new(
+                Diagnostic::error(Code::SYNTAX, message, &source, Span::default())
+                    .with_help("save the file as UTF-8"),
+            ));
+        }
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => match text.bytes().position(|it| it == 0) {
+                None => Ok(Arc::new(Self::new(name, text))),
+                Some(at) => Err(broken(name, bytes, at, "a NUL byte is not text")),
+            },
+            Err(err) => {
+                let at = err.valid_up_to();
+                let byte = bytes.get(at).copied().unwrap_or_default();
+                Err(broken(name, bytes, at, &format!("the byte 0x{byte:02X} is not valid UTF-8")))
+            }
+        }
+    }
+
+    /// The name, as the user gave it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The whole text, without a byte order mark.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text of a span; empty if the span is not inside of the text.
+    pub fn slice(&self, span: Span) -> &str {
+        self.text.get(span.start as usize..span.end as usize).unwrap_or_default()
+    }
+
+    /// The line and column of a byte offset. An offset inside of a character counts as its start.
+    pub fn position(&self, offset: u32) -> Position {
+        let (line, start) = self.line_of(offset);
+        let end = (offset as usize).min(self.text.len());
+        let bytes = self.text.as_bytes().get(start as usize..end).unwrap_or_default();
+        let column = bytes.iter().filter(|&&it| (it & 0xC0) != 0x80).count();
+        Position { line, column: column + 1 }
+    }
+
+    /// The number of the line that an offset is in, from 1, and where that line starts.
+    pub(crate) fn line_of(&self, offset: u32) -> (usize, u32) {
+        let starts = self.line_starts();
+        let line = starts.partition_point(|it| *it <= offset).max(1);
+        (line, starts.get(line - 1).copied().unwrap_or_default())
+    }
+
+    /// Where the line with this number ends, without its line break.
+    pub(crate) fn end_of_line(&self, line: usize) -> usize {
+        let end = self.line_starts().get(line).map_or(self.text.len(), |it| *it as usize);
+        let start = self.line_starts().get(line - 1).map_or(0, |it| *it as usize);
+        start + self.text.get(start..end).unwrap_or_default().trim_end_matches(['\n', '\r']).len()
+    }
+
+    /// Where the line with this number starts.
+    pub(crate) fn start_of_line(&self, line: usize) -> usize {
+        self.line_starts().get(line - 1).map_or(self.text.len(), |it| *it as usize)
+    }
+
+    /// What of a span is on its first line, without white space at the end.
+    pub(crate) fn first_line(&self, span: Span) -> Span {
+        let text = self.slice(span);
+        let line = text.split('\n').next().unwrap_or_default().trim_end();
+        Span::new(span.start as usize, span.start as usize + line.len())
+    }
+
+    fn line_starts(&self) -> &[u32] {
+        self.lines.get_or_init(|| {
+            let breaks = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0).chain(breaks.map(|(at, _)| Span::new(at + 1, 0).start)).collect()
+        })
+    }
+}
+
+fn too_large(name: &str, bytes: usize) -> Box<Diagnostic> {
+    let source = Arc::new(Source::new(name, ""));
+    let message = format!("the file has {bytes} bytes, more than the {MAX_BYTES} that are allowed");
+    let help = "keep the tests in datasets: `tests: file://cases-*.jsonl`";
+    Box::new(Diagnostic::error(Code::TOO_LARGE, message, &source, Span::default()).with_help(help))
+}
+
+/// A diagnostic at a byte that is not text. The source that it shows ends soon after.
+fn broken(name: &str, bytes: &[u8], at: usize, message: &str) -> Box<Diagnostic> {
+    let after = bytes.get(at..).unwrap_or_default();
+    let after = after.get(..after.len().min(AFTER_THE_BREAK)).unwrap_or_default();
+    let line = after.split(|it| *it == b'\n').next().unwrap_or_default();
+    let mut text = String::from_utf8_lossy(bytes.get(..at).unwrap_or_default()).into_owned();
+    text.push_str(&String::from_utf8_lossy(line));
+    let width = text.get(at..).and_then(|it| it.chars().next()).map_or(0, char::len_utf8);
+    let source = Arc::new(Source::new(name, text));
+    Box::new(
+        Diagnostic::error(Code::SYNTAX, message, &source, Span::new(at, at + width))
+            .with_label("here")
+            .with_help("save the file as UTF-8 text"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_are_counted_from_one_in_characters() {
+        let source = Source::new("a", "é🐎x\r\n\nend");
+        for (offset, line, column) in
+            [(0, 1, 1), (2, 1, 2), (6, 1, 3), (9, 2, 1), (10, 3, 1), (13, 3, 4), (99, 3, 4)]
+        {
+            assert_eq!(source.position(offset), Position { line, column }, "{offset}");
+        }
+        assert_eq!(source.slice(Span::new(6, source.end_of_line(1))), "x");
+    }
+}

@@ -1,0 +1,175 @@
+//! Texts with `{{variables}}`.
+//!
+//! A placeholder is `{{name}}` with letters, digits, `_` and `.`, and no spaces; everything else stays as it
+//! is, so prompts may contain JSON, Mustache or Jinja. `{{env.NAME}}` is an environment variable. Values are
+//! put in once: what they contain is not read again.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use kindlm_types::ecma;
+use serde_json::{Map, Value};
+
+/// A part of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Text as it is: a range of the template.
+    Text(Range<usize>),
+    /// A placeholder: the range with its braces, and its name.
+    Placeholder(Range<usize>, String),
+}
+
+/// A template, read once.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    text: String,
+    parts: Vec<Part>,
+}
+
+/// A text with its variables filled in, and what could not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// The text. What has no value is left as it was written.
+    pub text: String,
+    /// Variables without a value, in the order of the text, each once.
+    pub missing: Vec<String>,
+    /// Environment variables (without `env.`) without a value, in the order of the text, each once.
+    pub unset: Vec<String>,
+}
+
+/// Fills in the variables of a text.
+///
+/// A text is put in as it is, any other value as JSON. Environment variables are asked for by name.
+///
+/// ```
+/// use serde_json::json;
+///
+/// let vars = json!({"name": "Ada", "order": {"id": 7}});
+/// let filled = kindlm_config::fill(
+///     "{{name}}: {{order}} {{ name }} {{nmae}}",
+///     vars.as_object().unwrap(),
+///     &|_| None,
+/// );
+/// assert_eq!(filled.text, r#"Ada: {"id":7} {{ name }} {{nmae}}"#);
+/// assert_eq!(filled.missing, ["nmae"]);
+/// ```
+pub fn fill(
+    template: &str,
+    vars: &Map<String, Value>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Filled {
+    Template::read(template).fill(vars, env, |value, _| value)
+}
+
+/// What stands for a placeholder.
+pub(crate) enum Looked {
+    Value(String),
+    Missing,
+    Unset(String),
+}
+
+impl Template {
+    /// Reads a template. Never fails: what is not a placeholder is text.
+    pub(crate) fn read(text: &str) -> Self {
+        let mut parts = Vec::new();
+        let mut done = 0;
+        let mut from = 0;
+        while let Some(found) = text.get(from..).and_then(|it| it.find("{{")) {
+            let open = from + found;
+            let rest = &text[open + 2..];
+            let name = rest
+                .bytes()
+                .take_while(|it| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'.'))
+                .count();
+            if name > 0 && rest[name..].starts_with("}}") {
+                let end = open + 2 + name + 2;
+                if done < open {
+                    parts.push(Part::Text(done..open));
+                }
+                parts.push(Part::Placeholder(open..end, rest[..name].to_owned()));
+                done = end;
+                from = end;
+            } else {
+                // The second brace may be the first of a placeholder: `{{{a}}}`.
+                from = open + 1;
+            }
+        }
+        if done < text.len() {
+            parts.push(Part::Text(done..text.len()));
+        }
+        Self { text: text.to_owned(), parts }
+    }
+
+    /// The names of all placeholders with where they are.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
+        self.parts.iter().filter_map(|it| match it {
+            Part::Placeholder(range, name) => Some((range, name.as_str())),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// Whether there is nothing to fill in.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.placeholders().next().is_none()
+    }
+
+    /// The text as it was written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Fills in the variables. `quote` may change a value before it is put in; it is told where.
+    pub(crate) fn fill(
+        &self,
+        vars: &Map<String, Value>,
+        env: &dyn Fn(&str) -> Option<String>,
+        quote: impl Fn(String, &Range<usize>) -> String,
+    ) -> Filled {
+        let mut filled = Filled::default();
+        let mut seen = BTreeSet::new();
+        for part in &self.parts {
+            let (range, name) = match part {
+                Part::Text(range) => {
+                    filled.text.push_str(&self.text[range.clone()]);
+                    continue;
+                }
+                Part::Placeholder(range, name) => (range, name),
+            };
+            match look_up(name, vars, env) {
+                Looked::Value(value) => filled.text.push_str(&quote(value, range)),
+                Looked::Missing => {
+                    filled.text.push_str(&self.text[range.clone()]);
+                    if seen.insert(name) {
+                        filled.missing.push(name.clone());
+                    }
+                }
+                Looked::Unset(variable) => {
+                    filled.text.push_str(&self.text[range.clone()]);
+                    if seen.insert(name) {
+                        filled.unset.push(variable);
+                    }
+                }
+            }
+        }
+        filled
+    }
+}
+
+/// The value of a placeholder. `env.` never means a variable of the test.
+pub(crate) fn look_up(
+    name: &str,
+    vars: &Map<String, Value>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Looked {
+    if let Some(variable) = name.strip_prefix("env.") {
+        return match env(variable) {
+            Some(value) => Looked::Value(value),
+            None => Looked::Unset(variable.to_owned()),
+        };
+    }
+    match vars.get(name) {
+        Some(Value::String(text)) => Looked::Value(text.clone()),
+        Some(value) => Looked::Value(ecma::stringify(value)),
+        None => Looked::Missing,
+    }
+}

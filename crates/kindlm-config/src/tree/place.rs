@@ -1,0 +1,55 @@
+//! From a JSON pointer to a place in the file.
+
+use kindlm_types::Place;
+
+use super::{Kind, Node};
+use crate::source::{Source, Span};
+
+/// What a pointer leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// The place to underline.
+    pub(crate) span: Span,
+    /// Where an alias brought the value in, if the place is elsewhere.
+    pub(crate) used_at: Option<Span>,
+}
+
+/// Finds the place of a key or a value, or the nearest place that exists.
+///
+/// A value that is written on several lines is shown by its key.
+pub(crate) fn locate(source: &Source, root: &Node, pointer: &str, place: Place) -> Found {
+    let mut node = root;
+    let mut key: Option<Span> = None;
+    let mut used_at = root.used_at;
+    for segment in pointer.split('/').skip(1) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let next = match &node.kind {
+            Kind::Mapping(entries) => entries.iter().find(|(it, _)| *it.name == *segment),
+            _ => None,
+        };
+        if let Some((found, value)) = next {
+            key = Some(found.span);
+            node = value;
+        } else if let Some(item) = segment.parse().ok().and_then(|it: usize| node.items().get(it)) {
+            key = None;
+            node = item;
+        } else {
+            break;
+        }
+        used_at = node.used_at.or(used_at);
+    }
+    let span = match (key, place) {
+        (Some(key), Place::Key) => key,
+        (Some(key), Place::Value) if !is_on_one_line(source, node) => key,
+        _ => source.first_line(node.span),
+    };
+    Found { span, used_at }
+}
+
+fn is_on_one_line(source: &Source, node: &Node) -> bool {
+    let text = source.slice(node.span);
+    match node.kind {
+        Kind::List(_) | Kind::Mapping(_) => text.starts_with(['[', '{']) && !text.contains('\n'),
+        _ => !text.is_empty(),
+    }
+}

@@ -1,0 +1,70 @@
+//! The configuration as it is written: types that serde reads, and from whose schemas editors help.
+//!
+//! Doc comments here are what a user sees as a hover in the editor and as help under a diagnostic.
+
+mod compliance;
+mod model;
+mod test;
+mod trace;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+pub(crate) use compliance::{ComplianceBlock, RiskLevel};
+pub(crate) use model::{ModelEntry, ParamsBlock, PromptEntry};
+pub(crate) use test::{Skip, TestEntry, Tool};
+pub(crate) use trace::{TraceBlock, UploadBlock};
+
+/// What the suite is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SuiteBlock {
+    /// The suite's name in reports.
+    #[schemars(length(min = 1), extend("examples" = ["refund-agent"]))]
+    pub(crate) name: String,
+    /// What the suite is for.
+    #[serde(default)]
+    pub(crate) description: Option<String>,
+    /// Words to group suites by.
+    #[serde(default)]
+    pub(crate) tags: Vec<String>,
+}
+
+/// What holds where a test does not say otherwise.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct DefaultsBlock {
+    /// How often each test is run on each model.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) repeat: u32,
+    /// How many requests and commands run at once.
+    #[schemars(range(min = 1, max = 4096))]
+    pub(crate) concurrency: u32,
+    /// How long one request or command may take, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub(crate) timeout_ms: u64,
+    /// The model that judges: an id from `models`, or `provider:model`; the first model if absent.
+    #[schemars(length(min = 1))]
+    pub(crate) judge_model: Option<String>,
+    /// The share of a test's repeats that must pass, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) pass_rate_min: f64,
+}
+
+impl Default for DefaultsBlock {
+    fn default() -> Self {
+        Self {
+            repeat: 1,
+            concurrency: 4,
+            timeout_ms: 60_000,
+            judge_model: None,
+            pass_rate_min: 1.0,
+        }
+    }
+}
+
+/// Reads a value that may be null and is still there.
+pub(crate) fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(input).map(Some)
+}

@@ -1,0 +1,77 @@
+//! Models and prompts.
+
+use kindlm_types::Price;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A model to test.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ModelEntry {
+    /// Names the model in the rest of the file and in reports.
+    #[schemars(length(min = 1), extend("examples" = ["gpt-4o"]))]
+    pub(crate) id: String,
+    /// Who answers: one of the keys of `providers`.
+    #[schemars(length(min = 1))]
+    pub(crate) provider: String,
+    /// The vendor's name of the model.
+    #[schemars(length(min = 1), extend("examples" = ["gpt-4o-2024-11-20"]))]
+    pub(crate) model: String,
+    /// How it samples.
+    #[serde(default)]
+    pub(crate) params: ParamsBlock,
+    /// What it costs, in US dollars for a million tokens, instead of the built-in price.
+    #[serde(default)]
+    pub(crate) price: Option<Price>,
+}
+
+/// How a model samples.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct ParamsBlock {
+    /// How much chance there is: 0 is greedy, 2 is the most.
+    #[schemars(range(min = 0.0, max = 2.0))]
+    pub(crate) temperature: f64,
+    /// The most tokens that an answer may have.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub(crate) max_tokens: u32,
+    /// Nucleus sampling, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) top_p: Option<f64>,
+    /// Texts that end the answer.
+    pub(crate) stop_sequences: Vec<String>,
+    /// For providers that can repeat a sample.
+    pub(crate) seed: Option<i64>,
+}
+
+impl Default for ParamsBlock {
+    fn default() -> Self {
+        Self {
+            temperature: 0.2,
+            max_tokens: 1024,
+            top_p: None,
+            stop_sequences: Vec::new(),
+            seed: None,
+        }
+    }
+}
+
+/// What is said to a model. `{{name}}` stands for a variable of the test.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PromptEntry {
+    /// Instructions that stand above the conversation.
+    #[serde(default)]
+    pub(crate) system: Option<String>,
+    /// What the user says.
+    #[schemars(length(min = 1))]
+    pub(crate) user: String,
+    /// How the answer begins.
+    #[serde(default)]
+    pub(crate) assistant: Option<String>,
+    /// Rules that every answer to this prompt must keep, judged by a model in one call.
+    #[serde(default)]
+    #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
+    pub(crate) assertions: Vec<Value>,
+}

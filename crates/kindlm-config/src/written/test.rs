@@ -1,0 +1,145 @@
+//! Tests.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::present;
+
+/// A named behaviour with its expectations.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct TestEntry {
+    /// Names the test in reports; unique in the suite.
+    #[schemars(length(min = 1))]
+    pub(crate) name: String,
+    /// The prompt to send: one of the keys of `prompts`. Either this or `command`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
+    pub(crate) prompt: Option<String>,
+    /// A program to run instead of a prompt, by `sh -c` in the folder of this file. `{{name}}` is put in quoted.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) command: Option<String>,
+    /// Values for the `{{name}}` places of the prompt or command: texts, or anything else as JSON.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub(crate) vars: Map<String, Value>,
+    /// The models to test: ids from `models`, or `provider:model`; all of `models` if absent.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    pub(crate) models: Option<Vec<String>>,
+    /// How often the test is run on each model; `defaults.repeat` if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) repeat: Option<u32>,
+    /// The share of the repeats that must pass, from 0 to 1; `defaults.passRateMin` if absent.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) pass_rate_min: Option<f64>,
+    /// Tools that the model may call, with answers made up here.
+    #[serde(default)]
+    pub(crate) tools: Vec<Tool>,
+    /// Labelled turns with checks of their own.
+    #[serde(default)]
+    pub(crate) conversation: Vec<Turn>,
+    /// The most requests in one execution.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 20))]
+    pub(crate) max_turns: u32,
+    /// How long one request or command may take, in milliseconds; `defaults.timeoutMs` if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub(crate) timeout_ms: Option<u64>,
+    /// What must hold.
+    #[schemars(schema_with = "expect_block")]
+    #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
+    pub(crate) expect: Value,
+    /// Words to select tests by.
+    #[serde(default)]
+    pub(crate) tags: Vec<String>,
+    /// Whether the test is left out, or why.
+    #[serde(default)]
+    pub(crate) skip: Skip,
+}
+
+fn ten() -> u32 {
+    10
+}
+
+/// What must hold: the assertions check it themselves, key by key.
+fn expect_block(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "description": "What must hold."})
+}
+
+/// Whether a test is left out.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Skip {
+    /// Yes or no.
+    Plain(bool),
+    /// Yes, and why.
+    Because(#[schemars(length(min = 1))] String),
+}
+
+impl Default for Skip {
+    fn default() -> Self {
+        Self::Plain(false)
+    }
+}
+
+/// A tool that the model may call.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Tool {
+    /// The tool's name.
+    #[schemars(length(min = 1))]
+    pub(crate) name: String,
+    /// What it does, for the model.
+    #[serde(default)]
+    pub(crate) description: Option<String>,
+    /// JSON Schema of its arguments.
+    #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
+    pub(crate) parameters: Option<Map<String, Value>>,
+    /// Answers for certain arguments; the first whose `when` fits is given.
+    #[serde(default)]
+    pub(crate) responses: Vec<Response>,
+    /// The answer when none fits; an error object if absent.
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) default_response: Option<Value>,
+}
+
+/// An answer for certain arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Response {
+    /// Arguments that must all be there and be equal.
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub(crate) when: Map<String, Value>,
+    /// The answer.
+    pub(crate) then: Value,
+}
+
+/// A turn of a conversation.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Turn {
+    /// Names the turn in reports; unique in the test.
+    #[schemars(length(min = 1))]
+    #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
+    #[serde(rename = "turn")]
+    pub(crate) label: String,
+    /// What the user says; the model goes on by itself if absent.
+    #[serde(default)]
+    #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
+    pub(crate) user: Option<String>,
+    /// What must hold for this turn.
+    #[serde(default)]
+    #[schemars(schema_with = "expect_block")]
+    #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
+    pub(crate) expect: Option<Value>,
+}

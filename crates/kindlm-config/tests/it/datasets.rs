@@ -1,0 +1,93 @@
+//! Tests from other files.
+
+use insta::assert_snapshot;
+use kindlm_config::Loaded;
+use kindlm_engine::Subject;
+
+use crate::memory::{GOOD, Memory, load_with, said};
+
+/// [`GOOD`] with its tests replaced.
+fn suite_with(tests: &str, files: &Memory) -> Loaded {
+    let start = GOOD.find("tests:").unwrap();
+    load_with(&format!("{}tests: {tests}\n", &GOOD[..start]), files)
+}
+
+fn names(loaded: &Loaded) -> Vec<&str> {
+    let cases = loaded.suite.as_ref().map(|it| it.cases.as_slice());
+    cases.unwrap_or_else(|| panic!("{}", said(loaded))).iter().map(|it| it.name.as_str()).collect()
+}
+
+fn user(loaded: &Loaded, case: usize) -> &str {
+    let Subject::Prompt { messages } = &loaded.suite.as_ref().unwrap().cases[case].subject else {
+        panic!()
+    };
+    &messages.last().unwrap().content
+}
+
+const JSONL: &str = r#"{"name": "a", "prompt": "greet", "vars": {"name": "A\u0041\/"}, "expect": {"output": {"contains": ["A"]}}}
+
+{"prompt": "greet", "vars": {"name": "B"}, "expect": {"output": {"contains": ["B"]}}}
+"#;
+
+#[test]
+fn every_line_of_jsonl_is_a_test() {
+    let files = Memory::of([("cases.jsonl", JSONL)]);
+    let loaded = suite_with("file://cases.jsonl", &files);
+    assert_eq!(names(&loaded), ["a", "cases.jsonl:3"]);
+    assert_eq!(user(&loaded, 0), "Greet AA/.");
+}
+
+#[test]
+fn datasets_stand_among_tests_and_by_glob() {
+    let files = Memory::of([
+        (
+            "cases/1.jsonl",
+            r#"{"name": "one", "command": "x", "expect": {"latency": {"maxMs": 5}}}"#,
+        ),
+        (
+            "cases/2.jsonl",
+            "\u{feff}{\"name\": \"two\", \"command\": \"x\", \"expect\": {\"latency\": {\"maxMs\": 5}}}\r\n",
+        ),
+        (
+            "more.yaml",
+            "- name: three\n  prompt: greet\n  vars: { name: C }\n  expect: { output: { contains: [C] } }\n",
+        ),
+        ("last.json", r#"[{"name": "four", "command": "x", "expect": {"latency": {"maxMs": 5}}}]"#),
+    ]);
+    let tests = "\n  - file://cases/*.jsonl\n  - { name: middle, command: x, expect: { latency: { maxMs: 1 } } }\n  - file://./more.yaml\n  - file://last.json";
+    assert_eq!(names(&suite_with(tests, &files)), ["one", "two", "middle", "three", "four"]);
+}
+
+#[test]
+fn columns_of_csv_are_variables() {
+    let csv = "name,tags,expect.output.contains,expect,repeat,skip,other\n\
+        first,\"a, b\",\"[Ada]\",,2,,x\n\
+        \"second, with\nlines\",,,\"latency: { maxMs: 5 }\",,because,y\n";
+    let prompt = GOOD.replace("Greet {{name}}.", "Greet {{other}}.");
+    let start = prompt.find("tests:").unwrap();
+    let text = format!("{}tests: file://cases.csv\n", &prompt[..start]);
+    let loaded = load_with(&text, &Memory::of([("cases.csv", csv)]));
+    assert_eq!(names(&loaded), ["first", "second, with\nlines"]);
+    assert_eq!(user(&loaded, 0), "Greet x.");
+    let cases = &loaded.suite.as_ref().unwrap().cases;
+    assert_eq!(
+        (cases[0].tags.join("|"), cases[0].repeat, cases[0].checks.len()),
+        ("a|b".to_owned(), 2, 1)
+    );
+    assert_eq!((cases[1].skip.as_deref(), cases[1].checks.len()), (Some("because"), 1));
+}
+
+#[test]
+fn problems_are_shown_in_the_dataset() {
+    let bad = "{\"name\": \"a\", \"prompt\": \"gret\", \"expect\": {}}\n{\"name\": \"b\" \"prompt\"}\n{\"name\": \"a\", \"prompt\": \"greet\", \"expct\": {}}\n";
+    let csv = "name,prompt,expect.output.contain\nx,greet,[a]\ny,greet\nz,greet,\"[a\"\n";
+    let files = Memory::of([
+        ("bad.jsonl", bad),
+        ("bad.csv", csv),
+        ("empty.jsonl", "\n"),
+        ("map.yaml", "a: 1"),
+        ("x.toml", ""),
+    ]);
+    let tests = "\n  - file://bad.jsonl\n  - file://bad.csv\n  - file://empty.jsonl\n  - file://map.yaml\n  - file://x.toml\n  - file://none.jsonl\n  - file://none-*.jsonl\n  - file://../up.jsonl\n  - cases.jsonl";
+    assert_snapshot!(said(&suite_with(tests, &files)));
+}

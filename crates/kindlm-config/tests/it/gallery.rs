@@ -1,0 +1,154 @@
+//! Broken files, and what a user reads about them. The snapshots are meant to be read.
+
+use insta::assert_snapshot;
+
+use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
+
+/// Snapshots what is said about [`GOOD`] with a part replaced.
+macro_rules! gallery {
+    ($($name:ident: $part:expr => $by:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let loaded = load_text(&with($part, $by));
+            assert!(loaded.suite.is_none());
+            assert_snapshot!(said(&loaded));
+        }
+    )*};
+}
+
+gallery! {
+    a_misspelt_key: "    prompt: greet\n" => "    promt: greet\n";
+    a_misspelt_key_of_the_document: "project: demo" => "projet: demo";
+    a_misspelt_key_of_a_check: "contains: [Ada]" => "contians: [Ada]";
+    a_key_that_is_like_no_other: "  name: support" => "  name: support\n  colour: red";
+    a_missing_key: "suite:\n  name: support\n" => "";
+    a_missing_key_of_a_model: "    provider: openai\n    model: gpt-4o\n" => "    provider: openai\n";
+    a_wrong_type: "contains: [Ada]" => "contains: Ada";
+    a_wrong_type_of_a_block: "suite:\n  name: support" => "suite: support";
+    a_wrong_word: "contains: [Ada]" => "format: jsn";
+    a_number_out_of_range: "suite:\n  name: support" => "suite: { name: s }\ngates: { passRateMin: 95 }";
+    a_number_as_text: "suite:\n  name: support" => "suite: { name: s }\ndefaults: { concurrency: '8' }";
+    a_null_block: "suite:\n  name: support" => "suite: { name: s }\ndefaults:";
+    the_wrong_version: "kindlm: 1" => "kindlm: \"1\"";
+    an_unknown_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { passrate: 0.9 }";
+    an_unknown_prompt: "    prompt: greet\n" => "    prompt: gret\n";
+    an_unknown_model: "    prompt: greet\n" => "    prompt: greet\n    models: [gpt-4o, fats]\n";
+    an_unknown_provider_of_a_short_model: "    prompt: greet\n" => "    prompt: greet\n    models: ['opnai:gpt-4o']\n";
+    an_unknown_judge: "contains: [Ada]" => "contains: [Ada] }\n      judge: [{ criteria: Is it kind?, model: goood }]\n      keywords: {";
+    a_provider_that_is_not_configured: "    provider: openai\n    model: gpt-4o\n" => "    provider: anthropic\n    model: claude\n";
+    a_model_given_twice: "  - id: good" => "  - id: fast";
+    a_test_given_twice: "  - name: agent" => "  - name: greets";
+    a_key_given_twice: "    prompt: greet\n" => "    prompt: greet\n    prompt: greet\n";
+    a_bad_regular_expression: "output: { contains: [Ada] }" => "guardrails: { pii: { denyPatterns: ['ok', '(?<a', '[0-9'] } }";
+    a_missing_schema_file: "contains: [Ada]" => "format: json, schemaFile: ./order.schema.json";
+    a_file_outside: "contains: [Ada]" => "format: json, schemaFile: ../../etc/passwd";
+    a_missing_variable: "vars: { name: Ada }" => "vars: { nmae: Ada }";
+    a_missing_variable_without_vars: "    vars: { name: Ada }\n" => "";
+    an_environment_variable_that_is_not_set: "Greet {{name}}." => "Greet {{name}} of {{env.TENNANT}}.";
+    a_placeholder_without_quotes: "user: \"Greet {{name}}.\"" => "user: {{name}}";
+    a_variable_in_a_here_document: "    command: ./agent --name {{name}}" => "    command: |\n      cat <<END\n      {{name}}\n      END";
+    a_prompt_and_a_command: "    prompt: greet\n" => "    prompt: greet\n    command: ./agent\n";
+    neither_prompt_nor_command: "    prompt: greet\n" => "";
+    a_tab: "  name: support" => "\tname: support";
+    a_colon_in_a_value: "You are polite." => "Rule: be polite.";
+    quotes_that_never_end: "\"Greet {{name}}.\"" => "\"Greet {{name}}.";
+    a_bad_indent: "    system: You are polite.\n" => "     system: You are polite.\n";
+    a_second_document: "prompts:" => "---\nprompts:";
+    an_unknown_tag: "    system: You are polite." => "    system: !file polite.txt";
+    an_unknown_alias: "    system: You are polite." => "    system: *polite";
+    an_infinite_number: "vars: { name: Ada }" => "vars: { name: .inf }";
+}
+
+#[test]
+fn an_empty_file() {
+    assert_snapshot!(said(&load_text("# nothing yet\n")));
+}
+
+#[test]
+fn a_text_instead_of_a_file() {
+    assert_snapshot!(said(&load_text("hello")));
+}
+
+#[test]
+fn many_problems_at_once() {
+    let text = GOOD
+        .replace("project: demo", "projet: demo")
+        .replace("    prompt: greet\n", "    prompt: gret\n")
+        .replace("model: gpt-4o\n", "modell: gpt-4o\n")
+        .replace("notContains", "notContain")
+        .replace("name: support", "nam: support");
+    assert_snapshot!(said(&load_text(&text)));
+}
+
+#[test]
+fn an_alias_shows_both_places() {
+    let text =
+        with("vars: { name: Ada }", "vars: { name: Ada, often: &often none }\n    repeat: *often");
+    assert_snapshot!(said(&load_text(&text)));
+}
+
+#[test]
+fn a_long_line_is_cut() {
+    let text =
+        with("vars: { name: Ada }", &format!("vars: {{ name: '{}' }}, x: 1", "é".repeat(3000)));
+    assert_snapshot!(said(&load_text(&text)));
+    let text =
+        with("contains: [Ada]", &format!("contains: [{}], contians: []", "word, ".repeat(1000)));
+    assert_snapshot!(said(&load_text(&text)));
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let said = |bytes: &[u8]| {
+        said(&kindlm_config::load("kindlm.yaml", bytes, &Memory::default(), &|_| None))
+    };
+    assert_snapshot!(
+        [
+            said(b"kindlm: 1\nproject: caf\xE9 x\nsuite:\n"),
+            said(b"kindlm: 1\nproject: a\0b\n"),
+            said(b"\xFF\xFEk\0i\0"),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn a_broken_schema_file() {
+    let files = Memory::of([("order.json", "{not json"), ("odd.json", r#"{"type": "objekt"}"#)]);
+    let said = |file: &str| {
+        said(&load_with(
+            &with("contains: [Ada]", &format!("format: json, schemaFile: {file}")),
+            &files,
+        ))
+    };
+    assert_snapshot!([said("order.json"), said("odd.json")].join("\n"));
+}
+
+#[test]
+fn warnings_are_said_plainly() {
+    let text = GOOD
+        .replace("output: { contains: [Ada] }", "{}")
+        .replace("      {}\n", "")
+        .replace("    expect:\n  - name: agent", "    expect: {}\n  - name: agent")
+        .replace("    command:", "    models: [fast]\n    command:")
+        + "upload: { enabled: true }\ntrace: { port: 4318 }\n";
+    let loaded = load_text(&text);
+    assert!(loaded.suite.is_some(), "{}", said(&loaded));
+    assert_snapshot!(said(&loaded));
+    assert_snapshot!("warnings_of_the_suite", loaded.suite.unwrap().warnings.join("\n"));
+}
+
+#[test]
+fn machines_get_lines_and_columns() {
+    let loaded = load_text(&with("  - name: agent", "  - name: greets"));
+    assert_snapshot!(serde_json::to_string_pretty(&loaded.diagnostics).unwrap());
+}
+
+#[test]
+fn colours_are_only_added() {
+    let loaded = load_text(&with("project: demo", "projet: demo"));
+    let colored = kindlm_config::render(&loaded.diagnostics[0], true);
+    assert!(colored.contains("\u{1b}["));
+    let plain = kindlm_config::render(&loaded.diagnostics[0], false);
+    assert!(plain.is_ascii() && !plain.contains('\u{1b}'));
+}

@@ -1,0 +1,10 @@
+//! What a config file means, and what is said about one that is broken.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod conformance;
+mod datasets;
+mod gallery;
+mod hostile;
+mod memory;
+mod resolve;
+mod schema;

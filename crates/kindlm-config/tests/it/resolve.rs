@@ -1,0 +1,260 @@
+//! What a good file means.
+
+use std::time::Duration;
+
+use kindlm_engine::{Subject, Suite, TestCase};
+use serde_json::{Value, json};
+
+use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
+
+fn suite(text: &str) -> Suite {
+    let loaded = load_text(text);
+    let said = said(&loaded);
+    loaded.suite.unwrap_or_else(|| panic!("{said}"))
+}
+
+fn command_line(case: &TestCase) -> &str {
+    let Subject::Command { command_line } = &case.subject else { panic!("{case:?}") };
+    command_line
+}
+
+fn messages(case: &TestCase) -> Vec<String> {
+    let Subject::Prompt { messages } = &case.subject else { panic!("{case:?}") };
+    messages.iter().map(|it| it.content.clone()).collect()
+}
+
+#[test]
+fn a_file_becomes_a_suite() {
+    let suite = suite(GOOD);
+    assert_eq!((suite.info.project.as_str(), suite.info.name.as_str()), ("demo", "support"));
+    assert_eq!(suite.info.config_path.as_deref(), Some("kindlm.yaml"));
+    assert_eq!(suite.providers["openai"], json!({"apiKeyEnv": "OPENAI_API_KEY"}));
+    let [greets, agent] = suite.cases.as_slice() else { panic!() };
+    assert_eq!(messages(greets), ["You are polite.", "Greet Ada."]);
+    assert_eq!(greets.models, ["fast", "good"]);
+    assert_eq!(greets.checks.len(), 1);
+    assert_eq!((greets.repeat, greets.max_turns, greets.skip.clone()), (1, 10, None));
+    assert_eq!(command_line(agent), "./agent --name 'Grace Hopper'");
+    assert!(agent.models.is_empty());
+    assert_eq!(suite.defaults.timeout, Duration::from_mins(1));
+    assert!(suite.models.iter().all(|it| it.price.is_some()));
+    let held: Vec<String> = suite.gates.iter().map(|it| it.evaluate(&[]).gate).collect();
+    assert_eq!(
+        held,
+        [
+            "passRateMin",
+            "schemaFailuresMax",
+            "piiFailuresMax",
+            "keywordFailuresMax",
+            "providerErrorsMax"
+        ]
+    );
+}
+
+#[test]
+fn a_model_may_be_named_by_its_provider_wherever_one_is_named() {
+    let text =
+        GOOD.replace(
+            "models:\n  - id: fast\n    provider: openai\n    model: gpt-4o-mini\n",
+            "models:\n  - ollama:llama3:8b\n",
+        )
+        .replace(
+            "    vars: { name: Ada }\n",
+            "    vars: { name: Ada }\n    models: [good, 'openai:gpt-4.1', 'openai:gpt-4.1']\n",
+        )
+        .replace(
+            "output: { contains: [Ada] }",
+            "judge: [{ criteria: Kind?, model: 'anthropic:claude-sonnet-4-5' }]",
+        ) + "defaults: { judgeModel: 'gemini:gemini-2.0-flash' }\n";
+    let suite = suite(&text);
+    let models: Vec<(&str, &str, &str)> = suite
+        .models
+        .iter()
+        .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
+        .collect();
+    assert_eq!(
+        models,
+        [
+            ("ollama:llama3:8b", "ollama", "llama3:8b"),
+            ("good", "openai", "gpt-4o"),
+            ("gemini:gemini-2.0-flash", "gemini", "gemini-2.0-flash"),
+            ("openai:gpt-4.1", "openai", "gpt-4.1"),
+            ("anthropic:claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5"),
+        ]
+    );
+    // Judges are asked, not tested.
+    assert_eq!(suite.cases[0].models, ["good", "openai:gpt-4.1"]);
+    assert_eq!(suite.defaults.judge_model.as_deref(), Some("gemini:gemini-2.0-flash"));
+    assert_eq!(suite.providers["anthropic"], json!({"apiKeyEnv": "ANTHROPIC_API_KEY"}));
+    assert_eq!(suite.providers["ollama"], json!({}));
+    assert_eq!(suite.models[0].params.temperature, Some(0.2));
+    assert_eq!(suite.models[0].params.max_tokens, Some(1024));
+}
+
+#[test]
+fn tests_may_be_run_without_a_list_of_providers() {
+    let start = GOOD.find("providers:").unwrap();
+    let end = GOOD.find("prompts:").unwrap();
+    let text = format!("{}models: ['echo:any']\n{}", &GOOD[..start], &GOOD[end..]);
+    let suite = suite(&text);
+    assert_eq!(suite.cases[0].models, ["echo:any"]);
+    assert_eq!(suite.providers["echo"], json!({}));
+}
+
+#[test]
+fn options_of_a_test_win_over_defaults() {
+    let text = with(
+        "    vars: { name: Ada }\n",
+        "    vars: { name: Ada }\n    repeat: 10000\n    passRateMin: 0.5\n    maxTurns: 3\n    timeoutMs: 5\n    skip: not today\n    tags: [a, b]\n",
+    ) + "defaults: { repeat: 2, passRateMin: 0.9, concurrency: 4096, timeoutMs: 7 }\n";
+    let suite = suite(&text);
+    let [greets, agent] = suite.cases.as_slice() else { panic!() };
+    assert_eq!((greets.repeat, agent.repeat), (10_000, 2));
+    assert!((greets.pass_rate_min - 0.5).abs() < 1e-9 && (agent.pass_rate_min - 0.9).abs() < 1e-9);
+    assert_eq!((greets.max_turns, greets.timeout), (3, Some(Duration::from_millis(5))));
+    assert_eq!(greets.skip.as_deref(), Some("not today"));
+    assert_eq!(greets.tags, ["a", "b"]);
+    assert_eq!(
+        (suite.defaults.concurrency, suite.defaults.timeout),
+        (4096, Duration::from_millis(7))
+    );
+}
+
+#[test]
+fn skip_may_be_yes_or_no() {
+    for (skip, expected) in [("true", true), ("false", false)] {
+        let text = with("    command:", &format!("    skip: {skip}\n    command:"));
+        assert_eq!(suite(&text).cases[1].skip.is_some(), expected);
+    }
+}
+
+#[test]
+fn variables_may_be_any_json() {
+    for (value, expected) in [
+        ("Ada", "Greet Ada."),
+        ("42", "Greet 42."),
+        ("1.0", "Greet 1."),
+        ("0.5", "Greet 0.5."),
+        ("true", "Greet true."),
+        ("null", "Greet null."),
+        ("yes", "Greet yes."),
+        ("017", "Greet 017."),
+        ("[a, 1]", r#"Greet ["a",1]."#),
+        ("{ b: 1, a: { c: [] } }", r#"Greet {"b":1,"a":{"c":[]}}."#),
+        ("'{{name}}'", "Greet {{name}}."),
+        ("\"a\\nb\"", "Greet a\nb."),
+    ] {
+        let suite = suite(&with("vars: { name: Ada }", &format!("vars: {{ name: {value} }}")));
+        assert_eq!(messages(&suite.cases[0])[1], expected);
+    }
+}
+
+#[test]
+fn commands_get_their_variables_quoted() {
+    for (value, expected) in [
+        ("plain", "./agent --name plain"),
+        ("'$(rm -rf /)'", "./agent --name '$(rm -rf /)'"),
+        ("\"it's\"", "./agent --name \"it's\""),
+        ("''", "./agent --name ''"),
+        ("[1, 2]", "./agent --name '[1,2]'"),
+    ] {
+        let suite = suite(&with("name: Grace Hopper", &format!("name: {value}")));
+        assert_eq!(command_line(&suite.cases[1]), expected);
+    }
+}
+
+#[test]
+fn the_environment_is_filled_in() {
+    let suite =
+        suite(&with("Greet {{name}}.", "Greet {{name}} of {{env.TENANT}} {{ name }} {{#if}}."));
+    assert_eq!(messages(&suite.cases[0])[1], "Greet Ada of acme {{ name }} {{#if}}.");
+}
+
+#[test]
+fn an_inherited_property_is_no_variable_and_no_prompt() {
+    for (part, by) in
+        [("Greet {{name}}.", "{{toString}}"), ("    prompt: greet\n", "    prompt: constructor\n")]
+    {
+        assert!(load_text(&with(part, by)).suite.is_none());
+    }
+}
+
+#[test]
+fn merge_keys_and_aliases_share_configuration() {
+    let text = with(
+        "  - name: agent",
+        "  - &base\n    name: base\n    prompt: greet\n    vars: &vars { name: Bob }\n    repeat: 3\n    expect: { output: { contains: [b] } }\n  - <<: *base\n    name: merged\n    repeat: 5\n  - { <<: [*base, {tags: [x]}], name: both, vars: *vars }\n  - name: agent",
+    );
+    let suite = suite(&text);
+    let repeats: Vec<(&str, u32)> =
+        suite.cases.iter().map(|it| (it.name.as_str(), it.repeat)).collect();
+    assert_eq!(repeats, [("greets", 1), ("base", 3), ("merged", 5), ("both", 3), ("agent", 1)]);
+    assert_eq!(messages(&suite.cases[2])[1], "Greet Bob.");
+    assert_eq!(suite.cases[3].tags, ["x"]);
+}
+
+#[test]
+fn tools_and_turns_are_resolved() {
+    let text = with(
+        "    vars: { name: Ada }\n",
+        "    vars: { name: Ada }\n    tools:\n      - name: find\n        parameters: { type: object }\n        responses: [{ when: { id: 1 }, then: null }]\n        defaultResponse: null\n      - { name: other }\n    conversation:\n      - { turn: first, user: 'I am {{name}}', expect: { output: { contains: [x] } } }\n      - { turn: second }\n",
+    );
+    let suite = suite(&text);
+    let case = &suite.cases[0];
+    assert_eq!(case.tools[0].responses[0].then, Value::Null);
+    assert_eq!(case.tools[0].default_response, Some(Value::Null));
+    assert_eq!(case.tools[1].default_response, None);
+    assert_eq!(case.conversation[0].user.as_deref(), Some("I am Ada"));
+    assert_eq!((case.conversation[0].checks.len(), case.conversation[1].checks.len()), (1, 0));
+}
+
+#[test]
+fn a_prompt_brings_its_own_rules() {
+    let text = with(
+        "    system: You are polite.\n",
+        "    system: You are polite.\n    assertions:\n      - { id: polite, instruction: Be polite. }\n",
+    );
+    let suite = suite(&text);
+    let ids: Vec<&str> = suite.cases[0].checks.iter().map(|it| it.meta.id).collect();
+    assert_eq!(ids, ["schema", "prompt-assertion"]);
+    assert_eq!(suite.cases[1].checks.len(), 1);
+
+    let loaded = load_text(&text.replace("instruction:", "instructoin:"));
+    assert_eq!(loaded.diagnostics[0].path, "prompts.greet.assertions[0].instructoin");
+}
+
+#[test]
+fn a_price_may_be_given() {
+    let suite = suite(&with(
+        "model: gpt-4o\n",
+        "model: gpt-4o\n    price: { input: 1, output: 2, cachedInput: 0.5 }\n",
+    ));
+    let price = suite.models[1].price.unwrap();
+    assert!((price.input - 1.0).abs() < 1e-9 && price.cached_input == Some(0.5));
+}
+
+#[test]
+fn one_broken_test_hides_nothing() {
+    let text = GOOD
+        .replace("expect:\n      output:\n", "expct:\n      output:\n")
+        .replace("    prompt: greet\n", "    prompt: gret\n    models: [nobody]\n    expectt: 1\n");
+    let loaded = load_text(&text);
+    let codes: Vec<String> =
+        loaded.diagnostics.iter().map(|it| format!("{} {}", it.code, it.path)).collect();
+    assert_eq!(
+        codes,
+        [
+            "CONFIG_UNKNOWN_REFERENCE tests[0].prompt",
+            "CONFIG_UNKNOWN_REFERENCE tests[0].models[0]",
+            "CONFIG_UNKNOWN_KEY tests[0].expectt",
+            "CONFIG_UNKNOWN_KEY tests[1].expct",
+        ]
+    );
+}
+
+#[test]
+fn files_are_read_through_the_door_that_is_given() {
+    let files = Memory::of([("schemas/order.json", r#"{"type": "object"}"#)]);
+    let text = with("contains: [Ada]", "format: json, schemaFile: ./schemas/order.json");
+    assert!(load_with(&text, &files).suite.is_some());
+}
