@@ -226,11 +226,6 @@ impl Report {
         names
     }
 
-    /// The result of one test case on one model.
-    pub fn case_on(&self, case: &str, model: &str) -> Option<&CaseResult> {
-        self.cases.iter().find(|it| it.case == case && it.model == model)
-    }
-
     /// The totals by tag, in order of the tags' names.
     pub fn tag_totals(&self) -> Vec<TagTotals<'_>> {
         let mut tags = std::collections::BTreeMap::<&str, SuiteTotals>::new();

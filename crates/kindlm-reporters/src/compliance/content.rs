@@ -1,5 +1,7 @@
 //! The part of the document that holds the results: what the template shows, in words.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use kindlm_types::{
     CaseResult, Class, ComplianceInfo, GateOutcome, ModelInfo, Outcome, Params, RateCount, Report,
@@ -356,11 +358,15 @@ fn totals_row(name: &str, totals: &SuiteTotals) -> TotalsRow {
 }
 
 fn comparison(report: &Report, models: &[&str]) -> Vec<Comparison> {
+    let mut results = HashMap::new();
+    for case in &report.cases {
+        results.entry((case.case.as_str(), case.model.as_str())).or_insert(case);
+    }
     let row = |name: &str| Comparison {
         name: name.to_owned(),
         cells: models
             .iter()
-            .map(|model| match report.case_on(name, model) {
+            .map(|model| match results.get(&(name, *model)) {
                 None => "–".to_owned(),
                 Some(case) if case.executions.len() > 1 => {
                     let counts = case.repeat_counts();

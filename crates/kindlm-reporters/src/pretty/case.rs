@@ -39,6 +39,11 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
                 && let Some(telling) = case.telling_execution()
                 && telling.error.is_none()
             {
+                let of = case.executions.len();
+                if of > 1 {
+                    let number = format!("{} of {of}", telling.execution.repeat + 1);
+                    field(page, 4, "repeat ", &number)?;
+                }
                 evidence(page, 4, &telling.execution, Excerpt::Beginning)?;
             }
             Ok(())

@@ -157,6 +157,7 @@ fn gates_clause(report: &Report) -> String {
             format!("every gate held, although {} did not", plural(trouble, "case"))
         }
         (0, 1) => "the gate held".to_owned(),
+        (1, 1) => "the gate is broken".to_owned(),
         (0, _) => format!("all {} gates held", count(all)),
         _ => format!("{} of {} broken", count(broken), plural(all, "gate")),
     }
