@@ -1,3 +1,5 @@
-//! The `kindlm` binary.
+//! The binary `kindlm`.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    kindlm_cli::run(std::env::args_os(), kindlm_cli::Io::system()).code().into()
+}

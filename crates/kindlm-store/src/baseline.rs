@@ -44,6 +44,9 @@ pub struct Entry {
     /// The output of the first repeat that was executed; empty if none was.
     #[serde(default)]
     pub output_text: String,
+    /// The text of each labelled turn of that repeat.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub turns: IndexMap<String, String>,
     /// The distinct failure codes.
     #[serde(default)]
     pub failure_codes: Vec<FailureCode>,
@@ -180,6 +183,11 @@ impl Entry {
             outcome: Some(case.outcome),
             pass_rate: case.pass_rate,
             output_text: first.map(|it| it.execution.output.clone()).unwrap_or_default(),
+            turns: first
+                .iter()
+                .flat_map(|it| &it.execution.turns)
+                .map(|turn| (turn.label.clone(), turn.text.clone()))
+                .collect(),
             failure_codes: case.failure_codes.clone(),
             latency_avg_ms: case.latency_avg_ms,
             cost_usd: case.cost.usd(),

@@ -1,9 +1,9 @@
 //! The baselines of a suite's folder, by label.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use crate::error::is_absent;
 use crate::{Baseline, StoreError, atomic, name};
 
 /// The baselines below a state folder: `baselines/<label>.json`.
@@ -43,9 +43,8 @@ impl Baselines {
     /// The baseline with this label.
     pub fn load(&self, label: &str) -> Result<Baseline, StoreError> {
         let path = self.path(label)?;
-        let text = fs::read(&path).map_err(|err| match err.kind() {
-            ErrorKind::NotFound => self.missing(label),
-            _ => StoreError::io("read", &path, &err),
+        let text = fs::read(&path).map_err(|err| {
+            if is_absent(&err) { self.missing(label) } else { StoreError::io("read", &path, &err) }
         })?;
         Baseline::parse(&String::from_utf8_lossy(&text))
             .map_err(|source| StoreError::Baseline { path: path.display().to_string(), source })
@@ -56,7 +55,7 @@ impl Baselines {
         let failed = |err: std::io::Error| StoreError::io("read", &self.folder, &err);
         let items = match fs::read_dir(&self.folder) {
             Ok(items) => items,
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(err) if is_absent(&err) => return Ok(Vec::new()),
             Err(err) => return Err(failed(err)),
         };
         let mut labels = Vec::new();
@@ -75,9 +74,12 @@ impl Baselines {
     /// Forgets a baseline.
     pub fn remove(&self, label: &str) -> Result<(), StoreError> {
         let path = self.path(label)?;
-        fs::remove_file(&path).map_err(|err| match err.kind() {
-            ErrorKind::NotFound => self.missing(label),
-            _ => StoreError::io("remove", &path, &err),
+        fs::remove_file(&path).map_err(|err| {
+            if is_absent(&err) {
+                self.missing(label)
+            } else {
+                StoreError::io("remove", &path, &err)
+            }
         })
     }
 

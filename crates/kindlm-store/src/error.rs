@@ -60,8 +60,18 @@ impl StoreError {
     }
 }
 
-/// The system's words without its number, with what to do where that is known.
-pub(crate) fn words(err: &io::Error) -> String {
+/// Whether the system says that there is no such file. A file where a folder should be means the same.
+pub(crate) fn is_absent(err: &io::Error) -> bool {
+    matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The system's words without its number, in lower case, with what to do where that is known.
+///
+/// ```
+/// let err = std::fs::read("no such file").unwrap_err();
+/// assert_eq!(kindlm_store::words(&err), "no such file or directory");
+/// ```
+pub fn words(err: &io::Error) -> String {
     let text = err.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let text = text.strip_prefix("failed to persist temporary file: ").unwrap_or(text);

@@ -34,6 +34,6 @@ pub use atomic::write;
 pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
 pub use baselines::Baselines;
 pub use compare::{Change, Comparison, ScoreChange};
-pub use error::StoreError;
+pub use error::{StoreError, words};
 pub use folder::{Folder, MAX_FILE_BYTES};
 pub use runs::Runs;

@@ -1,9 +1,9 @@
 //! The reports of past runs.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::error::is_absent;
 use crate::{StoreError, atomic, name};
 
 /// The reports of past runs: `runs/<run-id>/report.json` and `last-run` below a state folder.
@@ -43,7 +43,7 @@ impl Runs {
                 name::check("run id", id)?;
                 Ok(Some(id.to_owned()))
             }
-            Err(err) if err.kind() == ErrorKind::NotFound => Ok(None),
+            Err(err) if is_absent(&err) => Ok(None),
             Err(err) => Err(StoreError::io("read", &path, &err)),
         }
     }
@@ -53,7 +53,7 @@ impl Runs {
         let folder = self.folder();
         let items = match fs::read_dir(&folder) {
             Ok(items) => items,
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(err) if is_absent(&err) => return Ok(Vec::new()),
             Err(err) => return Err(StoreError::io("read", &folder, &err)),
         };
         let mut ids = Vec::new();
@@ -71,11 +71,12 @@ impl Runs {
     /// The report of a run, as JSON text.
     pub fn load(&self, id: &str) -> Result<String, StoreError> {
         let path = self.path(id)?;
-        fs::read_to_string(&path).map_err(|err| match err.kind() {
-            ErrorKind::NotFound => {
+        fs::read_to_string(&path).map_err(|err| {
+            if is_absent(&err) {
                 StoreError::NoSuchRun { id: id.to_owned(), folder: display(&self.folder()) }
+            } else {
+                StoreError::io("read", &path, &err)
             }
-            _ => StoreError::io("read", &path, &err),
         })
     }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, Verdict};
+use crate::{AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError};
 
 /// A call of a tool that the model asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -177,14 +177,7 @@ pub struct ExecutionResult {
 impl ExecutionResult {
     /// Whether a provider failed in it, after retries: the one under test, or one that should have judged.
     pub fn failed_by_provider(&self) -> bool {
-        const CODES: [FailureCode; 3] = [
-            FailureCode::PROVIDER_TIMEOUT,
-            FailureCode::PROVIDER_AUTH_FAILED,
-            FailureCode::PROVIDER_ERROR,
-        ];
         matches!(self.error, Some(ExecutionError::Provider(_)))
-            || self.results.iter().any(|result| {
-                matches!(&result.verdict, Verdict::Errored { code, .. } if CODES.contains(code))
-            })
+            || self.results.iter().any(AssertionResult::failed_by_provider)
     }
 }

@@ -88,6 +88,20 @@ impl AssertionResult {
         Self::new(assertion, label, Verdict::Skipped { reason: reason.into() })
     }
 
+    /// Whether the check could not be made because a provider failed, after retries.
+    ///
+    /// The code says so, or `cause` in the metadata does where the check has a code of its own for it.
+    pub fn failed_by_provider(&self) -> bool {
+        const CODES: [FailureCode; 3] = [
+            FailureCode::PROVIDER_TIMEOUT,
+            FailureCode::PROVIDER_AUTH_FAILED,
+            FailureCode::PROVIDER_ERROR,
+        ];
+        let Verdict::Errored { code, .. } = &self.verdict else { return false };
+        let cause = self.metadata.get("cause").and_then(Value::as_str);
+        CODES.iter().any(|it| it == code || cause == Some(it.as_str()))
+    }
+
     /// Replaces the score.
     #[must_use]
     pub fn with_score(mut self, score: Score) -> Self {

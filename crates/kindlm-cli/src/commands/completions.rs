@@ -1,0 +1,16 @@
+//! `kindlm completions`: prints completions for a shell.
+
+use clap::CommandFactory as _;
+use kindlm_types::ExitStatus;
+
+use crate::args::{Cli, CompletionsArgs};
+use crate::failure::Outcome;
+use crate::{Failure, Io};
+
+pub(crate) fn run(args: &CompletionsArgs, io: &mut Io) -> Outcome {
+    // Into memory first: the generator panics when its writer fails, and a pipe may be closed early.
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "kindlm", &mut text);
+    io.stdout.write_all(&text).map_err(|err| Failure::stdout(&err))?;
+    Ok(ExitStatus::Success)
+}

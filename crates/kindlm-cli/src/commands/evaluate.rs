@@ -1,0 +1,150 @@
+//! `kindlm evaluate`: checks outputs that exist already.
+
+use std::fs::File;
+use std::io::Read;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use kindlm_engine::Model;
+use kindlm_providers::{Client, ClientOptions};
+use kindlm_store::{Folder, MAX_FILE_BYTES};
+use kindlm_types::{ExitStatus, NoFiles, Params, suggest};
+use serde_json::Map;
+
+use crate::args::{ConfigArgs, EvaluateArgs};
+use crate::evaluate::{Asking, Evaluator, run_stream};
+use crate::failure::Outcome;
+use crate::{Failure, Io, project};
+
+pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
+    let base =
+        args.base.as_ref().map_or_else(|| io.working_dir.clone(), |it| io.working_dir.join(it));
+    let files = Folder::open(&base)
+        .map_err(|err| Failure::input(format!("cannot use `--base`: {err}")))?
+        .allow_outside(args.allow_outside);
+    let concurrency = args.concurrency as usize;
+    let options = ClientOptions::new(Arc::clone(&io.env), &base);
+    if let Some(config) = &args.config {
+        let config = ConfigArgs { config: config.clone(), allow_outside: args.allow_outside };
+        let project = project::open(io, &config)?;
+        let client = client(&project.suite.providers, &project.files, options)?;
+        let suite = &project.suite;
+        let default = suite.defaults.judge_model.as_deref();
+        let asking = Asking::somebody(&client, &suite.models, default, concurrency)?;
+        let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
+        return with(&Evaluator::new(&files, Some(&ids), asking, args.echo), args, io);
+    }
+    let client = client(&Map::new(), &NoFiles, options)?;
+    let judge = args.judge.as_deref().map(judge).transpose()?;
+    let models: Vec<Model> = judge.into_iter().collect();
+    let asking = if models.is_empty() {
+        Asking::nobody(&client)
+    } else {
+        Asking::somebody(&client, &models, None, concurrency)?
+    };
+    with(&Evaluator::new(&files, None, asking, args.echo), args, io)
+}
+
+fn client(
+    providers: &Map<String, serde_json::Value>,
+    files: &dyn kindlm_types::Files,
+    options: ClientOptions,
+) -> Result<Client, Failure> {
+    Client::new(providers, files, options).map_err(|problems| {
+        let said: Vec<&str> = problems.iter().map(|it| it.message.as_str()).collect();
+        Failure::input(said.join("\n"))
+    })
+}
+
+/// The model that `provider:model` names.
+fn judge(text: &str) -> Result<Model, Failure> {
+    let usable =
+        || kindlm_providers::REGISTRY.iter().filter(|it| it.meta.shorthand).map(|it| it.meta.id);
+    let Some((provider, name)) = text.split_once(':').filter(|(_, name)| !name.is_empty()) else {
+        return Err(Failure::input(format!("`{text}` is no judge"))
+            .with_help("write `provider:model`, such as `openai:gpt-4o-mini`"));
+    };
+    if !usable().any(|it| it == provider) {
+        let help = if kindlm_providers::find(provider).is_some() {
+            format!("`{provider}` needs a configuration: name a suite that has one with `-c`")
+        } else {
+            suggest(provider, "providers", usable().collect::<Vec<_>>())
+        };
+        return Err(
+            Failure::input(format!("`{provider}` cannot be used by its name")).with_help(help)
+        );
+    }
+    Ok(Model {
+        id: text.to_owned(),
+        provider: provider.to_owned(),
+        name: name.to_owned(),
+        params: Params::default(),
+        price: kindlm_providers::pricing::price(provider, name),
+    })
+}
+
+fn with(evaluator: &Evaluator<'_>, args: &EvaluateArgs, io: &mut Io) -> Outcome {
+    let mut file = args.file.as_deref().map(|path| open(io, path)).transpose()?;
+    if file.is_none() && io.screen.stdin_is_terminal {
+        io.tell("reading from the terminal; end with Ctrl-D");
+    }
+    let input: &mut (dyn Read + Send) = match &mut file {
+        Some(file) => file,
+        None => &mut *io.stdin,
+    };
+    let outcome = if args.jsonl {
+        let workers = if evaluator.may_wait() { args.concurrency as usize } else { cores() };
+        run_stream(evaluator, input, &mut *io.stdout, workers)
+    } else {
+        one(evaluator, input, &mut *io.stdout)
+    };
+    if evaluator.lacked_judge() {
+        io.tell(
+            "some checks ask a model: name one with `--judge provider:model`, or a suite with `-c`",
+        );
+    }
+    outcome
+}
+
+fn open(io: &Io, path: &Path) -> Result<File, Failure> {
+    let failed = |err: &std::io::Error| {
+        Failure::input(format!("cannot read `{}`: {}", path.display(), kindlm_store::words(err)))
+    };
+    let file = File::open(io.working_dir.join(path)).map_err(|err| failed(&err))?;
+    if file.metadata().map_err(|err| failed(&err))?.is_dir() {
+        return Err(Failure::input(format!("cannot read `{}`: it is a folder", path.display())));
+    }
+    Ok(file)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// One record, however many lines it has.
+fn one(
+    evaluator: &Evaluator<'_>,
+    input: &mut (dyn Read + Send),
+    output: &mut (dyn std::io::Write + Send),
+) -> Outcome {
+    let mut json = Vec::new();
+    input
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut json)
+        .map_err(|err| Failure::internal(format!("cannot read the record: {err}")))?;
+    if json.len() as u64 > MAX_FILE_BYTES {
+        let mib = MAX_FILE_BYTES >> 20;
+        return Err(Failure::input(format!("the record is larger than {mib} MiB"))
+            .with_help("several records, one on each line, go with `--jsonl`"));
+    }
+    if json.trim_ascii().is_empty() {
+        return Err(Failure::input("there is no record to evaluate")
+            .with_help("pipe one in, or name a file: `kindlm evaluate record.json`"));
+    }
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&json);
+    let mut text = Vec::new();
+    let status: ExitStatus = evaluator.record(json, 1, &mut text);
+    output.write_all(&text).map_err(|err| Failure::stdout(&err))?;
+    Ok(status)
+}

@@ -1,0 +1,54 @@
+//! `kindlm gate`: holds a past run against gates again.
+
+use kindlm_engine::gates::{self, Gate};
+use kindlm_reporters::Verbosity;
+use kindlm_types::GateResult;
+
+use crate::args::{ConfigArgs, GateArgs};
+use crate::failure::Outcome;
+use crate::output::Output;
+use crate::project::{self, CONFIG, Place};
+use crate::{Failure, Io, saved};
+
+/// The gate that `--gate` is about.
+const PASS_RATE: &str = "passRateMin";
+
+pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
+    let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
+    let place = Place::new(io, &config);
+    let output = Output::new(io, args.reporters.clone(), Verbosity::Normal)?;
+    let mut report = saved::find(io, &place, args.run.as_deref())?.report;
+    let mut gates = match &args.config {
+        Some(_) => project::open(io, &ConfigArgs { config, allow_outside: false })?.suite.gates,
+        None => rebuild(&report.gates)?,
+    };
+    if let Some(rate) = args.gate {
+        set_pass_rate(&mut gates, rate);
+    }
+    report.gates = kindlm_engine::evaluate_gates(&gates, &report.cases);
+    output.write(io, &report)?;
+    Ok(report.exit_status())
+}
+
+/// The gates that a report was made with.
+fn rebuild(results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
+    let gate = |result: &GateResult| match gates::find(&result.gate) {
+        Some(registration) => Ok((registration.build)(result.threshold)),
+        None => Err(Failure::input(format!(
+            "the report has a gate `{}` that this KindLM does not know",
+            result.gate
+        ))
+        .with_help("use the KindLM that wrote it, or name a suite with `-c`")),
+    };
+    results.iter().map(gate).collect()
+}
+
+/// Replaces the least pass rate; puts the gate in front if there was none.
+pub(crate) fn set_pass_rate(gates: &mut Vec<Box<dyn Gate>>, rate: f64) {
+    let Some(registration) = gates::find(PASS_RATE) else { return };
+    let gate = (registration.build)(rate);
+    match gates.iter_mut().find(|it| it.evaluate(&[]).gate == PASS_RATE) {
+        Some(place) => *place = gate,
+        None => gates.insert(0, gate),
+    }
+}

@@ -1,0 +1,37 @@
+//! `kindlm init`: writes a first suite that runs as it is.
+
+use kindlm_types::ExitStatus;
+
+use super::schema::pretty;
+use crate::args::{InitArgs, Template};
+use crate::failure::Outcome;
+use crate::project::CONFIG;
+use crate::{Failure, Io, print};
+
+/// Where the schema for editors goes; the templates name it in their first line.
+const SCHEMA: &str = ".kindlm/kindlm.schema.json";
+
+pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
+    if !args.force && io.working_dir.join(CONFIG).exists() {
+        return Err(Failure::input(format!("`{CONFIG}` is already there; nothing was written"))
+            .with_help("`--force` replaces it"));
+    }
+    // The schema is generated, so it may be replaced at any time. It comes first: where it cannot be written,
+    // nothing is left behind.
+    let schema = pretty(&kindlm_config::json_schema());
+    for (path, text) in [(SCHEMA, schema.as_str()), (CONFIG, text(args.template))] {
+        kindlm_store::write(&io.working_dir.join(path), text.as_bytes())
+            .map_err(|err| Failure::internal(err.to_string()))?;
+        print(io, &format!("wrote {path}\n"))?;
+    }
+    print(io, "\nNext: `kindlm test` runs it, `kindlm validate` checks what you change.\n")?;
+    Ok(ExitStatus::Success)
+}
+
+fn text(template: Template) -> &'static str {
+    match template {
+        Template::Basic => include_str!("../../templates/basic.yaml"),
+        Template::Agent => include_str!("../../templates/agent.yaml"),
+        Template::Compliance => include_str!("../../templates/compliance.yaml"),
+    }
+}

@@ -1,0 +1,34 @@
+//! `kindlm man`: prints the manual page.
+
+use clap::CommandFactory as _;
+use clap_mangen::Man;
+use kindlm_types::{ExitStatus, suggest};
+
+use crate::args::{Cli, ManArgs};
+use crate::failure::Outcome;
+use crate::{Failure, Io};
+
+pub(crate) fn run(args: &ManArgs, io: &mut Io) -> Outcome {
+    let mut command = Cli::command();
+    // Gives every subcommand its whole name.
+    command.build();
+    let command = match &args.command {
+        None => command,
+        Some(name) => find(&command, name)?,
+    };
+    let mut page = Vec::new();
+    Man::new(command)
+        .render(&mut page)
+        .map_err(|err| Failure::internal(format!("cannot render the page: {err}")))?;
+    io.stdout.write_all(&page).map_err(|err| Failure::stdout(&err))?;
+    Ok(ExitStatus::Success)
+}
+
+fn find(command: &clap::Command, name: &str) -> Result<clap::Command, Failure> {
+    if let Some(found) = command.find_subcommand(name) {
+        return Ok(found.clone());
+    }
+    let known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    Err(Failure::input(format!("there is no command `{name}`"))
+        .with_help(suggest(name, "commands", known)))
+}

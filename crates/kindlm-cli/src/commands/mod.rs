@@ -1,0 +1,14 @@
+//! The commands: one file each.
+
+pub(crate) mod assertions;
+pub(crate) mod baseline;
+pub(crate) mod completions;
+pub(crate) mod evaluate;
+pub(crate) mod explain;
+pub(crate) mod gate;
+pub(crate) mod init;
+pub(crate) mod man;
+pub(crate) mod report;
+pub(crate) mod schema;
+pub(crate) mod test;
+pub(crate) mod validate;

@@ -1,0 +1,17 @@
+//! `kindlm report`: shows the report of a past run again.
+
+use kindlm_types::ExitStatus;
+
+use crate::args::ReportArgs;
+use crate::failure::Outcome;
+use crate::output::{Output, verbosity};
+use crate::project::Place;
+use crate::{Io, saved};
+
+pub(crate) fn run(args: &ReportArgs, io: &mut Io) -> Outcome {
+    let place = Place::new(io, &args.place.config);
+    let output = Output::new(io, args.reporters.clone(), verbosity(args.quiet, args.verbose))?;
+    let saved = saved::find(io, &place, args.run.as_deref())?;
+    output.write(io, &saved.report)?;
+    Ok(ExitStatus::Success)
+}

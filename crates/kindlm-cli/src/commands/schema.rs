@@ -1,0 +1,22 @@
+//! `kindlm schema`: prints a JSON Schema.
+
+use kindlm_types::ExitStatus;
+use serde_json::Value;
+
+use crate::args::{SchemaArgs, SchemaOf};
+use crate::failure::Outcome;
+use crate::{Io, print};
+
+pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
+    let schema = match args.of {
+        SchemaOf::Config => kindlm_config::json_schema(),
+        SchemaOf::Report => kindlm_types::wire::v1::schema(),
+    };
+    print(io, &pretty(&schema))?;
+    Ok(ExitStatus::Success)
+}
+
+/// JSON for people, with a line end.
+pub(crate) fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}

@@ -1,0 +1,126 @@
+//! `kindlm validate`: checks a suite without sending anything.
+
+use std::fmt::Write as _;
+
+use kindlm_engine::{Subject, Suite};
+use kindlm_types::ExitStatus;
+use serde_json::{Value, json};
+
+use super::schema::pretty;
+use crate::args::{Format, ValidateArgs};
+use crate::failure::Outcome;
+use crate::project::{self, Place};
+use crate::{Io, print};
+
+pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
+    let (place, _, loaded) = project::load(io, &args.suite)?;
+    let status =
+        if loaded.suite.is_some() { ExitStatus::Success } else { ExitStatus::InvalidInput };
+    match args.format {
+        Format::Json => {
+            let value = json!({
+                "file": place.name,
+                "valid": loaded.suite.is_some(),
+                "suite": loaded.suite.as_ref().map(found),
+                "diagnostics": loaded.diagnostics.iter().chain(&loaded.warnings).collect::<Vec<_>>(),
+            });
+            print(io, &pretty(&value))?;
+        }
+        Format::Text => {
+            project::show(io, &place, &loaded);
+            if let Some(suite) = &loaded.suite {
+                let text = describe(&place, suite);
+                print(io, &text)?;
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// What a suite holds, in numbers.
+struct Counts {
+    prompts: usize,
+    commands: usize,
+    skipped: usize,
+    executions: u64,
+    checks: usize,
+}
+
+impl Counts {
+    fn of(suite: &Suite) -> Self {
+        let mut counts = Self { prompts: 0, commands: 0, skipped: 0, executions: 0, checks: 0 };
+        for case in &suite.cases {
+            let targets = match case.subject {
+                Subject::Prompt { .. } => {
+                    counts.prompts += 1;
+                    case.models.len() as u64
+                }
+                Subject::Command { .. } => {
+                    counts.commands += 1;
+                    1
+                }
+            };
+            counts.checks += case.checks.len();
+            counts.checks += case.conversation.iter().map(|it| it.checks.len()).sum::<usize>();
+            if case.skip.is_some() {
+                counts.skipped += 1;
+            } else {
+                counts.executions += targets * u64::from(case.repeat);
+            }
+        }
+        counts
+    }
+}
+
+fn found(suite: &Suite) -> Value {
+    let counts = Counts::of(suite);
+    json!({
+        "project": suite.info.project,
+        "name": suite.info.name,
+        "tests": suite.cases.len(),
+        "prompts": counts.prompts,
+        "commands": counts.commands,
+        "skipped": counts.skipped,
+        "models": suite.models.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(),
+        "checks": counts.checks,
+        "gates": suite.gates.len(),
+        "executions": counts.executions,
+    })
+}
+
+fn describe(place: &Place, suite: &Suite) -> String {
+    let counts = Counts::of(suite);
+    let mut text = format!("`{}` is valid.\n\n", place.name);
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:10}  {value}");
+    };
+    line("suite", format!("{} (project {})", suite.info.name, suite.info.project));
+    line("tests", tests(suite, &counts));
+    line(
+        "models",
+        list(suite.models.iter().map(|it| format!("{} ({}:{})", it.id, it.provider, it.name))),
+    );
+    line("checks", counts.checks.to_string());
+    line("gates", suite.gates.len().to_string());
+    line("executions", format!("{} in a run of everything", counts.executions));
+    text
+}
+
+fn tests(suite: &Suite, counts: &Counts) -> String {
+    let mut parts = Vec::new();
+    for (count, word) in [
+        (counts.prompts, "with a prompt"),
+        (counts.commands, "with a command"),
+        (counts.skipped, "skipped"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{count} {word}"));
+        }
+    }
+    format!("{} ({})", suite.cases.len(), parts.join(", "))
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}

@@ -1,0 +1,207 @@
+//! What a run would send, and what that may cost at most.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use kindlm_assertions::{Check, Evidence};
+use kindlm_engine::{Model, Plan, RunOptions, Subject, Suite, TestCase};
+use kindlm_types::{Answers, Execution, Question, Usage};
+
+/// Characters in a token, for texts of which nobody has counted the tokens.
+const CHARS_PER_TOKEN: usize = 4;
+
+/// Tells the plan: which case runs on which model how often, with how many requests, for how much at most.
+pub(crate) fn describe(suite: &Suite, plan: &Plan, options: &RunOptions) -> String {
+    let mut text = format!("suite `{}`: {}\n\n", suite.info.name, executions(plan.units.len()));
+    let mut sum = Estimate::default();
+    for group in groups(plan) {
+        let Some(case) = suite.cases.get(group.case) else { continue };
+        let model = group.model.and_then(|it| suite.models.get(it));
+        let requests = requests(case, model.is_some());
+        let name = model.map_or("command", |it| it.id.as_str());
+        let _ =
+            writeln!(text, "  {} [{name}]: {} × {}", case.name, group.repeats, at_most(requests));
+        for _ in 0..group.repeats {
+            sum.add_case(suite, case, model);
+        }
+    }
+    for skipped in &plan.skipped {
+        let _ = writeln!(text, "  skipped: {} ({})", skipped.case, skipped.reason);
+    }
+    if plan.deselected > 0 {
+        let _ = writeln!(text, "  {} not selected", cases(plan.deselected));
+    }
+    let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
+    let _ = writeln!(text, "\n{sum}concurrency: {concurrency}");
+    for warning in &suite.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text.push_str("nothing was sent\n");
+    text
+}
+
+/// The repeats of a case on a model.
+struct Group {
+    case: usize,
+    model: Option<usize>,
+    repeats: usize,
+}
+
+fn groups(plan: &Plan) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for unit in &plan.units {
+        match groups.last_mut().filter(|it| it.case == unit.case && it.model == unit.model) {
+            Some(group) => group.repeats += 1,
+            None => groups.push(Group { case: unit.case, model: unit.model, repeats: 1 }),
+        }
+    }
+    groups
+}
+
+/// The most requests in one execution.
+fn requests(case: &TestCase, on_model: bool) -> u32 {
+    let said = u32::try_from(case.conversation.len()).unwrap_or(u32::MAX);
+    match (on_model, case.tools.is_empty()) {
+        (false, _) => 0,
+        (true, true) => said.clamp(1, case.max_turns.max(1)),
+        // Every answer may call a tool, whose result is sent back.
+        (true, false) => case.max_turns.max(1),
+    }
+}
+
+/// The most that a run may take.
+#[derive(Default)]
+struct Estimate {
+    commands: u64,
+    requests: u64,
+    questions: u64,
+    usd: f64,
+    unknown: BTreeSet<String>,
+}
+
+impl Estimate {
+    fn add_case(&mut self, suite: &Suite, case: &TestCase, model: Option<&Model>) {
+        match (model, &case.subject) {
+            (Some(model), Subject::Prompt { messages }) => {
+                let said: usize = messages.iter().map(|it| it.content.len()).sum();
+                let turns: usize = case
+                    .conversation
+                    .iter()
+                    .filter_map(|it| it.user.as_ref())
+                    .map(String::len)
+                    .sum();
+                let tools: usize = case.tools.iter().map(described).sum();
+                self.add_requests(model, requests(case, true), tokens(said + turns + tools));
+            }
+            _ => self.commands += 1,
+        }
+        let all = case.checks.iter().chain(case.conversation.iter().flat_map(|it| &it.checks));
+        let output = model.and_then(|it| it.params.max_tokens).unwrap_or(0);
+        for check in all {
+            self.add_check(suite, check, output);
+        }
+    }
+
+    /// `input` tokens at first; then everything that was answered before comes on top.
+    fn add_requests(&mut self, model: &Model, requests: u32, input: u64) {
+        self.requests += u64::from(requests);
+        let Some(price) = model.price else {
+            self.unknown
+                .insert(format!("the price of `{}` ({}:{})", model.id, model.provider, model.name));
+            return;
+        };
+        let Some(most) = model.params.max_tokens else {
+            self.unknown.insert(format!(
+                "how long the answers of `{}` get: it has no `maxTokens`",
+                model.id
+            ));
+            return;
+        };
+        for turn in 0..u64::from(requests) {
+            let input_tokens = input + turn * u64::from(most);
+            self.usd +=
+                price.cost(&Usage { input_tokens, output_tokens: most.into(), ..Usage::default() });
+        }
+    }
+
+    fn add_check(&mut self, suite: &Suite, check: &Check, output: u32) {
+        // What would be asked about an output that is not there yet.
+        let (execution, answers) = (Execution::default(), Answers::default());
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        for question in check.questions(&evidence) {
+            self.questions += 1;
+            let Question::Judge(question) = question else { continue };
+            let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());
+            let judge = match id {
+                Some(id) => suite.models.iter().find(|it| it.id == id),
+                None => suite.models.first(),
+            };
+            let Some(price) = judge.and_then(|it| it.price) else {
+                let name = judge.map_or("the judge", |it| it.id.as_str());
+                self.unknown.insert(format!("the price of `{name}`, which judges"));
+                continue;
+            };
+            let asked = tokens(question.system.len() + question.user.len());
+            self.usd += price.cost(&Usage {
+                input_tokens: asked + u64::from(output),
+                output_tokens: question.max_tokens.into(),
+                ..Usage::default()
+            });
+        }
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.requests > 0 {
+            writeln!(f, "models: {}", at_most(self.requests.try_into().unwrap_or(u32::MAX)))?;
+        }
+        if self.commands > 0 {
+            writeln!(f, "commands: {}", self.commands)?;
+        }
+        if self.questions > 0 {
+            let questions = if self.questions == 1 { "question" } else { "questions" };
+            writeln!(f, "judges: about {} {questions}", self.questions)?;
+        }
+        for unknown in &self.unknown {
+            writeln!(f, "unknown: {unknown}")?;
+        }
+        if self.usd > 0.0 {
+            let more = if self.unknown.is_empty() { "" } else { ", and what is unknown" };
+            writeln!(f, "cost: at most about ${:.4}{more}", self.usd)?;
+            writeln!(
+                f,
+                "  (a token for every {CHARS_PER_TOKEN} characters sent, answers as long as `maxTokens` allows;\n  \
+                 without the results of tools, retries, and second questions to judges)"
+            )?;
+        } else if !self.unknown.is_empty() {
+            writeln!(f, "cost: unknown")?;
+        }
+        Ok(())
+    }
+}
+
+/// Characters that describe a tool to the model.
+fn described(tool: &kindlm_engine::SimulatedTool) -> usize {
+    serde_json::to_string(&tool.spec).map_or(0, |it| it.len())
+}
+
+fn tokens(chars: usize) -> u64 {
+    chars.div_ceil(CHARS_PER_TOKEN) as u64
+}
+
+fn at_most(requests: u32) -> String {
+    match requests {
+        0 => "no request".to_owned(),
+        1 => "1 request".to_owned(),
+        more => format!("at most {more} requests"),
+    }
+}
+
+fn executions(count: usize) -> String {
+    if count == 1 { "1 execution".to_owned() } else { format!("{count} executions") }
+}
+
+fn cases(count: usize) -> String {
+    if count == 1 { "1 test case".to_owned() } else { format!("{count} test cases") }
+}

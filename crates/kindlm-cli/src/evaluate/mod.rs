@@ -1,0 +1,163 @@
+//! Evaluates outputs that exist already, record by record.
+
+mod cache;
+mod judge;
+mod line;
+mod stream;
+
+use kindlm_assertions::{Check, Evidence, Setup};
+use kindlm_store::Folder;
+use kindlm_types::wire::evaluate::{Evaluation, LineError};
+use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use cache::Cache;
+pub(crate) use judge::Asking;
+use line::Line;
+pub(crate) use stream::run as run_stream;
+
+/// What paths are relative to, in the words of those who read them for a suite, and here.
+const CONFIG_FOLDER: &str = "the folder of the config file";
+const BASE_FOLDER: &str = "the base folder (`--base`)";
+
+/// Evaluates records, on any number of threads.
+pub(crate) struct Evaluator<'a> {
+    setup: Setup<'a>,
+    asking: Asking<'a>,
+    echo: bool,
+    cache: Cache,
+}
+
+/// Why a record cannot be evaluated.
+struct Malformed(String);
+
+impl<'a> Evaluator<'a> {
+    /// An evaluator that reads the files of `expect` blocks from `files`. `models` are the ids that checks may
+    /// refer to; `None` where that is not checked.
+    pub(crate) fn new(
+        files: &'a Folder,
+        models: Option<&'a [String]>,
+        asking: Asking<'a>,
+        echo: bool,
+    ) -> Self {
+        Self { setup: Setup::new(files, models), asking, echo, cache: Cache::default() }
+    }
+
+    /// Whether a record may have to wait for a model.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.asking.has_judge()
+    }
+
+    /// Whether a check wanted to ask a model although there is none.
+    pub(crate) fn lacked_judge(&self) -> bool {
+        self.asking.was_in_vain()
+    }
+
+    /// Evaluates one record and writes one line; never fails, says how it went.
+    ///
+    /// `number` is where the record is in its file, from 1.
+    pub(crate) fn record(&self, json: &[u8], number: u64, out: &mut Vec<u8>) -> ExitStatus {
+        let status = match self.evaluate(json) {
+            Ok((evaluation, status)) => {
+                write(out, &evaluation);
+                status
+            }
+            Err(Malformed(error)) => {
+                write(out, &LineError { error, line: number });
+                ExitStatus::InvalidInput
+            }
+        };
+        out.push(b'\n');
+        status
+    }
+
+    fn evaluate(&self, json: &[u8]) -> Result<(Evaluation, ExitStatus), Malformed> {
+        let mut line = Line::parse(json).map_err(Malformed)?;
+        let expect = line.expect.map(RawValue::get);
+        let assertions = line.assertions.map(RawValue::get);
+        let checks = self.cache.get(expect, assertions, || self.compile(expect, assertions));
+        let checks = checks.as_ref().as_ref().map_err(|it| Malformed(it.clone()))?;
+        let execution = line.execution();
+        let results = self.results(checks, &execution, line.baseline.as_deref());
+        let mut evaluation = Evaluation::new(line.id.take(), &results, line.threshold);
+        if self.echo {
+            evaluation.input = Some(line::extra(json).map_err(Malformed)?);
+        }
+        let status = status(evaluation.outcome, &results);
+        Ok((evaluation, status))
+    }
+
+    /// Rules are applied right here; only records that ask a model go the long way.
+    fn results(
+        &self,
+        checks: &[Check],
+        execution: &Execution,
+        baseline: Option<&str>,
+    ) -> Vec<AssertionResult> {
+        let answers = Answers::default();
+        let evidence = Evidence { execution, answers: &answers, baseline };
+        if checks.iter().any(|check| !check.questions(&evidence).is_empty()) {
+            return self.asking.judge(checks, execution, baseline);
+        }
+        checks.iter().flat_map(|check| check.evaluate(&evidence)).collect()
+    }
+
+    /// Makes the checks of a record: the prompt assertions first, as they are judged in one call.
+    fn compile(
+        &self,
+        expect: Option<&str>,
+        assertions: Option<&str>,
+    ) -> Result<Vec<Check>, String> {
+        let mut checks = Vec::new();
+        if let Some(assertions) = assertions {
+            let list: Value = serde_json::from_str(assertions).map_err(|err| err.to_string())?;
+            if list.as_array().is_none_or(|it| !it.is_empty()) {
+                let entry = serde_json::json!({"assert": [{"type": "prompt-assertion", "assertions": list}]});
+                checks.extend(compiled(&entry, &self.setup, |it| {
+                    it.strip_prefix("/assert/0").unwrap_or(it).to_owned()
+                })?);
+            }
+        }
+        if let Some(expect) = expect {
+            let block: Value = serde_json::from_str(expect).map_err(|err| err.to_string())?;
+            checks.extend(compiled(&block, &self.setup, |it| format!("/expect{it}"))?);
+        }
+        Ok(checks)
+    }
+}
+
+fn compiled(
+    block: &Value,
+    setup: &Setup<'_>,
+    place: impl Fn(&str) -> String,
+) -> Result<Vec<Check>, String> {
+    let (checks, problems) = kindlm_assertions::compile(block, setup);
+    if problems.is_empty() {
+        return Ok(checks);
+    }
+    let said = problems.iter().map(|it| {
+        let help = it.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        format!("`{}`: {}{help}", place(&it.pointer), it.message)
+    });
+    // There is no config file here.
+    Err(said.collect::<Vec<_>>().join("\n").replace(CONFIG_FOLDER, BASE_FOLDER))
+}
+
+fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+    // Writing to memory cannot fail, and all keys are texts.
+    if let Err(err) = serde_json::to_writer(&mut *out, value) {
+        out.extend_from_slice(format!("{{\"error\":\"{err}\"}}").as_bytes());
+    }
+}
+
+/// What an evaluation means for the exit code.
+fn status(outcome: Outcome, results: &[AssertionResult]) -> ExitStatus {
+    match outcome {
+        Outcome::Passed | Outcome::Scored | Outcome::Skipped => ExitStatus::Success,
+        Outcome::Errored if results.iter().any(AssertionResult::failed_by_provider) => {
+            ExitStatus::ProviderError
+        }
+        Outcome::Failed | Outcome::Errored => ExitStatus::GatesFailed,
+    }
+}

@@ -1,0 +1,71 @@
+//! Why a command could not do what was asked, with the exit status that goes with it.
+
+use std::io;
+
+use kindlm_store::StoreError;
+use kindlm_types::ExitStatus;
+
+/// Why a command could not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// How the process ends.
+    pub(crate) status: ExitStatus,
+    /// What happened; `None` when everything has been said already.
+    pub(crate) message: Option<String>,
+    /// What to do about it.
+    pub(crate) help: Option<String>,
+}
+
+/// What a command comes to.
+pub(crate) type Outcome = Result<ExitStatus, Failure>;
+
+impl Failure {
+    /// The arguments or a file are not as they should be; nothing was sent.
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self { status: ExitStatus::InvalidInput, message: Some(message.into()), help: None }
+    }
+
+    /// KindLM or the machine under it failed.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self { status: ExitStatus::Internal, message: Some(message.into()), help: None }
+    }
+
+    /// The problems have been shown already.
+    pub(crate) fn said(status: ExitStatus) -> Self {
+        Self { status, message: None, help: None }
+    }
+
+    /// Stdout could not be written. Somebody who stopped reading has seen enough; that is no failure.
+    pub(crate) fn stdout(err: &io::Error) -> Self {
+        if err.kind() == io::ErrorKind::BrokenPipe {
+            return Self::said(ExitStatus::Success);
+        }
+        Self::internal(format!("cannot write to stdout: {}", kindlm_store::words(err)))
+    }
+
+    /// Something that was asked for is not in the store, or the store cannot be read.
+    pub(crate) fn store(err: &StoreError) -> Self {
+        match err {
+            StoreError::Io { .. } => Self::internal(err.to_string()),
+            _ => Self::input(err.to_string()),
+        }
+    }
+
+    /// Adds what to do about it.
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The lines for stderr.
+    pub(crate) fn render(&self, color: bool) -> Option<String> {
+        let message = self.message.as_ref()?;
+        let (error, help, reset) =
+            if color { ("\u{1b}[1;31m", "\u{1b}[1;36m", "\u{1b}[0m") } else { ("", "", "") };
+        let error = format!("{error}error{reset}: {message}");
+        Some(match &self.help {
+            Some(advice) => format!("{error}\n{help}help{reset}: {advice}"),
+            None => error,
+        })
+    }
+}

@@ -1,0 +1,173 @@
+//! The world as the commands see it: streams, environment, working directory, screen and clock.
+
+use std::io::{self, IsTerminal as _, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// Reads an environment variable.
+pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The world as the commands see it. Tests make one of their own.
+pub struct Io {
+    /// Where records come from.
+    pub stdin: Box<dyn Read + Send>,
+    /// Carries what was asked for, and nothing else.
+    pub stdout: Box<dyn Write + Send>,
+    /// Carries progress and diagnostics.
+    pub stderr: Box<dyn Write + Send>,
+    /// The environment.
+    pub env: Env,
+    /// What relative paths are relative to.
+    pub working_dir: PathBuf,
+    /// What is at the other end of the streams.
+    pub screen: Screen,
+    /// The clock.
+    pub now: fn() -> Timestamp,
+}
+
+/// What is at the other end of the streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Screen {
+    /// Whether stdin is a terminal: nobody pipes anything in.
+    pub stdin_is_terminal: bool,
+    /// Whether stdout is a terminal.
+    pub stdout_is_terminal: bool,
+    /// Whether stderr is a terminal.
+    pub stderr_is_terminal: bool,
+    /// The terminal's columns, as it says; some say 0.
+    pub columns: Option<usize>,
+}
+
+impl Io {
+    /// The process's own streams, environment and clock.
+    pub fn system() -> Self {
+        Self {
+            stdin: Box::new(io::stdin()),
+            stdout: Box::new(io::stdout()),
+            stderr: Box::new(io::stderr()),
+            env: Arc::new(|name| std::env::var(name).ok()),
+            // A working directory that was deleted is found out when a file is looked for in it.
+            working_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+            screen: Screen {
+                stdin_is_terminal: io::stdin().is_terminal(),
+                stdout_is_terminal: io::stdout().is_terminal(),
+                stderr_is_terminal: io::stderr().is_terminal(),
+                columns: terminal_size::terminal_size().map(|(width, _)| width.0.into()),
+            },
+            now: Timestamp::now,
+        }
+    }
+
+    /// A variable that is set to something.
+    pub(crate) fn var(&self, name: &str) -> Option<String> {
+        (self.env)(name).filter(|value| !value.is_empty())
+    }
+
+    /// Columns to write in: `COLUMNS`, else the terminal's, else 80. Never 0.
+    pub(crate) fn width(&self) -> usize {
+        let said = self.var("COLUMNS").and_then(|it| it.parse().ok());
+        said.or(self.screen.columns).filter(|&it| it > 0).unwrap_or(80)
+    }
+
+    /// Whether colours are wanted on stdout.
+    pub(crate) fn color_stdout(&self) -> bool {
+        self.color(self.screen.stdout_is_terminal)
+    }
+
+    /// Whether colours are wanted on stderr.
+    pub(crate) fn color_stderr(&self) -> bool {
+        self.color(self.screen.stderr_is_terminal)
+    }
+
+    /// <https://no-color.org> before <https://bixense.com/clicolors/> before what the terminal can do.
+    fn color(&self, terminal: bool) -> bool {
+        if self.var("NO_COLOR").is_some() {
+            return false;
+        }
+        if self.var("CLICOLOR_FORCE").is_some_and(|it| it != "0") {
+            return true;
+        }
+        terminal
+            && self.var("TERM").as_deref() != Some("dumb")
+            && self.var("CLICOLOR").as_deref() != Some("0")
+    }
+
+    /// Whether a moving progress bar can be shown. A terminal of 0 columns cannot: a bar never fits in it.
+    pub(crate) fn can_animate(&self) -> bool {
+        self.screen.stderr_is_terminal
+            && self.screen.columns.is_some_and(|it| it > 0)
+            && self.var("CI").is_none_or(|it| it == "false" || it == "0")
+            && self.var("TERM").as_deref() != Some("dumb")
+    }
+
+    /// Writes lines to stderr. If nobody listens there, nobody is told.
+    pub(crate) fn tell(&mut self, text: &str) {
+        let _ = self.stderr.write_all(text.as_bytes()).and_then(|()| self.stderr.write_all(b"\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io(vars: &'static [(&'static str, &'static str)], screen: Screen) -> Io {
+        Io {
+            stdin: Box::new(io::empty()),
+            stdout: Box::new(io::sink()),
+            stderr: Box::new(io::sink()),
+            env: Arc::new(|name| {
+                vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            }),
+            working_dir: PathBuf::new(),
+            screen,
+            now: Timestamp::now,
+        }
+    }
+
+    const TERMINAL: Screen = Screen {
+        stdin_is_terminal: true,
+        stdout_is_terminal: true,
+        stderr_is_terminal: true,
+        columns: Some(120),
+    };
+
+    #[test]
+    fn colours_are_wanted_where_they_can_be_seen() {
+        let pipe = Screen::default();
+        for (vars, screen, expected) in [
+            (&[][..], TERMINAL, true),
+            (&[], pipe, false),
+            (&[("NO_COLOR", "1")], TERMINAL, false),
+            (&[("NO_COLOR", "")], TERMINAL, true),
+            (&[("TERM", "dumb")], TERMINAL, false),
+            (&[("CLICOLOR", "0")], TERMINAL, false),
+            (&[("CLICOLOR_FORCE", "1")], pipe, true),
+            (&[("CLICOLOR_FORCE", "0")], pipe, false),
+            (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], pipe, false),
+        ] {
+            assert_eq!(io(vars, screen).color_stdout(), expected, "{vars:?} {screen:?}");
+        }
+    }
+
+    #[test]
+    fn a_bar_moves_only_on_a_terminal_with_room() {
+        let zero = Screen { columns: Some(0), ..TERMINAL };
+        for (vars, screen, expected) in [
+            (&[][..], TERMINAL, true),
+            (&[("CI", "true")], TERMINAL, false),
+            (&[("CI", "false")], TERMINAL, true),
+            (&[("TERM", "dumb")], TERMINAL, false),
+            (&[], zero, false),
+            (&[], Screen { columns: None, ..TERMINAL }, false),
+            (&[], Screen { stderr_is_terminal: false, ..TERMINAL }, false),
+        ] {
+            assert_eq!(io(vars, screen).can_animate(), expected, "{vars:?} {screen:?}");
+        }
+        assert_eq!(io(&[], zero).width(), 80);
+        assert_eq!(io(&[("COLUMNS", "0")], TERMINAL).width(), 80);
+        assert_eq!(io(&[("COLUMNS", "132")], TERMINAL).width(), 132);
+        assert_eq!(io(&[("COLUMNS", "wide")], TERMINAL).width(), 120);
+    }
+}

@@ -1,0 +1,95 @@
+//! The command line of KindLM: arguments, files, environment, clock, terminal.
+//!
+//! [`run`] does everything that the binary does, in a world that [`Io`] describes, and says how the process
+//! should end; only `main` ends it.
+
+mod args;
+mod commands;
+mod dry_run;
+mod evaluate;
+mod failure;
+mod git;
+mod identity;
+mod interrupt;
+mod io;
+mod output;
+mod progress;
+mod project;
+mod saved;
+mod values;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use kindlm_types::ExitStatus;
+
+use args::{Cli, Command};
+use failure::{Failure, Outcome};
+pub use io::{Env, Io, Screen};
+
+/// Does what the arguments ask for; the first one is the program's name.
+///
+/// Everything that was written is flushed when it returns.
+pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
+    let outcome = match parse(args, &io) {
+        Ok(cli) => dispatch(cli.command, &mut io),
+        Err(err) => usage(&err, &mut io),
+    };
+    let mut status = outcome.unwrap_or_else(|failure| explain(&failure, &mut io));
+    if let Err(err) = io.stdout.flush() {
+        status = status.or(explain(&Failure::stdout(&err), &mut io));
+    }
+    let _ = io.stderr.flush();
+    status
+}
+
+fn parse(args: impl IntoIterator<Item = OsString>, io: &Io) -> Result<Cli, clap::Error> {
+    let command = Cli::command().term_width(io.width().min(100));
+    let matches = command.try_get_matches_from(args)?;
+    Cli::from_arg_matches(&matches)
+}
+
+fn dispatch(command: Command, io: &mut Io) -> Outcome {
+    match command {
+        Command::Test(args) => commands::test::run(args, io),
+        Command::Init(args) => commands::init::run(&args, io),
+        Command::Validate(args) => commands::validate::run(&args, io),
+        Command::Evaluate(args) => commands::evaluate::run(&args, io),
+        Command::Baseline(args) => commands::baseline::run(args, io),
+        Command::Report(args) => commands::report::run(&args, io),
+        Command::Gate(args) => commands::gate::run(&args, io),
+        Command::Assertions(args) => commands::assertions::run(&args, io),
+        Command::Explain(args) => commands::explain::run(&args, io),
+        Command::Schema(args) => commands::schema::run(&args, io),
+        Command::Completions(args) => commands::completions::run(&args, io),
+        Command::Man(args) => commands::man::run(&args, io),
+    }
+}
+
+/// Shows what clap has to say: a mistake on stderr, help that was asked for on stdout.
+fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
+    let text = |color| {
+        if color { err.render().ansi().to_string() } else { err.render().to_string() }
+    };
+    if err.use_stderr() {
+        let text = text(io.color_stderr());
+        io.tell(text.trim_end());
+        return Err(Failure::said(ExitStatus::InvalidInput));
+    }
+    let text = text(io.color_stdout());
+    print(io, &text)?;
+    Ok(ExitStatus::Success)
+}
+
+fn explain(failure: &Failure, io: &mut Io) -> ExitStatus {
+    if let Some(text) = failure.render(io.color_stderr()) {
+        io.tell(&text);
+    }
+    failure.status
+}
+
+/// Writes text to stdout.
+fn print(io: &mut Io, text: &str) -> Result<(), Failure> {
+    io.stdout.write_all(text.as_bytes()).map_err(|err| Failure::stdout(&err))
+}

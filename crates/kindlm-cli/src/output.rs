@@ -1,0 +1,129 @@
+//! Writes reports to stdout and into files.
+
+use std::path::Path;
+
+use kindlm_reporters::{Registration, Style, Verbosity};
+use kindlm_types::Report;
+
+use crate::values::ReporterSpec;
+use crate::{Failure, Io, print};
+
+/// Who reports when nobody is named.
+const DEFAULT: &str = "pretty";
+
+/// What is to be reported, and where.
+pub(crate) struct Output {
+    specs: Vec<ReporterSpec>,
+    verbosity: Verbosity,
+}
+
+/// `-q` and `-v`.
+pub(crate) fn verbosity(quiet: bool, verbose: bool) -> Verbosity {
+    match (quiet, verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    }
+}
+
+impl Output {
+    /// Checks before anything is sent that the reports can be written.
+    pub(crate) fn new(
+        io: &Io,
+        mut specs: Vec<ReporterSpec>,
+        verbosity: Verbosity,
+    ) -> Result<Self, Failure> {
+        if specs.is_empty()
+            && let Some(reporter) = kindlm_reporters::find(DEFAULT)
+        {
+            specs.push(ReporterSpec { reporter, path: None });
+        }
+        let mut on_stdout =
+            specs.iter().filter(|it| it.path.is_none()).map(|it| it.reporter.meta.id);
+        if let (Some(first), Some(second)) = (on_stdout.next(), on_stdout.next()) {
+            return Err(Failure::input(format!(
+                "`{first}` and `{second}` cannot both be written to stdout"
+            ))
+            .with_help(format!("give one of them a file: `--reporter {second}=<path>`")));
+        }
+        for spec in &specs {
+            if let Some(path) = &spec.path {
+                check_target(&io.working_dir.join(path), path)?;
+            }
+        }
+        Ok(Self { specs, verbosity })
+    }
+
+    /// Writes every report; says which files were written.
+    ///
+    /// A report that cannot be written does not keep the others from being written.
+    pub(crate) fn write(&self, io: &mut Io, report: &Report) -> Result<(), Failure> {
+        let mut result = Ok(());
+        for spec in &self.specs {
+            let written = match &spec.path {
+                None => self.to_stdout(io, spec.reporter, report),
+                Some(path) => self.to_file(io, spec.reporter, path, report),
+            };
+            result = result.and(written);
+        }
+        result
+    }
+
+    fn to_stdout(
+        &self,
+        io: &mut Io,
+        reporter: &'static Registration,
+        report: &Report,
+    ) -> Result<(), Failure> {
+        let style =
+            Style { color: io.color_stdout(), width: io.width(), verbosity: self.verbosity };
+        let text = render(reporter, report, &style)?;
+        print(io, &text)?;
+        io.stdout.flush().map_err(|err| Failure::stdout(&err))
+    }
+
+    fn to_file(
+        &self,
+        io: &mut Io,
+        reporter: &'static Registration,
+        path: &Path,
+        report: &Report,
+    ) -> Result<(), Failure> {
+        // A file is read on another screen, and later: with everything, without colours.
+        let style = Style { color: false, width: 100, verbosity: self.verbosity };
+        let text = render(reporter, report, &style)?;
+        kindlm_store::write(&io.working_dir.join(path), text.as_bytes())
+            .map_err(|err| Failure::internal(err.to_string()))?;
+        if self.verbosity != Verbosity::Quiet {
+            io.tell(&format!("report `{}` written to {}", reporter.meta.id, path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// The report in the reporter's format.
+pub(crate) fn render(
+    reporter: &'static Registration,
+    report: &Report,
+    style: &Style,
+) -> Result<String, Failure> {
+    let mut text = String::new();
+    (reporter.render)(report, style, &mut text)
+        .map_err(|err| Failure::internal(err.to_string()))?;
+    Ok(text)
+}
+
+/// Refuses what can never be written. What cannot be known yet is found out when writing.
+fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
+    let refuse = |why: &str| {
+        Err(Failure::input(format!("cannot write a report to `{}`: {why}", named.display())))
+    };
+    if target.is_dir() {
+        return refuse("it is a folder");
+    }
+    let blocked = target.ancestors().skip(1).find(|it| it.exists());
+    if blocked.is_some_and(|it| !it.is_dir()) {
+        return refuse("a file stands where a folder should be");
+    }
+    Ok(())
+}

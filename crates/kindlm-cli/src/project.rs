@@ -1,0 +1,143 @@
+//! Finds a suite, reads it, and shows what is wrong with it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use kindlm_config::Loaded;
+use kindlm_engine::Suite;
+use kindlm_store::{Folder, MAX_FILE_BYTES};
+use kindlm_types::ExitStatus;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::args::ConfigArgs;
+use crate::{Failure, Io};
+
+/// The name of the file that is looked for when none is named.
+pub(crate) const CONFIG: &str = "kindlm.yaml";
+
+/// Where a suite is.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The config file.
+    pub(crate) path: PathBuf,
+    /// The config file, as the user named it.
+    pub(crate) name: String,
+    /// The folder that it is in: what its paths are relative to.
+    pub(crate) folder: PathBuf,
+}
+
+/// A suite that can be run.
+pub(crate) struct Project {
+    /// Where it is.
+    pub(crate) place: Place,
+    /// What it says.
+    pub(crate) suite: Suite,
+    /// The files that it refers to.
+    pub(crate) files: Folder,
+}
+
+impl Place {
+    /// Where the suite is that the user named, whether it exists or not.
+    pub(crate) fn new(io: &Io, config: &Path) -> Self {
+        let mut path = io.working_dir.join(config);
+        let mut name = config.to_path_buf();
+        if path.is_dir() {
+            path.push(CONFIG);
+            name.push(CONFIG);
+        }
+        let folder = path.parent().map_or_else(|| io.working_dir.clone(), Path::to_path_buf);
+        Self { path, name: name.display().to_string(), folder }
+    }
+
+    /// The folder in which runs and baselines are kept.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.join(".kindlm")
+    }
+
+    fn read(&self) -> Result<Vec<u8>, Failure> {
+        let failed = |err: &std::io::Error| {
+            Failure::input(format!("cannot read `{}`: {}", self.name, kindlm_store::words(err)))
+        };
+        let metadata = match fs::metadata(&self.path) {
+            Ok(metadata) => metadata,
+            Err(err) if err.kind() == ErrorKind::NotFound => return Err(self.missing()),
+            Err(err) => return Err(failed(&err)),
+        };
+        let too_large = || {
+            let mib = MAX_FILE_BYTES >> 20;
+            Failure::input(format!("`{}` is larger than the {mib} MiB that are allowed", self.name))
+        };
+        if metadata.len() > MAX_FILE_BYTES {
+            return Err(too_large());
+        }
+        let file = fs::File::open(&self.path).map_err(|err| failed(&err))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|err| failed(&err))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES { Err(too_large()) } else { Ok(bytes) }
+    }
+
+    fn missing(&self) -> Failure {
+        let failure = Failure::input(format!("there is no `{}`", self.name));
+        let other = ["kindlm.yaml", "kindlm.yml"]
+            .into_iter()
+            .find(|it| !self.path.ends_with(it) && self.folder.join(it).is_file());
+        match other {
+            Some(other) => failure.with_help(format!("there is a `{other}`: use `-c {other}`")),
+            None => failure.with_help(
+                "run `kindlm init` to write a first one, or name yours with `-c <file>`",
+            ),
+        }
+    }
+}
+
+/// Reads a suite, and whatever is wrong with it.
+pub(crate) fn load(io: &Io, args: &ConfigArgs) -> Result<(Place, Folder, Loaded), Failure> {
+    let place = Place::new(io, &args.config);
+    let bytes = place.read()?;
+    let files = Folder::open(&place.folder)
+        .map_err(|err| Failure::input(err.to_string()))?
+        .allow_outside(args.allow_outside);
+    let mut loaded = kindlm_config::load(&place.name, &bytes, &files, &|name| (io.env)(name));
+    if let Some(suite) = &mut loaded.suite {
+        suite.info.config_sha256 = Some(hex(&Sha256::digest(&bytes)));
+    }
+    Ok((place, files, loaded))
+}
+
+/// Reads a suite that is to be used. Errors are shown on stderr, and end the command.
+pub(crate) fn open(io: &mut Io, args: &ConfigArgs) -> Result<Project, Failure> {
+    let (place, files, loaded) = load(io, args)?;
+    if let Some(suite) = loaded.suite {
+        // Warnings are in the suite, and so in the report.
+        return Ok(Project { place, suite, files });
+    }
+    show(io, &place, &loaded);
+    io.tell("nothing was sent");
+    Err(Failure::said(ExitStatus::InvalidInput))
+}
+
+/// Shows problems on stderr, each with its place, and how many there are.
+pub(crate) fn show(io: &mut Io, place: &Place, loaded: &Loaded) {
+    let color = io.color_stderr();
+    for diagnostic in loaded.diagnostics.iter().chain(&loaded.warnings) {
+        let text = kindlm_config::render(diagnostic, color);
+        io.tell(text.trim_end());
+        io.tell("");
+    }
+    let problems = match loaded.diagnostics.len() {
+        0 => return,
+        1 => "1 problem".to_owned(),
+        more => format!("{more} problems"),
+    };
+    io.tell(&format!("{problems} in `{}`", place.name));
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

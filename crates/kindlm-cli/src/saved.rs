@@ -1,0 +1,71 @@
+//! Finds the report of a past run.
+
+use std::path::{Path, PathBuf};
+
+use kindlm_store::Runs;
+use kindlm_types::Report;
+use kindlm_types::wire::parse_report;
+
+use crate::project::Place;
+use crate::{Failure, Io};
+
+/// A report, and what it is called in messages.
+pub(crate) struct Saved {
+    /// The report.
+    pub(crate) report: Report,
+    /// Such as ``run `20261120-…` ``.
+    pub(crate) name: String,
+}
+
+/// The report of a run: by its id, from a file, or that of the last run.
+pub(crate) fn find(io: &Io, place: &Place, run: Option<&str>) -> Result<Saved, Failure> {
+    let runs = Runs::new(place.state());
+    let Some(run) = run else {
+        let last = runs.last().map_err(|err| Failure::store(&err))?;
+        let id = last.ok_or_else(|| {
+            Failure::input(format!("there is no run yet in `{}`", place.state().display()))
+                .with_help("run `kindlm test` first, or name the file of a report")
+        })?;
+        return by_id(&runs, &id);
+    };
+    match as_file(io, run) {
+        Some(path) => from_file(&path, run),
+        None => by_id(&runs, run),
+    }
+}
+
+/// Whether a word names a file rather than a run.
+fn as_file(io: &Io, run: &str) -> Option<PathBuf> {
+    let path = io.working_dir.join(run);
+    let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();
+    (looks_like || path.is_file()).then_some(path)
+}
+
+fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
+    let json = std::fs::read(path).map_err(|err| {
+        Failure::input(format!("cannot read `{named}`: {}", kindlm_store::words(&err)))
+    })?;
+    parse(&json, format!("`{named}`"))
+}
+
+fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
+    let json = runs.load(id).map_err(|err| {
+        let failure = Failure::store(&err);
+        match runs.list().unwrap_or_default().as_slice() {
+            [] => failure,
+            known => {
+                let newest = known.iter().rev().take(3).map(|it| format!("`{it}`"));
+                let newest = newest.collect::<Vec<_>>().join(", ");
+                failure.with_help(format!("the newest runs are {newest}"))
+            }
+        }
+    })?;
+    parse(json.as_bytes(), format!("run `{id}`"))
+}
+
+fn parse(json: &[u8], name: String) -> Result<Saved, Failure> {
+    match parse_report(json) {
+        Ok(report) => Ok(Saved { report, name }),
+        Err(err) => Err(Failure::input(format!("cannot use {name}: {err}"))),
+    }
+}

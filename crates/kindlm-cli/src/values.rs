@@ -1,0 +1,147 @@
+//! The values of options: what people write, and what it means.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kindlm_reporters::Registration;
+use kindlm_types::suggest;
+
+/// A reporter and where its report goes.
+#[derive(Clone, Debug)]
+pub(crate) struct ReporterSpec {
+    /// Who writes it.
+    pub(crate) reporter: &'static Registration,
+    /// The file, relative to the working directory; stdout if absent.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// `<id>` or `<id>=<path>`.
+pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
+    let (id, path) = match text.split_once('=') {
+        Some((id, path)) => (id, Some(path)),
+        None => (text, None),
+    };
+    let Some(reporter) = kindlm_reporters::find(id) else {
+        let known = kindlm_reporters::REGISTRY.iter().map(|it| it.meta.id);
+        let known: Vec<&str> = known.collect();
+        let help = suggest(id, "reporters", known.iter().copied());
+        return Err(format!("there is no reporter `{id}`; {help}"));
+    };
+    match path {
+        Some("") => Err(format!("no path after `{id}=`; write `{id}` alone for stdout")),
+        Some("-") | None => Ok(ReporterSpec { reporter, path: None }),
+        Some(path) => Ok(ReporterSpec { reporter, path: Some(PathBuf::from(path)) }),
+    }
+}
+
+/// A pass rate: `95`, `95%` or `0.95`. From 0 to 1.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let (number, percent) = match text.trim().strip_suffix('%') {
+        Some(number) => (number.trim(), true),
+        None => (text.trim(), false),
+    };
+    let bad = || format!("`{text}` is no pass rate; write `95`, `95%` or `0.95`");
+    let value: f64 = number.parse().map_err(|_| bad())?;
+    if !(0.0..=100.0).contains(&value) {
+        return Err(format!("{}: it must be between 0 and 100 percent", bad()));
+    }
+    if percent || value > 1.0 {
+        return Ok(value / 100.0);
+    }
+    if (value - 1.0).abs() < f64::EPSILON {
+        return Err(format!("`{text}` may mean 1 % or all; write `1%` or `100%`"));
+    }
+    Ok(value)
+}
+
+/// A whole number from 1 to `MOST`.
+pub(crate) fn count<const MOST: u32>(text: &str) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|it| (1..=MOST).contains(it));
+    number.ok_or_else(|| format!("`{text}` is no whole number from 1 to {MOST}"))
+}
+
+/// A time: `1500` (milliseconds), `1500ms`, `30s` or `2m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let bad =
+        || format!("`{text}` is no time; write milliseconds (`1500`), `1500ms`, `30s` or `2m`");
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| bad())?;
+    let seconds = match unit.trim() {
+        "" | "ms" => number / 1000.0,
+        "s" => number,
+        "m" | "min" => number * 60.0,
+        _ => return Err(bad()),
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if time >= Duration::from_millis(1) && seconds <= 86_400.0 => Ok(time),
+        _ => Err(format!("`{text}` is out of range: from 1 ms to a day")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_pass_rate_however_it_is_written() {
+        for (text, expected) in [
+            ("95", Some(0.95)),
+            ("95%", Some(0.95)),
+            ("0.95", Some(0.95)),
+            ("100", Some(1.0)),
+            ("0", Some(0.0)),
+            ("1%", Some(0.01)),
+            ("0.5%", Some(0.005)),
+            (" 50 % ", Some(0.5)),
+            ("1.5", Some(0.015)),
+            ("1", None),
+            ("1.0", None),
+            ("101", None),
+            ("-1", None),
+            ("NaN", None),
+            ("inf", None),
+            ("abc", None),
+            ("", None),
+        ] {
+            let value = rate(text).ok();
+            match (value, expected) {
+                (Some(value), Some(expected)) => {
+                    assert!((value - expected).abs() < 1e-12, "{text}");
+                }
+                (value, expected) => assert_eq!(value, expected, "{text}"),
+            }
+        }
+        assert_eq!(rate("1").unwrap_err(), "`1` may mean 1 % or all; write `1%` or `100%`");
+    }
+
+    #[test]
+    fn reads_a_count_within_its_bounds() {
+        for (text, expected) in
+            [("1", Some(1)), ("50", Some(50)), ("0", None), ("51", None), ("-1", None), ("x", None)]
+        {
+            assert_eq!(count::<50>(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_a_time_with_or_without_its_unit() {
+        for (text, expected) in [
+            ("1500", Some(1500)),
+            ("1500ms", Some(1500)),
+            ("30s", Some(30_000)),
+            ("0.5s", Some(500)),
+            ("2m", Some(120_000)),
+            ("0", None),
+            ("-5", None),
+            ("5h", None),
+            ("1e9", None),
+            ("999999999", None),
+            ("", None),
+            ("s", None),
+        ] {
+            assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `kindlm evaluate` on the vectors as they stand, and as a dialogue.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{binary, fixtures};
+
+fn evaluate(file: &str, extra: &[&str]) -> (Vec<Value>, Option<i32>) {
+    let vectors = fixtures().join("conformance/kindlm");
+    let output = Command::new(binary())
+        .args(["evaluate", "--jsonl", "--base"])
+        .arg(&vectors)
+        .args(extra)
+        .stdin(std::fs::File::open(vectors.join(file)).unwrap())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (lines, output.status.code())
+}
+
+#[test]
+fn the_vectors_of_the_reference_come_out_as_it_says() {
+    for (file, count) in [
+        ("tool_calls.jsonl", 259),
+        ("schema.jsonl", 202),
+        ("keywords.jsonl", 70),
+        ("pii.jsonl", 107),
+    ] {
+        let text =
+            std::fs::read_to_string(fixtures().join("conformance/kindlm").join(file)).unwrap();
+        let (evaluations, code) = evaluate(file, &[]);
+        assert_eq!(
+            (evaluations.len(), text.lines().count(), code),
+            (count, count, Some(1)),
+            "{file}"
+        );
+        for (line, evaluation) in text.lines().zip(&evaluations) {
+            let record: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(record["id"], evaluation["id"]);
+            let expected = record["results"].as_array().unwrap();
+            let results = evaluation["results"].as_array().unwrap();
+            assert_eq!(expected.len(), results.len(), "{evaluation}");
+            for (expected, result) in expected.iter().zip(results) {
+                assert_eq!(expected["type"], result["type"], "{}", record["id"]);
+                assert_eq!(expected["label"], result["label"], "{}", record["id"]);
+                assert_eq!(expected["passed"], result["pass"], "{}", record["id"]);
+                assert_eq!(
+                    expected["score"].as_f64(),
+                    result["score"].as_f64(),
+                    "{}",
+                    record["id"]
+                );
+                assert_eq!(expected["failureCode"], result["failure_code"], "{}", record["id"]);
+                if expected["failureMessage"].is_string() {
+                    assert_eq!(
+                        expected["failureMessage"], result["failure_message"],
+                        "{}",
+                        record["id"]
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_keys_come_back_only_when_asked_for() {
+    let (plain, _) = evaluate("keywords.jsonl", &[]);
+    let (echoed, _) = evaluate("keywords.jsonl", &["--echo"]);
+    for (plain, echoed) in plain.iter().zip(&echoed) {
+        assert!(plain.get("input").is_none());
+        assert!(echoed["input"]["results"].is_array());
+        assert_eq!(plain["results"], echoed["results"]);
+    }
+}
+
+#[test]
+fn order_is_kept_and_every_line_is_counted() {
+    let mut input = String::from("\u{feff}");
+    for number in 1..=20_000 {
+        match number % 1000 {
+            0 => input.push_str("not json\n"),
+            1 => input.push_str("\r\n"),
+            _ => writeln!(
+                input,
+                r#"{{"id":{number},"agent_output":"hello {number}","expect":{{"output":{{"contains":["{}"]}}}}}}"#,
+                number % 7
+            )
+            .unwrap(),
+        }
+    }
+    // The last line has no end.
+    input.push_str(r#"{"id":"last"}"#);
+    let mut child = Command::new(binary())
+        .args(["evaluate", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
+    for number in 1..=20_000_u64 {
+        match number % 1000 {
+            0 => assert_eq!(lines.next().unwrap()["line"], number),
+            1 => {}
+            _ => assert_eq!(lines.next().unwrap()["id"], number),
+        }
+    }
+    let last = lines.next().unwrap();
+    assert_eq!(
+        (&last["id"], &last["score"], &last["total"]),
+        (&"last".into(), &Value::Null, &0.into())
+    );
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn each_line_is_answered_before_the_next_one_is_sent() {
+    let mut child = Command::new(binary())
+        .args(["evaluate", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    for id in 0..5 {
+        writeln!(stdin, r#"{{"id":{id},"agent_output":"x"}}"#).unwrap();
+        stdin.flush().unwrap();
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["id"], id);
+    }
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn somebody_who_stops_reading_is_no_error() {
+    let input: String = (0..50_000).fold(String::new(), |mut text, id| {
+        writeln!(text, r#"{{"id":{id},"agent_output":"x"}}"#).unwrap();
+        text
+    });
+    let mut child = Command::new(binary())
+        .args(["evaluate", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut first = String::new();
+    let writer = std::thread::spawn(move || _ = stdin.write_all(input.as_bytes()));
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(first.starts_with(r#"{"id":0,"#), "{first}");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,37 @@
+//! Takes out of a text what differs from run to run and from machine to machine.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+    [
+        (r"\b\d{8}-\d{6}-\d{3}-[0-9a-f]{4}\b", "<run>"),
+        (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?UTC|Z)?", "<time>"),
+        (r"\b[0-9a-f]{64}\b", "<sha256>"),
+        (r"\b(linux|macos|windows)-(x86_64|aarch64)\b", "<platform>"),
+        (r#""(durationMs|latencyMs|latencyAvgMs)": ?[0-9.e-]+"#, r#""$1": <ms>"#),
+        (r#"\b(time|timestamp)="[^"]*""#, r#"$1="<time>""#),
+        // Right-aligned: the spaces before it depend on the digits.
+        (r"(?m) {2,}\d+(\.\d+)? (ms|s)\b", "  <ms>"),
+        (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),
+        (r"\bKindLM \d+\.\d+\.\d+\b", "KindLM <version>"),
+    ]
+    .into_iter()
+    .map(|(pattern, replacement)| (Regex::new(pattern).unwrap(), replacement))
+    .collect()
+});
+
+/// The text without times, ids and places; `folder` is where the case ran.
+pub(crate) fn normalise(text: &str, folder: &str) -> String {
+    let mut text = text.replace(folder, "<dir>");
+    text = text.replace(&format!("kindlm {}", env!("CARGO_PKG_VERSION")), "kindlm <version>");
+    text = text.replace(
+        &format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION")),
+        "\"version\": \"<version>\"",
+    );
+    for (pattern, replacement) in &*RULES {
+        text = pattern.replace_all(&text, *replacement).into_owned();
+    }
+    text
+}

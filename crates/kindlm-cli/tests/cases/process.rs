@@ -1,0 +1,216 @@
+//! How the process behaves among others: pipes, signals, terminals.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use kindlm_testing::{MockReply, MockServer};
+use kindlm_types::wire::parse_report;
+use serde_json::Value;
+
+use crate::binary;
+
+/// A suite of many cases, each with a long output.
+fn suite(folder: &Path, cases: usize, latency_ms: u32, concurrency: usize) {
+    let mut yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: many }}\n\
+         providers: {{ scripted: {{ replies: [{{ text: \"{}\", latencyMs: {latency_ms} }}] }} }}\n\
+         models: [{{ id: m, provider: scripted, model: m }}]\n\
+         prompts: {{ p: {{ user: \"{{{{n}}}}\" }} }}\n\
+         defaults: {{ concurrency: {concurrency} }}\ntests:\n",
+        "long ".repeat(100)
+    );
+    for number in 0..cases {
+        writeln!(yaml, "  - {{ name: case {number}, prompt: p, vars: {{ n: \"{number}\" }}, expect: {{ output: {{ contains: [long] }} }} }}").unwrap();
+    }
+    fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
+}
+
+fn kindlm(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(args).current_dir(folder).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_long_report_goes_through_a_pipe_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path(), 200, 0, 16);
+    let mut child = kindlm(folder.path(), &["test", "--reporter", "json"]).spawn().unwrap();
+    // A reader that is slow to begin with: the pipe is full long before.
+    std::thread::sleep(Duration::from_millis(100));
+    let mut json = Vec::new();
+    child.stdout.take().unwrap().read_to_end(&mut json).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(json.len() > 128 * 1024, "{} bytes", json.len());
+    let report = parse_report(&json).unwrap();
+    assert_eq!(report.cases.len(), 200);
+    // The same report was kept.
+    let state = folder.path().join(".kindlm");
+    let id = fs::read_to_string(state.join("last-run")).unwrap();
+    let kept = fs::read(state.join("runs").join(id.trim()).join("report.json")).unwrap();
+    assert_eq!(parse_report(&kept).unwrap(), report);
+}
+
+#[test]
+fn a_report_nobody_reads_leaves_the_exit_code_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path(), 200, 0, 16);
+    let mut child = kindlm(folder.path(), &["test", "--reporter", "json"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("panicked") && !stderr.contains("error"), "{stderr}");
+
+    for args in [&["schema"][..], &["man"], &["completions", "bash"], &["--help"], &["explain"]] {
+        let mut child = kindlm(folder.path(), args).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{args:?}");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = kindlm(folder.path(), &["schema"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with("error: cannot write to stdout: "), "{stderr}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_cannot_be_kept_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path(), 1, 0, 1);
+    fs::write(folder.path().join(".kindlm"), "in the way").unwrap();
+    let output = kindlm(folder.path(), &["test"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("warning: the run is not kept: "), "{stderr}");
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Starts a run of cases that take a while each, and waits until the first has begun.
+#[cfg(unix)]
+fn started(folder: &Path, server: &MockServer) -> Child {
+    let mut child =
+        kindlm(folder, &["test", "--reporter", "json"]).env("KEY", "k").spawn().unwrap();
+    while server.count() < 2 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it sent anything");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+#[cfg(unix)]
+fn slow_server(latency: Duration) -> MockServer {
+    MockServer::answering(move |_| MockReply::text("ok").after(latency)).unwrap()
+}
+
+#[cfg(unix)]
+fn slow_suite(folder: &Path, url: &str) {
+    let mut yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: slow }}\n\
+         providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{url}/v1\" }} }}\n\
+         models: [{{ id: m, provider: openai, model: gpt-4o }}]\n\
+         prompts: {{ p: {{ user: \"{{{{n}}}}\" }} }}\n\
+         defaults: {{ concurrency: 2 }}\ntests:\n"
+    );
+    for number in 0..20 {
+        writeln!(
+            yaml,
+            "  - {{ name: case {number}, prompt: p, vars: {{ n: \"{number}\" }}, expect: {{}} }}"
+        )
+        .unwrap();
+    }
+    fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
+}
+
+#[cfg(unix)]
+fn report_of(child: Child) -> (Value, Option<i32>, String) {
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let report =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"));
+    (report, output.status.code(), stderr)
+}
+
+#[cfg(unix)]
+fn outcomes(report: &Value) -> Vec<&str> {
+    report["cases"].as_array().unwrap().iter().map(|it| it["outcome"].as_str().unwrap()).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_finishes_what_is_under_way_and_reports() {
+    for name in ["-INT", "-TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = slow_server(Duration::from_millis(400));
+        slow_suite(folder.path(), &server.url());
+        let child = started(folder.path(), &server);
+        signal(&child, name);
+        let (report, code, stderr) = report_of(child);
+        assert_eq!(code, Some(130), "{stderr}");
+        assert_eq!(report["run"]["interrupted"], true);
+        assert_eq!(report["exitCode"], 130);
+        let outcomes = outcomes(&report);
+        assert_eq!(outcomes.len(), 20);
+        assert_eq!(outcomes.iter().filter(|it| **it == "passed").count(), server.count());
+        assert!(stderr.contains("interrupted: nothing more is sent"), "{stderr}");
+        assert!(folder.path().join(".kindlm/last-run").is_file());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_interrupt_stops_now_and_still_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = slow_server(Duration::from_mins(1));
+    slow_suite(folder.path(), &server.url());
+    let mut child = started(folder.path(), &server);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    signal(&child, "-INT");
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("interrupted"), "{line}");
+    signal(&child, "-INT");
+    let (report, code, _) = report_of(child);
+    assert_eq!(code, Some(130));
+    assert_eq!(report["run"]["interrupted"], true);
+    assert_eq!(outcomes(&report).len(), 20);
+}
+
+/// In a terminal of no columns (`script` in some CI) the original wrote 800 MB and never ended.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_without_columns_is_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path(), 500, 1, 8);
+    let command = format!("stty cols 0 rows 0; {} test", binary());
+    let Ok(output) = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(folder.path())
+        .env_remove("CI")
+        .stdin(Stdio::null())
+        .output()
+    else {
+        return; // There is no `script` here.
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.stdout.len() < 200_000, "{} bytes", output.stdout.len());
+}
