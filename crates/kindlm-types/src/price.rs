@@ -32,4 +32,41 @@ impl Price {
             + usage.output_tokens as f64 * self.output)
             / 1_000_000.0
     }
+
+    /// What this usage costs, unless the provider counted no tokens: then a price that is not zero says nothing.
+    ///
+    /// Some compatible servers leave the usage out. An answer that looks free would keep every budget.
+    pub fn cost_if_counted(&self, usage: &Usage) -> Option<f64> {
+        let counted = usage.input_tokens > 0 || usage.output_tokens > 0;
+        let free = self.input <= 0.0 && self.output <= 0.0;
+        (counted || free).then(|| self.cost(usage))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICE: Price = Price { input: 2.0, output: 10.0, cached_input: Some(0.5) };
+
+    #[test]
+    fn cached_tokens_have_a_price_of_their_own() {
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            output_tokens: 100_000,
+            total_tokens: 1_100_000,
+            cached_input_tokens: 400_000,
+        };
+        assert!((PRICE.cost(&usage) - (1.2 + 0.2 + 1.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_answer_without_counted_tokens_is_free_only_where_tokens_are() {
+        let nothing = Usage::default();
+        assert_eq!(PRICE.cost_if_counted(&nothing), None);
+        let free = Price { input: 0.0, output: 0.0, cached_input: None };
+        assert_eq!(free.cost_if_counted(&nothing), Some(0.0));
+        let some = Usage { output_tokens: 10, ..nothing };
+        assert_eq!(PRICE.cost_if_counted(&some), Some(0.0001));
+    }
 }

@@ -160,7 +160,7 @@ fn cost(model: &Model, execution: &Execution) -> Option<f64> {
     if execution.requests == 0 {
         return Some(0.0);
     }
-    model.price.map(|price| price.cost(&execution.usage))
+    model.price.and_then(|price| price.cost_if_counted(&execution.usage))
 }
 
 /// Each message of the user begins an exchange; turns without one continue it.

@@ -30,7 +30,7 @@ pub(super) fn evidence(
         requests: 0,
         usage: turn.usage,
         latency_ms: Some(turn.latency_ms),
-        cost_usd: price.map(|price| price.cost(&turn.usage)),
+        cost_usd: price.and_then(|price| price.cost_if_counted(&turn.usage)),
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
         cached: execution.cached,

@@ -109,7 +109,7 @@ impl<'a> Judges<'a> {
         };
         let reply = self.calls.complete(&model.provider, &prompt, self.timeout).await?;
         Ok(Answer::Text {
-            cost_usd: model.price.map(|price| price.cost(&reply.usage)),
+            cost_usd: model.price.and_then(|price| price.cost_if_counted(&reply.usage)),
             usage: reply.usage,
             model: model.id.clone(),
             text: crate::words(&reply).to_owned(),

@@ -1,6 +1,6 @@
 //! What models cost, as far as it is known.
 //!
-//! The prices are data (`prices.json`), with the day on which they were last read. A model that is not there
+//! The prices are data (`prices.json`), with the day as of which they are known. A model that is not there
 //! has no known price: `None`, never 0.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use kindlm_types::Price;
 use serde::Deserialize;
 
-/// The day on which the prices were last compared with the vendors' pages, as `YYYY-MM-DD`.
+/// The day as of which the prices are known, as `YYYY-MM-DD`.
 pub const DATE: &str = "2025-12-01";
 
 const TABLE: &str = include_str!("prices.json");
