@@ -6,19 +6,24 @@ use std::process::{Command, Output};
 
 /// A copy of the workspace's sources that shares the target folder, so that dependencies are not built again.
 struct Scratch {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
     target: PathBuf,
 }
 
 impl Scratch {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        // Always the same folder, so that what is compiled there does not pile up.
+        let folder = target.join("scratch").join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
         for name in ["Cargo.toml", "Cargo.lock", "clippy.toml", "ARCHITECTURE.md"] {
-            std::fs::copy(root.join(name), folder.path().join(name)).unwrap();
+            std::fs::copy(root.join(name), folder.join(name)).unwrap();
         }
         for name in ["crates", "xtask", "schemas", "fixtures"] {
-            copy(&root.join(name), &folder.path().join(name));
+            copy(&root.join(name), &folder.join(name));
         }
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
@@ -26,13 +31,20 @@ impl Scratch {
     }
 
     fn path(&self, relative: &str) -> PathBuf {
-        self.folder.path().join(relative)
+        self.folder.join(relative)
     }
 
     fn cargo(&self, arguments: &[&str]) -> Output {
+        self.cargo_with(arguments, &[])
+    }
+
+    fn cargo_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         Command::new(env!("CARGO"))
-            .current_dir(self.folder.path())
+            .current_dir(&self.folder)
+            .env_remove("KINDLM_BLESS")
+            .env("INSTA_UPDATE", "no")
             .env("CARGO_TARGET_DIR", &self.target)
+            .envs(variables.iter().copied())
             .args(arguments)
             .output()
             .unwrap()
@@ -41,8 +53,8 @@ impl Scratch {
     /// Runs this very program on the copy.
     fn xtask(&self, arguments: &[&str]) -> (bool, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
-            .current_dir(self.folder.path())
-            .env("XTASK_ROOT", self.folder.path())
+            .current_dir(&self.folder)
+            .env("XTASK_ROOT", &self.folder)
             .args(arguments)
             .output()
             .unwrap();
@@ -69,7 +81,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn new_entries_of_every_registry_compile_and_pass_their_tests() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("new");
     for (kind, name) in [
         ("assertion", "zz-example"),
         ("gate", "zzExampleMax"),
@@ -83,8 +95,15 @@ fn new_entries_of_every_registry_compile_and_pass_their_tests() {
     assert!(ok, "tidy after `new`: {said}");
 
     // The scaffold's own examples and the meta-tests over the registry hold; no warning is left behind.
-    let output = scratch.cargo(&["test", "--quiet", "-p", "kindlm-assertions", "--test", "it"]);
+    let arguments = ["test", "--quiet", "-p", "kindlm-assertions", "--test", "it"];
+    let blessed =
+        scratch.cargo_with(&arguments, &[("KINDLM_BLESS", "1"), ("INSTA_UPDATE", "always")]);
+    assert!(blessed.status.success(), "{}", text(&blessed));
+    let output = scratch.cargo(&arguments);
     assert!(output.status.success(), "{}", text(&output));
+    let page =
+        std::fs::read_to_string(scratch.path("crates/kindlm-assertions/src/zz_example/docs.md"));
+    assert!(page.unwrap().contains("fail  0  ZZ_EXAMPLE_FAILED"), "the page shows what was found");
     for package in ["kindlm-engine", "kindlm-providers", "kindlm-reporters"] {
         let output = scratch.cargo(&["check", "--quiet", "-p", package]);
         assert!(
@@ -97,7 +116,7 @@ fn new_entries_of_every_registry_compile_and_pass_their_tests() {
 
 #[test]
 fn a_forgotten_piece_is_found_and_the_message_says_what_to_do() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("forgotten");
     let (ok, said) = scratch.xtask(&["new", "assertion", "zz-example"]);
     assert!(ok, "{said}");
     let folder = scratch.path("crates/kindlm-assertions/src/zz_example");
@@ -138,7 +157,7 @@ fn a_forgotten_piece_is_found_and_the_message_says_what_to_do() {
 
 #[test]
 fn refuses_an_existing_name_and_a_bad_one() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("refused");
     for (name, advice) in [("keywords", "exists already"), ("Key_Words", "kebab-case")] {
         let (ok, said) = scratch.xtask(&["new", "assertion", name]);
         assert!(!ok && said.contains(advice), "{name}: {said}");
