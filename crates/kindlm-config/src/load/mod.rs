@@ -69,7 +69,7 @@ pub fn load(
         listed: Vec::new(),
         models: HashMap::new(),
         names: HashMap::new(),
-        idle: Vec::new(),
+        idle: (None, 0),
         tool_schemas: HashMap::new(),
     };
     if let Some(root) = tree.root {
@@ -118,8 +118,8 @@ struct Loader<'a> {
     models: HashMap<String, Spot>,
     /// Where each test name was given first.
     names: HashMap<String, Spot>,
-    /// Tests that check nothing: the first's diagnostic, and the names.
-    idle: Vec<(Diagnostic, String)>,
+    /// Tests that check nothing: a warning about the first, whose message is its name, and how many.
+    idle: (Option<Diagnostic>, usize),
     /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
     tool_schemas: HashMap<String, Option<String>>,
 }
@@ -194,15 +194,13 @@ impl Loader<'_> {
         self.push(diagnostic);
     }
 
-    /// Remembers the tests that check nothing as one warning.
+    /// Reports the tests that check nothing as one warning.
     fn report_idle(&mut self) {
-        let count = self.idle.len();
-        let mut idle = std::mem::take(&mut self.idle).into_iter();
-        let Some((mut first, name)) = idle.next() else { return };
-        first.message = match count {
+        let Some(mut first) = self.idle.0.take() else { return };
+        let name = first.message;
+        first.message = match self.idle.1 {
             1 => format!("the test `{name}` checks nothing"),
-            2 => format!("the test `{name}` and one more check nothing"),
-            _ => format!("the test `{name}` and {} more check nothing", count - 1),
+            count => format!("the test `{name}` and {} more check nothing", count - 1),
         };
         self.push(first);
     }

@@ -194,11 +194,15 @@ impl Loader<'_> {
         checks.extend(prompt.into_iter().flat_map(|it| it.checks.iter().cloned()));
         let has_turns = conversation.iter().any(|it| !it.checks.is_empty());
         if object(value, "expect").is_some_and(Map::is_empty) && checks.is_empty() && !has_turns {
-            let diagnostic = piece
-                .error(Code::NO_EFFECT, &format!("{at}/expect"), Place::Value, String::new())
-                .with_help("say under `expect` what must hold: without checks it always passes")
-                .into_warning();
-            self.idle.push((diagnostic, text(value, "name").unwrap_or_default().to_owned()));
+            self.idle.1 += 1;
+            if self.idle.0.is_none() {
+                let name = text(value, "name").unwrap_or_default();
+                let diagnostic = piece
+                    .error(Code::NO_EFFECT, &format!("{at}/expect"), Place::Value, name)
+                    .with_help("say under `expect` what must hold: without checks it always passes")
+                    .into_warning();
+                self.idle.0 = Some(diagnostic);
+            }
         }
         Parts { subject, checks, conversation }
     }

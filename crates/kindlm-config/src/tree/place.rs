@@ -1,5 +1,7 @@
 //! From a JSON pointer to a place in the file.
 
+use std::borrow::Cow;
+
 use kindlm_types::Place;
 
 use super::{Kind, Node};
@@ -22,7 +24,7 @@ pub(crate) fn locate(source: &Source, root: &Node, pointer: &str, place: Place) 
     let mut key: Option<Span> = None;
     let mut used_at = root.used_at;
     for segment in pointer.split('/').skip(1) {
-        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let segment = unescape(segment);
         let next = match &node.kind {
             Kind::Mapping(entries) => entries.iter().find(|(it, _)| *it.name == *segment),
             _ => None,
@@ -44,6 +46,15 @@ pub(crate) fn locate(source: &Source, root: &Node, pointer: &str, place: Place) 
         _ => source.first_line(node.span),
     };
     Found { span, used_at }
+}
+
+/// A segment of a JSON pointer, read.
+fn unescape(segment: &str) -> Cow<'_, str> {
+    if segment.contains('~') {
+        segment.replace("~1", "/").replace("~0", "~").into()
+    } else {
+        segment.into()
+    }
 }
 
 fn is_on_one_line(source: &Source, node: &Node) -> bool {
