@@ -7,6 +7,7 @@ mod reference;
 mod root;
 mod table;
 mod test;
+mod turn;
 mod vars;
 
 use std::collections::{HashMap, HashSet};

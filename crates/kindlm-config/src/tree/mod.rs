@@ -1,9 +1,11 @@
 //! YAML as a tree in which every node knows its place.
 
+mod entries;
 mod place;
 mod read;
 mod scalar;
 mod syntax;
+mod tagged;
 
 use std::rc::Rc;
 

@@ -5,15 +5,12 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
+use granit_parser::{Event, Parser, ScalarStyle, StrInput};
 
-use super::scalar::{self, NotFinite};
+use super::entries::Entries;
 use super::{Key, Kind, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, syntax};
 use crate::diagnostic::{Code, Diagnostic, MAX_DIAGNOSTICS};
 use crate::source::{Source, Span};
-
-/// From how many keys on a mapping is searched by hash.
-const MANY_KEYS: usize = 12;
 
 /// What a document holds, and what is wrong with it.
 #[derive(Debug)]
@@ -77,8 +74,8 @@ enum ReadKey {
     Broken,
 }
 
-struct Reader<'s> {
-    source: &'s Arc<Source>,
+pub(super) struct Reader<'s> {
+    pub(super) source: &'s Arc<Source>,
     base: usize,
     parser: Parser<'s, StrInput<'s>>,
     anchors: HashMap<usize, (Node, Size)>,
@@ -359,109 +356,13 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -> Node {
-        let read = match tag.map(|it| (it, it.core_suffix())) {
-            None if style == ScalarStyle::Plain => scalar::plain(text),
-            None | Some((_, Some("str"))) => Ok(Kind::Text(text.into())),
-            Some((_, Some(wanted @ ("null" | "bool" | "int" | "float")))) => {
-                self.tagged(text, wanted, span)
-            }
-            Some((tag, _)) => {
-                // `!` alone says "a text, whatever it looks like".
-                if tag.original() != "!" {
-                    self.unknown_tag(tag, span);
-                }
-                Ok(Kind::Text(text.into()))
-            }
-        };
-        let kind = read.unwrap_or_else(|NotFinite| {
-            let diagnostic = Diagnostic::error(
-                Code::INVALID_VALUE,
-                format!("`{text}` is not a finite number"),
-                self.source,
-                span,
-            )
-            .with_help("put it in quotes if a text is meant");
-            self.report(diagnostic);
-            Kind::Null
-        });
-        Node { span, used_at: None, kind }
-    }
-
-    fn tagged(&mut self, text: &str, wanted: &str, span: Span) -> Result<Kind, NotFinite> {
-        let kind = scalar::plain(text)?;
-        let fits = match &kind {
-            Kind::Null => wanted == "null",
-            Kind::Bool(_) => wanted == "bool",
-            Kind::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
-            _ => false,
-        };
-        if !fits {
-            let diagnostic = self.stop(format!("`{text}` is not a value of `!!{wanted}`"), span);
-            self.report(diagnostic);
-        }
-        Ok(kind)
-    }
-
-    fn expect_tag(&mut self, tag: Option<&Tag>, wanted: &str, span: Span) {
-        if let Some(tag) = tag
-            && tag.core_suffix() != Some(wanted)
-            && tag.original() != "!"
-        {
-            self.unknown_tag(tag, span);
-        }
-    }
-
-    fn unknown_tag(&mut self, tag: &Tag, span: Span) {
-        let name = tag.original();
-        // The tag stands before its value, on the same line or the one above.
-        let before = self.source.text().get(..span.start as usize).unwrap_or_default();
-        let span = match before.rfind(&name) {
-            Some(at) if before.len() - at < 200 => Span::new(at, at + name.len()),
-            _ => span,
-        };
-        let diagnostic = self
-            .stop(format!("the tag `{name}` is not known here"), span)
-            .with_help("remove the tag; put a text that starts with `!` in quotes");
-        self.report(diagnostic);
-    }
-
-    fn stop(&self, message: impl Into<String>, span: Span) -> Diagnostic {
+    pub(super) fn stop(&self, message: impl Into<String>, span: Span) -> Diagnostic {
         Diagnostic::error(Code::SYNTAX, message, self.source, span)
     }
 
-    fn report(&mut self, diagnostic: Diagnostic) {
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         if self.diagnostics.len() < MAX_DIAGNOSTICS {
             self.diagnostics.push(diagnostic);
-        }
-    }
-}
-
-/// The entries of a mapping while it is read.
-#[derive(Default)]
-struct Entries {
-    list: Vec<(Key, Node)>,
-    index: HashMap<Rc<str>, usize>,
-}
-
-impl Entries {
-    fn find(&self, name: &str) -> Option<Span> {
-        let at = if self.index.is_empty() {
-            self.list.iter().position(|(key, _)| &*key.name == name)
-        } else {
-            self.index.get(name).copied()
-        };
-        at.and_then(|it| self.list.get(it)).map(|(key, _)| key.span)
-    }
-
-    fn push(&mut self, key: Key, value: Node) {
-        if !self.index.is_empty() {
-            self.index.insert(key.name.clone(), self.list.len());
-        }
-        self.list.push((key, value));
-        if self.list.len() == MANY_KEYS {
-            let names = self.list.iter().map(|(key, _)| key.name.clone());
-            self.index = names.zip(0..).collect();
         }
     }
 }

@@ -1,0 +1,66 @@
+//! The labelled turns of a conversation.
+
+use kindlm_engine::ConversationTurn;
+use kindlm_types::Place;
+use serde_json::{Map, Value};
+
+use super::vars::{Missing, Written};
+use super::{Loader, text};
+use crate::diagnostic::{Code, Piece};
+use crate::template::Template;
+use crate::tree::Node;
+
+impl Loader<'_> {
+    pub(super) fn turns(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        node: &Node,
+        value: &Value,
+        vars: &Map<String, Value>,
+        missing: &mut Missing,
+    ) -> Vec<ConversationTurn> {
+        let turns =
+            value.get("conversation").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let nodes = node.get("conversation").map_or(&[][..], Node::items);
+        let mut resolved: Vec<ConversationTurn> = Vec::new();
+        for (index, (turn, node)) in turns.iter().zip(nodes).enumerate() {
+            let at = format!("{at}/conversation/{index}");
+            let label = text(turn, "turn").unwrap_or_default().to_owned();
+            if let Some(first) =
+                resolved.iter().position(|it| it.label == label && !label.is_empty())
+            {
+                let first =
+                    nodes.get(first).and_then(|it| it.get("turn")).map_or(node.span, |it| it.span);
+                let diagnostic = piece
+                    .error(
+                        Code::DUPLICATE,
+                        &format!("{at}/turn"),
+                        Place::Value,
+                        format!("the turn `{label}` is given twice"),
+                    )
+                    .with_label("given again")
+                    .with_related(piece.source, first, "given first")
+                    .with_help("give each turn a label of its own");
+                self.push(diagnostic);
+            }
+            let user = text(turn, "user").map(|user| {
+                let template = Template::read(user);
+                let span = node.get("user").map_or(node.span, |it| it.span);
+                self.fill(
+                    Written { template: &template, source: piece.source, span },
+                    vars,
+                    missing,
+                )
+            });
+            let checks = match turn.get("expect") {
+                Some(expect @ Value::Object(_)) => {
+                    self.expect(piece, &format!("{at}/expect"), expect)
+                }
+                _ => Vec::new(),
+            };
+            resolved.push(ConversationTurn { label, user, checks });
+        }
+        resolved
+    }
+}
