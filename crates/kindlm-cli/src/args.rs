@@ -103,7 +103,7 @@ pub(crate) struct TestArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Stop sending after the first execution that does not hold
+    /// Send nothing more once a test case has failed or could not be judged
     #[arg(long)]
     pub(crate) fail_fast: bool,
 
@@ -131,11 +131,12 @@ pub(crate) struct SelectArgs {
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub(crate) tags: Vec<String>,
 
-    /// Only test cases whose name fits: a glob (`refund*`) or a regular expression (`/^refund/`); repeatable
+    /// Only test cases whose name fits: a part of it (`refund`), a glob (`refund*`) or a regular expression
+    /// (`/^refund/i`); repeatable
     #[arg(long = "test", value_name = "PATTERN")]
     pub(crate) tests: Vec<String>,
 
-    /// Only these models, by id; repeatable, or divided by commas
+    /// Only these models, by id (`command` for tests of commands); repeatable, or divided by commas
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
 }

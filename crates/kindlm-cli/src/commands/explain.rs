@@ -77,10 +77,17 @@ fn pages() -> impl Iterator<Item = Page> {
     assertions.chain(gates).chain(providers).chain(reporters)
 }
 
-/// The page, or the pages: an assertion and a gate may share a name.
+/// The page, or the pages: an assertion and a gate may share a name. An assertion is also found by its place
+/// under `expect`, such as `guardrails.pii`.
 fn page(topic: &str) -> Option<String> {
-    let texts = pages().filter(|it| it.id.eq_ignore_ascii_case(topic)).map(|it| it.text.trim_end());
-    let texts: Vec<&str> = texts.collect();
+    let pointer = format!("/{}", topic.trim_start_matches("expect.").replace('.', "/"));
+    let placed = kindlm_assertions::REGISTRY
+        .iter()
+        .filter(|it| it.meta.path.is_some_and(|path| path.pointer == pointer))
+        .map(|it| it.meta.docs.trim_end());
+    let named = pages().filter(|it| it.id.eq_ignore_ascii_case(topic)).map(|it| it.text.trim_end());
+    let mut texts: Vec<&str> = named.chain(placed).collect();
+    texts.dedup();
     (!texts.is_empty()).then(|| texts.join("\n\n") + "\n")
 }
 
@@ -169,4 +176,38 @@ fn unknown(topic: &str) -> Failure {
         |near| suggest(topic, "topics", [near]),
     );
     Failure::input(format!("there is no page about `{topic}`")).with_help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_a_page() {
+        for it in pages() {
+            let text = page(it.id).unwrap();
+            assert!(text.contains(it.text.trim_end()), "{}", it.id);
+        }
+        for (topic, id) in [
+            ("TOOL-CALLS", "tool-calls"),
+            ("toolCalls", "tool-calls"),
+            ("guardrails.pii", "pii"),
+            ("expect.baseline.drift", "drift"),
+        ] {
+            let docs = kindlm_assertions::find(id).unwrap().meta.docs.trim_end();
+            assert_eq!(page(topic).unwrap().trim_end(), docs, "{topic}");
+        }
+        assert_eq!(page("nothing"), None);
+    }
+
+    #[test]
+    fn every_code_is_explained_by_those_who_give_it() {
+        for (name, meaning) in all_codes() {
+            let text = code(&name.to_lowercase()).unwrap();
+            assert!(text.starts_with(&format!("# {name}\n")), "{text}");
+            assert!(text.contains(&meaning), "{text}");
+        }
+        let text = code("KEYWORD_DENIED").unwrap();
+        assert!(text.contains(kindlm_assertions::find("keywords").unwrap().meta.docs.trim_end()));
+    }
 }

@@ -3,12 +3,14 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use kindlm_engine::{Baseline, Control, Filter, Pattern, Plan, RunOptions, Suite, execute, plan};
+use kindlm_engine::{
+    Baseline, Control, Event, Filter, Pattern, Plan, RunOptions, Suite, execute, plan,
+};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
-use kindlm_store::{Baselines, Runs};
+use kindlm_store::{Baselines, Folder, Runs};
 use kindlm_types::wire::v1;
-use kindlm_types::{Backend, CaseResult, ExitStatus, Report, RunInfo};
+use kindlm_types::{Backend, ExitStatus, Report};
 
 use super::baseline;
 use super::gate::set_pass_rate;
@@ -45,22 +47,23 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         print(io, &dry_run::describe(&suite, &plan, &options))?;
         return Ok(ExitStatus::Success);
     }
-    let client_options = ClientOptions::new(Arc::clone(&io.env), files.root());
-    let client = Client::new(&suite.providers, &files, client_options).map_err(|problems| {
-        let said: Vec<String> = problems
-            .iter()
-            .map(|it| format!("`providers{}`: {}", it.pointer, it.message))
-            .collect();
-        Failure::input(said.join("\n"))
-    })?;
+    let client = client(io, &suite, &files)?;
+    let quiet = verbosity == Verbosity::Quiet;
+    let run = Run { place, suite, plan, options, baseline, quiet };
+    let report = run.execute(io, &client)?;
+    run.finish(io, &report, &output)
+}
 
-    let started = (io.now)();
-    let mut info = identity::begin(started, &place.folder);
-    let (cases, interrupted) =
-        execute_all(io, &suite, &plan, &options, &client, &baseline, args.quiet)?;
-    info.duration_ms = identity::elapsed_ms(started, (io.now)());
-    info.interrupted = interrupted;
-    finish(io, &place, &suite, &plan, cases, info, &output, verbosity)
+/// The door to the models.
+fn client(io: &Io, suite: &Suite, files: &Folder) -> Result<Client, Failure> {
+    let options = ClientOptions::new(Arc::clone(&io.env), files.root());
+    Client::new(&suite.providers, files, options).map_err(|problems| {
+        let said = problems.iter().map(|it| {
+            let place = it.pointer.replace('/', ".");
+            format!("`providers{place}`: {}", it.message)
+        });
+        Failure::input(said.collect::<Vec<_>>().join("\n"))
+    })
 }
 
 fn filter(select: SelectArgs) -> Result<Filter, Failure> {
@@ -104,98 +107,92 @@ fn baseline_for(
     Ok(outputs)
 }
 
-/// Executes the plan on a runtime of its own, and minds Ctrl-C.
-fn execute_all(
-    io: &mut Io,
-    suite: &Suite,
-    plan: &Plan,
-    options: &RunOptions,
-    backend: &dyn Backend,
-    baseline: &Baseline,
+/// A run that is ready to begin.
+struct Run {
+    place: Place,
+    suite: Suite,
+    plan: Plan,
+    options: RunOptions,
+    baseline: Baseline,
     quiet: bool,
-) -> Result<(Vec<CaseResult>, bool), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
-    let control = Control::default();
-    let (backend, abort) = Abortable::new(backend);
-    let progress = Progress::new(io, quiet);
-    let watch = |event: kindlm_engine::Event<'_>| progress.on(event);
-    let run = execute(suite, plan, options, &backend, baseline, &control, &watch);
-    let result = runtime.block_on(attend(run, &control, abort, |text| progress.say(text)));
-    // Whatever still hangs somewhere must not keep the report waiting.
-    runtime.shutdown_background();
-    Ok(result)
 }
 
-/// Gates, keeps and writes the report.
-#[expect(clippy::too_many_arguments, reason = "the last step sees everything that came before")]
-fn finish(
-    io: &mut Io,
-    place: &Place,
-    suite: &Suite,
-    plan: &Plan,
-    cases: Vec<CaseResult>,
-    info: RunInfo,
-    output: &Output,
-    verbosity: Verbosity,
-) -> Outcome {
-    let report = kindlm_engine::report(suite, plan, cases, info);
-    // First of all: what was paid for is on disk.
-    let kept = keep(io, place, &report, verbosity);
-    let written = output.write(io, &report);
-    let compliance = write_compliance(io, place, suite, &report, verbosity);
-    let status = report.exit_status();
-    if let Err(failure) = written.and(compliance) {
-        return Err(Failure { status: status.or(failure.status), ..failure });
+impl Run {
+    /// Executes the plan on a runtime of its own, minds Ctrl-C, and evaluates the gates.
+    fn execute(&self, io: &mut Io, backend: &dyn Backend) -> Result<Report, Failure> {
+        let Self { suite, plan, options, baseline, .. } = self;
+        let started = (io.now)();
+        let mut info = identity::begin(started, &self.place.folder);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let control = Control::default();
+        let (backend, abort) = Abortable::new(backend);
+        let progress = Progress::new(io, self.quiet);
+        let watch = |event: Event<'_>| progress.on(event);
+        let run = execute(suite, plan, options, &backend, baseline, &control, &watch);
+        let (cases, interrupted) =
+            runtime.block_on(attend(run, &control, abort, |text| progress.say(text)));
+        drop(progress);
+        // Whatever still hangs somewhere must not keep the report waiting.
+        runtime.shutdown_background();
+        info.duration_ms = identity::elapsed_ms(started, (io.now)());
+        info.interrupted = interrupted;
+        Ok(kindlm_engine::report(suite, plan, cases, info))
     }
-    if status == ExitStatus::Interrupted && kept {
-        io.tell("interrupted: what was not sent is in the report as such; run again for the rest");
-    }
-    Ok(status)
-}
 
-/// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
-fn keep(io: &mut Io, place: &Place, report: &Report, verbosity: Verbosity) -> bool {
-    let kept = match serde_json::to_string(&v1::Report::from(report)) {
-        Ok(json) => {
-            Runs::new(place.state()).save(&report.run.id, &json).map_err(|err| err.to_string())
+    /// Keeps the report and writes it wherever it was asked for.
+    fn finish(&self, io: &mut Io, report: &Report, output: &Output) -> Outcome {
+        // First of all: what was paid for is on disk.
+        self.keep(io, report);
+        let written = output.write(io, report);
+        let compliance = self.write_compliance(io, report);
+        let status = report.exit_status();
+        if let Err(failure) = written.and(compliance) {
+            return Err(Failure { status: status.or(failure.status), ..failure });
         }
-        Err(err) => Err(err.to_string()),
-    };
-    match kept {
-        Ok(_) if verbosity == Verbosity::Quiet => true,
-        Ok(_) => {
-            io.tell(&format!("run {} kept in .kindlm/runs beside {}", report.run.id, place.name));
-            true
+        if status == ExitStatus::Interrupted {
+            io.tell(
+                "interrupted: what was not sent is in the report as such; run again for the rest",
+            );
         }
-        Err(err) => {
-            io.tell(&format!("warning: the run is not kept: {err}"));
-            false
-        }
+        Ok(status)
     }
-}
 
-fn write_compliance(
-    io: &mut Io,
-    place: &Place,
-    suite: &Suite,
-    report: &Report,
-    verbosity: Verbosity,
-) -> Result<(), Failure> {
-    let Some(compliance) = suite.compliance.as_ref().filter(|it| it.enabled) else { return Ok(()) };
-    let Some(reporter) = kindlm_reporters::find(COMPLIANCE) else { return Ok(()) };
-    let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
-    let folder = Path::new(&compliance.output_dir);
-    let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
-    let text = render(reporter, report, &Style::default())?;
-    kindlm_store::write(&place.folder.join(&path), text.as_bytes())
-        .map_err(|err| Failure::internal(err.to_string()))?;
-    if verbosity != Verbosity::Quiet {
-        io.tell(&format!("compliance report written to {}", path.display()));
+    /// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
+    fn keep(&self, io: &mut Io, report: &Report) {
+        let id = &report.run.id;
+        let kept = match serde_json::to_string(&v1::Report::from(report)) {
+            Ok(json) => {
+                Runs::new(self.place.state()).save(id, &json).map_err(|err| err.to_string())
+            }
+            Err(err) => Err(err.to_string()),
+        };
+        match kept {
+            Ok(_) if self.quiet => {}
+            Ok(_) => io.tell(&format!("run {id} kept in .kindlm/runs beside {}", self.place.name)),
+            Err(err) => io.tell(&format!("warning: the run is not kept: {err}")),
+        }
     }
-    Ok(())
+
+    /// Writes the report that the `compliance` block asks for.
+    fn write_compliance(&self, io: &mut Io, report: &Report) -> Result<(), Failure> {
+        let Some(compliance) = self.suite.compliance.as_ref().filter(|it| it.enabled) else {
+            return Ok(());
+        };
+        let Some(reporter) = kindlm_reporters::find(COMPLIANCE) else { return Ok(()) };
+        let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
+        let folder = Path::new(&compliance.output_dir);
+        let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
+        let text = render(reporter, report, &Style::default())?;
+        kindlm_store::write(&self.place.folder.join(&path), text.as_bytes())
+            .map_err(|err| Failure::internal(err.to_string()))?;
+        if !self.quiet {
+            io.tell(&format!("compliance report written to {}", path.display()));
+        }
+        Ok(())
+    }
 }
 
 /// A suite may not write outside its folder either.

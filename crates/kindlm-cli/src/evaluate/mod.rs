@@ -58,18 +58,13 @@ impl<'a> Evaluator<'a> {
     ///
     /// `number` is where the record is in its file, from 1.
     pub(crate) fn record(&self, json: &[u8], number: u64, out: &mut Vec<u8>) -> ExitStatus {
-        let status = match self.evaluate(json) {
+        match self.evaluate(json) {
             Ok((evaluation, status)) => {
                 write(out, &evaluation);
                 status
             }
-            Err(Malformed(error)) => {
-                write(out, &LineError { error, line: number });
-                ExitStatus::InvalidInput
-            }
-        };
-        out.push(b'\n');
-        status
+            Err(Malformed(error)) => refuse(error, number, out),
+        }
     }
 
     fn evaluate(&self, json: &[u8]) -> Result<(Evaluation, ExitStatus), Malformed> {
@@ -144,11 +139,18 @@ fn compiled(
     Err(said.collect::<Vec<_>>().join("\n").replace(CONFIG_FOLDER, BASE_FOLDER))
 }
 
+/// Writes what comes back for a record that cannot be evaluated.
+fn refuse(error: String, line: u64, out: &mut Vec<u8>) -> ExitStatus {
+    write(out, &LineError { error, line });
+    ExitStatus::InvalidInput
+}
+
 fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
     // Writing to memory cannot fail, and all keys are texts.
     if let Err(err) = serde_json::to_writer(&mut *out, value) {
         out.extend_from_slice(format!("{{\"error\":\"{err}\"}}").as_bytes());
     }
+    out.push(b'\n');
 }
 
 /// What an evaluation means for the exit code.

@@ -4,6 +4,7 @@
 //! is evaluated and written, so that the stream can be a dialogue.
 
 use std::io::{self, Read, Write};
+use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -17,16 +18,22 @@ use crate::failure::Outcome;
 /// How much is read at once.
 const BLOCK: usize = 64 * 1024;
 
-/// The longest line that is looked at.
+/// The longest line that is evaluated.
 const LONGEST: usize = 64 << 20;
 
 /// Lines to evaluate, and where their results go.
 struct Job {
-    /// Whole lines.
-    lines: Vec<u8>,
-    /// The number of the first one, from 1.
+    work: Work,
+    /// The number of the first line, from 1.
     first: u64,
     done: SyncSender<Done>,
+}
+
+enum Work {
+    /// Whole lines.
+    Lines(Vec<u8>),
+    /// A line that is too long to be looked at.
+    TooLong,
 }
 
 /// The results of a job, in order.
@@ -50,13 +57,14 @@ pub(crate) fn run(
             scope.spawn(|| work(evaluator, &todo));
         }
         let writer = scope.spawn(move || write_all(output, &results));
-        let read = read_all(evaluator, input, &jobs, &queue);
-        drop((jobs, queue));
+        let mut feed = Feed { jobs, queue, next: 1, one_by_one: evaluator.may_wait() };
+        let read = feed.all(input, LONGEST);
+        drop(feed);
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer stopped")));
         let status = written.map_err(|err| Failure::stdout(&err))?;
         read.map_err(|err| Failure {
             status: status.or(ExitStatus::Internal),
-            ..Failure::internal(format!("cannot read the records: {err}"))
+            ..Failure::internal(format!("cannot read the records: {}", kindlm_store::words(&err)))
         })?;
         Ok(status)
     })
@@ -67,10 +75,21 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
         let job = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
         let mut done = Done { text: Vec::new(), status: ExitStatus::Success };
-        for (line, number) in job.lines.split(|&it| it == b'\n').zip(job.first..) {
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                let status = evaluator.record(line, number, &mut done.text);
-                done.status = done.status.or(status);
+        match job.work {
+            Work::Lines(lines) => {
+                for (line, number) in lines.split(|&it| it == b'\n').zip(job.first..) {
+                    // A byte order mark is how some programs say "UTF-8".
+                    let mark = if number == 1 { &b"\xef\xbb\xbf"[..] } else { b"" };
+                    let line = line.strip_prefix(mark).unwrap_or(line);
+                    if !line.iter().all(u8::is_ascii_whitespace) {
+                        let status = evaluator.record(line, number, &mut done.text);
+                        done.status = done.status.or(status);
+                    }
+                }
+            }
+            Work::TooLong => {
+                let error = format!("the line is longer than {} MiB", LONGEST >> 20);
+                done.status = super::refuse(error, job.first, &mut done.text);
             }
         }
         // If nobody waits for it any more, the stream has ended.
@@ -102,62 +121,154 @@ fn write_all(
     Ok(status)
 }
 
-/// Cuts the input into blocks of whole lines. Ends early when nobody wants the results any more.
-fn read_all(
-    evaluator: &Evaluator<'_>,
-    input: &mut (dyn Read + Send),
-    jobs: &SyncSender<Job>,
-    queue: &SyncSender<Receiver<Done>>,
-) -> io::Result<()> {
-    let one_by_one = evaluator.may_wait();
-    let mut next = 1_u64;
-    let mut send = |lines: Vec<u8>| {
-        let first = next;
-        next += lines.split_inclusive(|&it| it == b'\n').count() as u64;
-        let (done, receiver) = sync_channel(1);
-        queue.send(receiver).is_ok() && jobs.send(Job { lines, first, done }).is_ok()
-    };
-    // Lines that wait for a judge go to workers one by one, so that they wait side by side.
-    let mut send = |block: Vec<u8>| {
-        if one_by_one {
-            block.split_inclusive(|&it| it == b'\n').all(|line| send(line.to_vec()))
-        } else {
-            send(block)
-        }
-    };
-    let mut pending = Vec::new();
-    let mut skip_mark = true;
-    loop {
-        let before = pending.len();
-        pending.resize(before + BLOCK, 0);
-        let count = match input.read(&mut pending[before..]) {
-            Err(err) if err.kind() == io::ErrorKind::Interrupted => 0,
-            Err(err) => return Err(err),
-            Ok(0) => {
-                pending.truncate(before);
+/// Cuts the input into jobs.
+struct Feed {
+    jobs: SyncSender<Job>,
+    queue: SyncSender<Receiver<Done>>,
+    /// The number of the next line, from 1.
+    next: u64,
+    /// Lines that wait for a judge go to workers one by one, so that they wait side by side.
+    one_by_one: bool,
+}
+
+impl Feed {
+    /// Reads to the end, or until nobody wants the results any more.
+    fn all(&mut self, input: &mut dyn Read, longest: usize) -> io::Result<()> {
+        // The beginning of a line whose end has not come yet.
+        let mut pending = Vec::new();
+        let mut skipping = false;
+        loop {
+            let before = pending.len();
+            pending.resize(before + BLOCK, 0);
+            let count = match input.read(&mut pending[before..]) {
+                Err(err) if err.kind() == io::ErrorKind::Interrupted => {
+                    pending.truncate(before);
+                    continue;
+                }
+                read => read?,
+            };
+            pending.truncate(before + count);
+            if count == 0 {
                 break;
             }
-            Ok(count) => count,
-        };
-        pending.truncate(before + count);
-        if skip_mark && pending.len() >= 3 {
-            skip_mark = false;
-            if pending.starts_with(b"\xef\xbb\xbf") {
-                pending.drain(..3);
+            if skipping {
+                let Some(end) = pending.iter().position(|&it| it == b'\n') else {
+                    pending.clear();
+                    continue;
+                };
+                pending.drain(..=end);
+                skipping = false;
             }
-        }
-        if let Some(end) = pending[before.min(pending.len())..].iter().rposition(|&it| it == b'\n')
-        {
-            let rest = pending.split_off(before.min(pending.len()) + end + 1);
-            if !send(std::mem::replace(&mut pending, rest)) {
+            let seen = before.min(pending.len());
+            let wanted = match pending[seen..].iter().rposition(|&it| it == b'\n') {
+                Some(end) => {
+                    let rest = pending.split_off(seen + end + 1);
+                    self.lines(mem::replace(&mut pending, rest))
+                }
+                None if pending.len() > longest => {
+                    skipping = true;
+                    pending.clear();
+                    self.send(Work::TooLong, 1)
+                }
+                None => true,
+            };
+            if !wanted {
                 return Ok(());
             }
-        } else if pending.len() > LONGEST {
-            return Err(io::Error::other(format!("a line is longer than {} MiB", LONGEST >> 20)));
+        }
+        if !pending.is_empty() {
+            self.lines(pending);
+        }
+        Ok(())
+    }
+
+    /// Sends whole lines; says whether somebody still wants the results.
+    fn lines(&mut self, block: Vec<u8>) -> bool {
+        if self.one_by_one {
+            return block
+                .split_inclusive(|&it| it == b'\n')
+                .all(|line| self.send(Work::Lines(line.to_vec()), 1));
+        }
+        let count = block.split_inclusive(|&it| it == b'\n').count() as u64;
+        self.send(Work::Lines(block), count)
+    }
+
+    fn send(&mut self, work: Work, count: u64) -> bool {
+        let first = self.next;
+        self.next += count;
+        let (done, receiver) = sync_channel(1);
+        self.queue.send(receiver).is_ok() && self.jobs.send(Job { work, first, done }).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a few bytes at a time, as a slow pipe does.
+    struct Drip<'a>(&'a [u8], usize);
+
+    impl Read for Drip<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.1.min(self.0.len()).min(buffer.len());
+            let (now, later) = self.0.split_at(count);
+            buffer[..count].copy_from_slice(now);
+            self.0 = later;
+            Ok(count)
         }
     }
-    if !pending.is_empty() {
-        send(pending);
+
+    /// Every line with its number, as the workers get them.
+    fn fed(input: &[u8], at_once: usize, one_by_one: bool) -> Vec<(u64, String)> {
+        let (jobs, todo) = sync_channel(10_000);
+        let (queue, _results) = sync_channel(10_000);
+        let mut feed = Feed { jobs, queue, next: 1, one_by_one };
+        feed.all(&mut Drip(input, at_once), 10).unwrap();
+        drop(feed);
+        let mut lines = Vec::new();
+        for job in todo {
+            match job.work {
+                Work::TooLong => lines.push((job.first, "too long".to_owned())),
+                Work::Lines(block) => {
+                    assert!(!one_by_one || block.split_inclusive(|&it| it == b'\n').count() == 1);
+                    for (line, number) in block.split(|&it| it == b'\n').zip(job.first..) {
+                        if !line.is_empty() {
+                            lines.push((number, String::from_utf8(line.to_vec()).unwrap()));
+                        }
+                    }
+                }
+            }
+        }
+        lines
     }
-    Ok(())
+
+    #[test]
+    fn every_line_keeps_its_number_however_the_bytes_come() {
+        for (input, expected) in [
+            ("", &[][..]),
+            ("a", &[(1, "a")]),
+            ("a\nb\n", &[(1, "a"), (2, "b")]),
+            ("\n\na\n\nb", &[(3, "a"), (5, "b")]),
+            ("a\n0123456789\nb\n", &[(1, "a"), (2, "0123456789"), (3, "b")]),
+        ] {
+            for at_once in [1, 2, 3, 7, 1000] {
+                for one_by_one in [false, true] {
+                    let lines = fed(input.as_bytes(), at_once, one_by_one);
+                    let lines: Vec<_> = lines.iter().map(|(n, it)| (*n, it.as_str())).collect();
+                    assert_eq!(lines, expected, "{input:?} {at_once} at once");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_skipped_and_the_next_one_is_not() {
+        let long = "x".repeat(50);
+        let input = format!("a\n{long}\nb\n{long}");
+        for at_once in [1, 5, 11] {
+            let lines = fed(input.as_bytes(), at_once, false);
+            let lines: Vec<_> = lines.iter().map(|(n, it)| (*n, it.as_str())).collect();
+            assert_eq!(lines, [(1, "a"), (2, "too long"), (3, "b"), (4, "too long")]);
+        }
+    }
 }
