@@ -7,7 +7,7 @@ use kindlm_assertions::Check;
 use lru::LruCache;
 
 /// How many blocks are remembered; a bound, so that memory stays flat.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
 /// What a block comes to: its checks, or what is wrong with it.
 type Compiled = Arc<Result<Vec<Check>, String>>;
