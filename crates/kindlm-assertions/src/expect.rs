@@ -3,7 +3,7 @@
 use std::sync::{LazyLock, OnceLock};
 
 use kindlm_schema::{Shape, normalise_numbers};
-use kindlm_types::{Problem, Severity, nearest, suggest};
+use kindlm_types::{Problem, ProblemKind, Severity, nearest};
 use serde_json::{Map, Value, json};
 
 use crate::{Check, Options, REGISTRY, Registration, Setup};
@@ -195,9 +195,8 @@ impl Compiler<'_> {
                 self.block(value, &here);
             } else {
                 let known = known_keys(at);
-                let help = suggest(key, "known keys", known.iter().map(String::as_str));
-                let problem = Problem::key(here, format!("unknown key `{key}`"));
-                self.problems.push(problem.with_help(help));
+                let known = known.iter().map(String::as_str);
+                self.problems.push(Problem::unknown_key(here, key, known));
             }
         }
     }
@@ -291,6 +290,7 @@ impl Compiler<'_> {
             )
             .with_help(format!("known assertions: {}", ids())),
             None => Problem::new(at, "`type` is required")
+                .with_kind(ProblemKind::MissingKey { key: "type".to_owned() })
                 .with_help(format!("`type`: the id of an assertion: {}", ids())),
         };
         self.problems.push(problem);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_types::{
-    Answers, AssertionResult, Class, Execution, FailureCode, Files, Problem, Question,
+    Answers, AssertionResult, Class, Execution, FailureCode, Files, Problem, ProblemKind, Question,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
@@ -120,6 +120,7 @@ impl Setup<'_> {
         }
         let help =
             kindlm_types::suggest(id, "configured models", models.iter().map(String::as_str));
-        Some(Problem::new(pointer, format!("model `{id}` is not configured")).with_help(help))
+        let problem = Problem::new(pointer, format!("model `{id}` is not configured"));
+        Some(problem.with_kind(ProblemKind::UnknownReference).with_help(help))
     }
 }

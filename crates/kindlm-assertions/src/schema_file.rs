@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_schema::Schema;
-use kindlm_types::{Files, Problem};
+use kindlm_types::{FileError, Files, Problem, ProblemKind};
 use serde_json::Value;
 
 use crate::Setup;
@@ -21,6 +21,7 @@ pub(crate) struct SchemaFiles(Mutex<HashMap<String, Compiled>>);
 struct Fault {
     message: String,
     help: Option<&'static str>,
+    outside: bool,
 }
 
 /// Reads and compiles the schema at `path`; `pointer` is where the path is written.
@@ -39,7 +40,8 @@ pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Probl
 }
 
 fn problem(fault: Fault, pointer: &str) -> Problem {
-    let problem = Problem::new(pointer, fault.message);
+    let kind = ProblemKind::File { outside: fault.outside };
+    let problem = Problem::new(pointer, fault.message).with_kind(kind);
     match fault.help {
         Some(help) => problem.with_help(help),
         None => problem,
@@ -47,15 +49,17 @@ fn problem(fault: Fault, pointer: &str) -> Problem {
 }
 
 fn read(files: &dyn Files, path: &str) -> Compiled {
-    let fault = |message: String, help| Fault { message, help };
-    let text = files.read(path).map_err(|err| {
-        fault(err.to_string(), Some("the path is relative to the folder of the config file"))
+    let fault = |message: String| Fault { message, help: None, outside: false };
+    let text = files.read(path).map_err(|err| Fault {
+        message: err.to_string(),
+        help: Some("the path is relative to the folder of the config file"),
+        outside: matches!(err, FileError::Outside { .. }),
     })?;
     // Editors put a byte order mark in front of files; JSON has none.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let schema: Value = serde_json::from_str(text)
-        .map_err(|err| fault(format!("`{path}` is not valid JSON: {err}"), None))?;
+        .map_err(|err| fault(format!("`{path}` is not valid JSON: {err}")))?;
     Schema::compile(&schema)
         .map(Arc::new)
-        .map_err(|err| fault(format!("`{path}` is not a usable JSON Schema: {err}"), None))
+        .map_err(|err| fault(format!("`{path}` is not a usable JSON Schema: {err}")))
 }

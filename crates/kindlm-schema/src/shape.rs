@@ -4,7 +4,7 @@ use std::fmt;
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, ValidationError, Validator};
-use kindlm_types::{Problem, nearest, suggest};
+use kindlm_types::{Problem, ProblemKind, nearest};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
@@ -117,15 +117,8 @@ impl Shape {
             | Kind::UnevaluatedProperties { unexpected } => {
                 let known = self.known_keys(error);
                 problems.extend(unexpected.iter().map(|key| {
-                    Problem::key(
-                        format!("{pointer}/{}", escape(key)),
-                        format!("unknown key `{key}`"),
-                    )
-                    .with_help(suggest(
-                        key,
-                        "known keys",
-                        known.iter().map(String::as_str),
-                    ))
+                    let known = known.iter().map(String::as_str);
+                    Problem::unknown_key(format!("{pointer}/{}", escape(key)), key, known)
                 }));
             }
             Kind::Required { property } => {
@@ -196,7 +189,9 @@ impl Shape {
     fn missing(&self, error: &ValidationError<'_>, key: &str) -> Problem {
         let pointer = error.instance_path().as_str();
         let place = readable(pointer).map(|it| format!(" in `{it}`")).unwrap_or_default();
-        let mut problem = Problem::new(pointer, format!("`{key}` is required{place}"));
+        let kind = ProblemKind::MissingKey { key: key.to_owned() };
+        let mut problem =
+            Problem::new(pointer, format!("`{key}` is required{place}")).with_kind(kind);
         let mut path = steps(error);
         path.pop();
         path.extend(["properties".to_owned(), key.to_owned(), String::new()]);

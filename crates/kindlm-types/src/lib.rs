@@ -30,6 +30,7 @@ mod prompt;
 mod provider_error;
 mod report;
 mod result;
+mod secret;
 mod summary;
 mod verdict;
 pub mod wire;
@@ -40,7 +41,7 @@ pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, 
 pub use exit::ExitStatus;
 pub use files::{FileError, Files, NoFiles};
 pub use price::Price;
-pub use problem::{Place, Problem, nearest, suggest};
+pub use problem::{Place, Problem, ProblemKind, nearest, suggest};
 pub use prompt::{
     FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
 };
@@ -51,5 +52,6 @@ pub use report::{
 pub use result::{
     AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary,
 };
+pub use secret::mask_secrets;
 pub use summary::{ErrorFinding, Finding, RepeatCounts, TagTotals};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};

@@ -10,6 +10,31 @@ pub enum Place {
     Key,
 }
 
+/// What kind of problem it is, for those who treat kinds differently.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProblemKind {
+    /// A value of the wrong type, out of range, or not among those allowed.
+    #[default]
+    InvalidValue,
+    /// A key that is not known.
+    UnknownKey {
+        /// The key that was probably meant.
+        meant: Option<String>,
+    },
+    /// A key that is required and is not there.
+    MissingKey {
+        /// Its name.
+        key: String,
+    },
+    /// A name that nothing has.
+    UnknownReference,
+    /// A file that is referred to and cannot be used.
+    File {
+        /// Whether it lies where the suite may not read.
+        outside: bool,
+    },
+}
+
 /// A problem in a configuration value, located by its JSON pointer.
 ///
 /// The crates that own a piece of configuration report problems relative to their own piece; the config
@@ -20,6 +45,8 @@ pub struct Problem {
     pub pointer: String,
     /// Whether the key or the value at the pointer is at fault.
     pub place: Place,
+    /// What kind of problem it is.
+    pub kind: ProblemKind,
     /// What is wrong: a lower-case fragment without a full stop.
     pub message: String,
     /// What to do about it.
@@ -29,12 +56,37 @@ pub struct Problem {
 impl Problem {
     /// A problem of the value at `pointer`.
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), place: Place::Value, message: message.into(), help: None }
+        Self {
+            pointer: pointer.into(),
+            place: Place::Value,
+            kind: ProblemKind::InvalidValue,
+            message: message.into(),
+            help: None,
+        }
     }
 
     /// A problem of the key at `pointer`.
     pub fn key(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { place: Place::Key, ..Self::new(pointer, message) }
+    }
+
+    /// The problem of a key that is none of the known ones.
+    pub fn unknown_key<'a>(
+        pointer: impl Into<String>,
+        key: &str,
+        known: impl IntoIterator<Item = &'a str> + Clone,
+    ) -> Self {
+        let meant = nearest(key, known.clone()).map(str::to_owned);
+        Self::key(pointer, format!("unknown key `{key}`"))
+            .with_help(suggest(key, "known keys", known))
+            .with_kind(ProblemKind::UnknownKey { meant })
+    }
+
+    /// Replaces the kind.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ProblemKind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// Adds what to do about it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_schema::{Schema, Violation};
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem};
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -108,6 +108,7 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
         (Format::Json, Some(named)) => Some(named),
         (Format::Json, None) => {
             let problem = Problem::new("", "`schemaFile` is required when `format` is `json`")
+                .with_kind(ProblemKind::MissingKey { key: "schemaFile".to_owned() })
                 .with_help(
                     "name a file with the JSON Schema of the output, or write it under `schema`",
                 );

@@ -2,10 +2,11 @@
 
 mod render;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use kindlm_types::{Place, Problem};
+use kindlm_types::{Place, Problem, ProblemKind, mask_secrets};
 use serde::{Serialize, Serializer};
 
 pub use render::render;
@@ -194,7 +195,7 @@ impl Piece<'_> {
 
     /// A problem at its place.
     pub(crate) fn problem(&self, problem: Problem) -> Diagnostic {
-        let (code, missing) = classify(&problem);
+        let code = code(&problem.kind);
         let label = match code {
             Code::UNKNOWN_KEY => "not known here",
             Code::MISSING_KEY => "it belongs in here",
@@ -202,8 +203,8 @@ impl Piece<'_> {
         };
         let mut diagnostic =
             self.error(code, &problem.pointer, problem.place, problem.message).with_label(label);
-        if let Some(missing) = missing {
-            let pointer = format!("{}{}/{}", self.prefix, problem.pointer, escape(&missing));
+        if let ProblemKind::MissingKey { key } = &problem.kind {
+            let pointer = format!("{}{}/{}", self.prefix, problem.pointer, escape(key));
             diagnostic = diagnostic.with_path(&pointer);
         }
         diagnostic.help = problem.help;
@@ -211,29 +212,23 @@ impl Piece<'_> {
     }
 }
 
-/// The code of a problem, and the key that is missing if one is.
-///
-/// Problems carry no code of their own; these are the words in which `kindlm_schema::Shape` speaks, which a
-/// test below holds it to.
-fn classify(problem: &Problem) -> (Code, Option<String>) {
-    if problem.place == Place::Key {
-        let unknown = problem.message.starts_with("unknown key");
-        return (if unknown { Code::UNKNOWN_KEY } else { Code::INVALID_VALUE }, None);
-    }
-    let required = problem.message.strip_prefix('`').and_then(|it| it.split_once("` is required"));
-    match required {
-        Some((key, _)) if !key.contains('`') => (Code::MISSING_KEY, Some(key.to_owned())),
-        _ if problem.message.contains(" is not configured") => (Code::UNKNOWN_REFERENCE, None),
-        _ => (Code::INVALID_VALUE, None),
+/// The code of a problem.
+fn code(kind: &ProblemKind) -> Code {
+    match kind {
+        ProblemKind::InvalidValue => Code::INVALID_VALUE,
+        ProblemKind::UnknownKey { .. } => Code::UNKNOWN_KEY,
+        ProblemKind::MissingKey { .. } => Code::MISSING_KEY,
+        ProblemKind::UnknownReference => Code::UNKNOWN_REFERENCE,
+        ProblemKind::File { .. } => Code::FILE,
     }
 }
 
 /// Problems without those that only repeat another: the key that is missing because it is misspelt.
 pub(crate) fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
-    let is_echo = |problem: &Problem| match classify(problem) {
-        (Code::MISSING_KEY, Some(key)) => {
-            meant.iter().any(|(at, meant)| *at == problem.pointer && *meant == key)
+    let is_echo = |problem: &Problem| match &problem.kind {
+        ProblemKind::MissingKey { key } => {
+            meant.iter().any(|(at, meant)| *at == problem.pointer && meant == key)
         }
         _ => false,
     };
@@ -242,12 +237,9 @@ pub(crate) fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
 
 /// The object with an unknown key, and the key that was probably meant.
 pub(crate) fn meant_key(problem: &Problem) -> Option<(String, String)> {
-    if classify(problem).0 != Code::UNKNOWN_KEY {
-        return None;
-    }
-    let meant = problem.help.as_deref()?.strip_prefix("did you mean `")?.strip_suffix("`?")?;
+    let ProblemKind::UnknownKey { meant: Some(meant) } = &problem.kind else { return None };
     let (parent, _) = problem.pointer.rsplit_once('/')?;
-    Some((parent.to_owned(), meant.to_owned()))
+    Some((parent.to_owned(), meant.clone()))
 }
 
 /// One segment of a JSON pointer.
@@ -277,7 +269,7 @@ fn readable(pointer: &str) -> String {
 struct Wire<'a> {
     code: Code,
     level: Level,
-    message: &'a str,
+    message: Cow<'a, str>,
     file: &'a str,
     line: usize,
     column: usize,
@@ -290,7 +282,7 @@ struct Wire<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     related: Vec<WireRelated<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    help: Option<&'a str>,
+    help: Option<Cow<'a, str>>,
 }
 
 #[derive(Serialize)]
@@ -312,7 +304,7 @@ impl Serialize for Diagnostic {
         Wire {
             code: self.code,
             level: self.level,
-            message: &self.message,
+            message: mask_secrets(&self.message),
             file: self.file(),
             line: start.line,
             column: start.column,
@@ -321,7 +313,7 @@ impl Serialize for Diagnostic {
             path: &self.path,
             label: &self.label,
             related: related.collect(),
-            help: self.help.as_deref(),
+            help: self.help.as_deref().map(mask_secrets),
         }
         .serialize(serializer)
     }
@@ -340,15 +332,14 @@ mod tests {
             "required": ["id"], "additionalProperties": false,
         }));
         let problems = shape.problems(&json!({"a": "x", "b": {}, "zz": 1}));
-        let codes: Vec<_> =
-            problems.iter().map(|it| (classify(it).0.as_str(), classify(it).1)).collect();
+        let codes: Vec<_> = problems.iter().map(|it| code(&it.kind).as_str()).collect();
         assert_eq!(
             codes,
             [
-                ("CONFIG_MISSING_KEY", Some("id".to_owned())),
-                ("CONFIG_INVALID_VALUE", None),
-                ("CONFIG_MISSING_KEY", Some("c".to_owned())),
-                ("CONFIG_UNKNOWN_KEY", None),
+                "CONFIG_MISSING_KEY",
+                "CONFIG_INVALID_VALUE",
+                "CONFIG_MISSING_KEY",
+                "CONFIG_UNKNOWN_KEY"
             ]
         );
     }

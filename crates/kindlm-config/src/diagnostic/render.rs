@@ -6,6 +6,8 @@ use annotate_snippets::{
     Annotation, AnnotationKind, Element, Group, Level as Title, Origin, Renderer, Snippet,
 };
 
+use kindlm_types::mask_secrets;
+
 use super::{Diagnostic, Level};
 use crate::source::{Source, Span};
 
@@ -29,13 +31,13 @@ pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
         Level::Error => Title::ERROR,
         Level::Warning => Title::WARNING,
     };
-    let title = title.primary_title(diagnostic.message.as_str()).id(diagnostic.code.as_str());
+    let title = title.primary_title(mask_secrets(&diagnostic.message)).id(diagnostic.code.as_str());
     let mut elements: Vec<Element<'_>> = Vec::new();
     for piece in pieces(diagnostic) {
         piece.elements(&mut elements);
     }
     if let Some(help) = &diagnostic.help {
-        elements.push(Title::HELP.message(help.as_str()).into());
+        elements.push(Title::HELP.message(mask_secrets(help)).into());
     }
     let group: Group<'_> = title.elements(elements);
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
@@ -117,11 +119,12 @@ impl<'a> PieceOfSource<'a> {
     fn snippet(&self) -> Snippet<'a, Annotation<'a>> {
         let start = self.source.start_of_line(self.first);
         let end = self.source.end_of_line(self.last);
-        let text = self.source.text().get(start..end).unwrap_or_default();
+        let text = mask_secrets(self.source.text().get(start..end).unwrap_or_default());
+        let length = text.len();
         let annotations = self.marks.iter().map(|mark| {
             let kind =
                 if mark.is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
-            let clip = |at: u32| (at as usize).saturating_sub(start).min(text.len());
+            let clip = |at: u32| (at as usize).saturating_sub(start).min(length);
             let annotation = kind.span(clip(mark.span.start)..clip(mark.span.end));
             if mark.label.is_empty() { annotation } else { annotation.label(mark.label) }
         });
@@ -137,10 +140,11 @@ impl<'a> PieceOfSource<'a> {
         out.push(
             Origin::path(self.source.name()).line(place.line).char_column(place.column).into(),
         );
-        let text = self.source.text();
-        let at = mark.span.start as usize;
-        let before = text.get(self.source.start_of_line(place.line)..at).unwrap_or_default();
-        let after = text.get(at..self.source.end_of_line(place.line)).unwrap_or_default();
+        let line = self.source.start_of_line(place.line)..self.source.end_of_line(place.line);
+        let at = (mark.span.start as usize).saturating_sub(line.start);
+        let text = mask_secrets(self.source.text().get(line).unwrap_or_default());
+        let before = text.get(..at).unwrap_or_default();
+        let after = text.get(at..).unwrap_or_default();
         let skip = before.chars().count().saturating_sub(EXCERPT);
         let start: String = before.chars().skip(skip).collect();
         let end: String = after.chars().take(EXCERPT).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kindlm_assertions::Check;
 use kindlm_engine::{ConversationTurn, SimulatedResponse, SimulatedTool, Subject, TestCase};
 use kindlm_schema::Schema;
-use kindlm_types::{Message, Place, ToolSpec};
+use kindlm_types::{Message, Place, ProblemKind, ToolSpec};
 use serde_json::{Map, Value};
 
 use super::prompt::{Prompt, Prompts};
@@ -259,12 +259,10 @@ impl Loader<'_> {
         }
         let (checks, problems) = kindlm_assertions::compile(expect, self.setup);
         for problem in problems {
+            let outside = problem.kind == ProblemKind::File { outside: true };
             let mut diagnostic = piece.problem(problem.under(at));
-            if is_about_a_file(&diagnostic.message) {
-                diagnostic.code = Code::FILE;
-                if diagnostic.message.contains(OUTSIDE) {
-                    diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
-                }
+            if outside {
+                diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
             }
             self.push(diagnostic);
         }
@@ -308,24 +306,6 @@ impl Loader<'_> {
             }
         }
     }
-}
-
-/// How [`kindlm_types::FileError::Outside`] speaks.
-const OUTSIDE: &str = " is outside the folder of the config file";
-
-/// Whether a problem that an assertion reports is one of a file that it reads.
-fn is_about_a_file(message: &str) -> bool {
-    [
-        " does not exist (looked in ",
-        OUTSIDE,
-        " that are allowed",
-        " is not UTF-8 text",
-        "cannot read `",
-        " is not valid JSON",
-        " is not a usable JSON Schema",
-    ]
-    .iter()
-    .any(|it| message.contains(it))
 }
 
 /// Each id once.
