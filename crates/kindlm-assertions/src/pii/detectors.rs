@@ -93,8 +93,9 @@ const NPI: &str = r"(?-u:\b)[12][0-9]{9}(?-u:\b)";
 const ABA: &str = r"(?-u:\b)[0-9]{4}-?[0-9]{4}-?[0-9](?-u:\b)";
 const NHS: &str = r"(?-u:\b)[0-9]{3}[- ]?[0-9]{3}[- ]?[0-9]{4}(?-u:\b)";
 const SIN: &str = r"(?-u:\b)[1-79][0-9]{2}[- ]?[0-9]{3}[- ]?[0-9]{3}(?-u:\b)";
+// At most 64 before the `@`, as in RFC 5321, 4.5.3.1: otherwise long words are read again from each of their letters.
 const EMAIL: &str = concat!(
-    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*",
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}",
     r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+",
     r"(?:[Xx][Nn]--[A-Za-z0-9-]{1,58}[A-Za-z0-9]|[A-Za-z]{2,63})(?-u:\b)",
 );
@@ -106,6 +107,9 @@ const IP: &str = concat!(
     r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?-u:\b)",
     r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:\.[0-9]{1,3}){0,3}",
 );
+
+/// How long a number with separators is at most, in bytes; only such numbers come in groups.
+const LONGEST_GROUPED: usize = 64;
 
 impl Detector {
     pub(super) fn new(name: DetectorName) -> Result<Self, PatternError> {
@@ -144,7 +148,8 @@ impl Detector {
     /// Where the candidate ends if it is accepted, whole or without its last groups: the form may have
     /// run on into the next word or number.
     fn accepted_end(&self, text: &str, start: usize, end: usize) -> Option<usize> {
-        let separators = text[start..end].rmatch_indices([' ', '-']);
+        let grouped = if end - start > LONGEST_GROUPED { "" } else { &text[start..end] };
+        let separators = grouped.rmatch_indices([' ', '-']);
         std::iter::once(end).chain(separators.map(|(index, _)| start + index)).find(|&end| {
             let shorter = &text[start..end];
             self.form.find(shorter).is_some_and(|it| it.range() == (0..shorter.len()))
@@ -269,8 +274,9 @@ fn is_sin(candidate: &Candidate<'_>) -> bool {
 
 fn is_email(candidate: &Candidate<'_>) -> bool {
     let local = candidate.text.split('@').next().unwrap_or_default();
-    // RFC 5321, 4.5.3.1: at most 64 bytes before the `@`, 254 in all.
-    local.len() <= 64
+    let has_dots_between_words = local.split('.').all(|word| !word.is_empty());
+    // RFC 5321, 4.5.3.1: at most 254 in all.
+    has_dots_between_words
         && candidate.text.len() <= 254
         && !candidate.before.ends_with(|c: char| c.is_alphanumeric())
         && !candidate.after.starts_with(['@', '-', '_'])

@@ -311,6 +311,44 @@ static ALL: LazyLock<Vec<Detector>> = LazyLock::new(|| {
         .collect()
 });
 
+#[test]
+fn hostile_texts_take_no_time() {
+    let word = |length: usize| "a".repeat(length);
+    for (text, hits) in [
+        (format!("{}@b.co", "a-".repeat(50_000)), 1),
+        (format!("{}@b.co", word(100_000)), 0),
+        (format!("{}@b.co", "a.".repeat(50_000)), 0),
+        (format!("{}@b.co", word(64)), 1),
+        (format!("{}@b.co", word(65)), 0),
+        (format!("a@{}co", "b-b.".repeat(25_000)), 0),
+        (format!("{}co", "b@b.".repeat(10_000)), 1),
+        (format!("{}@b.co ", word(65)).repeat(500), 0),
+        ("GB82 ".repeat(2_000), 0),
+        ("4111-".repeat(2_000), 0),
+        ("+1 ".repeat(5_000), 0),
+        ("1:".repeat(5_000), 0),
+    ] {
+        let mut found = 0;
+        for detector in ALL.iter() {
+            detector.find(&text, |_| found += 1);
+        }
+        assert_eq!(found, hits, "{}", &text[..70.min(text.len())]);
+    }
+}
+
+#[test]
+fn dots_stand_between_the_words_of_an_address() {
+    for (text, hit) in [
+        ("jane.doe@example.com", "jane.doe@example.com"),
+        ("see..jane@example.com", "jane@example.com"),
+        (".jane@example.com", "jane@example.com"),
+        ("a..b@example.com", "b@example.com"),
+    ] {
+        assert_eq!(found("email", text), [hit], "{text}");
+    }
+    assert!(found("email", "jane.@example.com").is_empty());
+}
+
 proptest! {
     #[test]
     fn at_most_three_characters_of_a_match_are_shown(text in "\\PC{1,40}") {
