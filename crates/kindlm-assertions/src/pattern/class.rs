@@ -54,13 +54,19 @@ impl CharSet {
 
     /// Every character that ECMAScript takes for equal to this one when it ignores case.
     pub(super) fn equal_ignoring_case(code: u32) -> Self {
-        let members = char::from_u32(code)
-            .and_then(|c| SAME_IGNORING_CASE.get(&u32::from(canonical(c))))
-            .filter(|members| members.contains(&code));
-        members.map_or_else(
-            || Self::of(code),
-            |members| Self(members.iter().map(|&it| (it, it)).collect()),
-        )
+        match char::from_u32(code) {
+            // No character outside of ASCII is equal to one inside, so the table can wait.
+            Some(c) if c.is_ascii_alphabetic() => {
+                let [upper, lower] =
+                    [c.to_ascii_uppercase(), c.to_ascii_lowercase()].map(u32::from);
+                Self(vec![(upper, upper), (lower, lower)])
+            }
+            Some(c) if !c.is_ascii() => match SAME_IGNORING_CASE.get(&u32::from(canonical(c))) {
+                Some(members) => Self(members.iter().map(|&it| (it, it)).collect()),
+                None => Self::of(code),
+            },
+            _ => Self::of(code),
+        }
     }
 
     pub(super) fn add(&mut self, first: u32, last: u32) {
@@ -109,12 +115,24 @@ impl CharSet {
 
     /// The set with every character that ECMAScript takes for equal when it ignores case.
     pub(super) fn ignoring_case(mut self) -> Self {
+        let letters = ('a'..='z').map(u32::from).map(|lower| (lower - 32, lower));
+        let ascii = letters.flat_map(|(upper, lower)| {
+            let is_in = self.contains(upper) || self.contains(lower);
+            is_in.then_some([(upper, upper), (lower, lower)]).into_iter().flatten()
+        });
+        let ascii: Vec<(u32, u32)> = ascii.collect();
+        if self.0.last().is_none_or(|&(_, last)| last < 0x80) {
+            self.0.extend(ascii);
+            self.normalise();
+            return self;
+        }
         let additions: Vec<u32> = SAME_IGNORING_CASE
             .values()
             .filter(|members| members.iter().any(|&member| self.contains(member)))
             .flatten()
             .copied()
             .collect();
+        self.0.extend(ascii);
         self.0.extend(additions.into_iter().map(|code| (code, code)));
         self.normalise();
         self
@@ -142,24 +160,33 @@ fn without_surrogates((first, last): (u32, u32)) -> impl Iterator<Item = (u32, u
     [(first, last.min(0xD7FF)), (first.max(0xE000), last)].into_iter().filter(|(a, b)| a <= b)
 }
 
-/// Characters that ECMAScript takes for equal under the flag `i` without `u`, by their canonical form.
+/// Characters outside of ASCII that ECMAScript takes for equal under the flag `i` without `u`, by their
+/// canonical form; only forms that several characters share.
 ///
-/// Derived from the `Canonicalize` operation of ECMA-262, 22.2.2.7.3.
+/// Derived from the `Canonicalize` operation of ECMA-262, 22.2.2.7.3. Takes a millisecond or two to make, so
+/// patterns that stay within ASCII do without it.
 static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| {
     let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for c in '\0'..='\u{FFFF}' {
-        classes.entry(u32::from(canonical(c))).or_default().push(u32::from(c));
+    for c in '\u{80}'..='\u{FFFF}' {
+        let form = canonical(c);
+        if form != c {
+            let form = u32::from(form);
+            classes.entry(form).or_insert_with(|| vec![form]).push(u32::from(c));
+        }
     }
-    classes.retain(|_, members| members.len() > 1);
+    classes.values_mut().for_each(|members| members.sort_unstable());
     classes
 });
 
 /// The canonical form of a character: its upper case, if that is one UTF-16 unit and does not turn a
 /// non-ASCII character into an ASCII one.
 fn canonical(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_uppercase();
+    }
     let mut upper = c.to_uppercase();
     match (upper.next(), upper.next()) {
-        (Some(one), None) if one.len_utf16() == 1 && (c.is_ascii() || !one.is_ascii()) => one,
+        (Some(one), None) if one.len_utf16() == 1 && !one.is_ascii() => one,
         _ => c,
     }
 }
