@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, answer, data_rule, fenced};
+use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Obstacle, answer, data_rule, fenced};
 use crate::{Assertion, Code, Evidence, Meta, Registration, Setup};
 use reply::{Judgement, Judgements};
 
@@ -161,24 +161,29 @@ impl Assertion for PromptAssertion {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let inquiry = self.inquiry(evidence.execution);
         let rules = &self.config.assertions;
+        let lost = |rule: &Rule, obstacle: &Obstacle<'_>| {
+            obstacle.result(ID, &rule.id, PARSE_ERROR).with_metadata("id", rule.id.as_str())
+        };
         let first = match answer(evidence.answers, &inquiry.first()) {
             Ok(reply) => reply,
-            Err(obstacle) => {
-                let errored = |rule: &Rule| {
-                    obstacle.result(ID, &rule.id, PARSE_ERROR).with_metadata("id", rule.id.as_str())
-                };
-                return rules.iter().map(errored).collect();
-            }
+            Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
         };
         let (mut judgements, mut judge) = (self.read(first.text), first.judge);
-        if let Some(why) = judgements.flaw()
-            && let Ok(again) = answer(evidence.answers, &inquiry.again(first.text, &why))
-        {
-            // What the first reply has said without ambiguity stays said where the second is silent.
-            judgements = self.read(again.text).or(judgements);
-            judge = again.judge;
+        let mut unanswered = None;
+        if let Some(why) = judgements.flaw() {
+            match answer(evidence.answers, &inquiry.again(first.text, &why)) {
+                // What the first reply has said without ambiguity stays said where the second is silent.
+                Ok(again) => {
+                    judgements = self.read(again.text).or(judgements);
+                    judge = again.judge;
+                }
+                Err(obstacle) => unanswered = Some(obstacle),
+            }
         }
-        let known = rules.iter().map(|rule| known(rule, &judgements, judge));
+        let known = rules.iter().map(|rule| match &unanswered {
+            Some(obstacle) if judgements.of(&rule.id).is_err() => lost(rule, obstacle),
+            _ => known(rule, &judgements, judge),
+        });
         known.chain(judgements.unknown().map(|id| unknown(id, judge))).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Which replies give verdicts, which are asked about again, and what is left without one.
 
-use kindlm_types::{Answer, Answers, AskError, NoFiles, Usage};
+use kindlm_types::{Answer, Answers, AskError, NoFiles, ProviderError, ProviderErrorKind, Usage};
 
 use super::*;
 
@@ -124,6 +124,31 @@ fn without_a_judge_every_rule_is_errored() {
     assert_eq!(summary(&results), ["a errored", "b errored"]);
     assert_eq!(results[0].verdict.code(), Some(&FailureCode::INTERNAL_ERROR));
     assert_eq!(results[0].verdict.message(), Some("nobody"));
+}
+
+#[test]
+fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
+    let assertion = assertion();
+    let execution = Execution { output: "Seven.".to_owned(), ..Execution::default() };
+    let mut answers = Answers::default();
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let first = assertion.questions(&evidence).remove(0);
+    let reply = Answer::Text {
+        text: format!("[{ONE}]"),
+        model: "judge".to_owned(),
+        usage: Usage::default(),
+        cost_usd: None,
+    };
+    answers.insert(&first, Ok(reply));
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let again = assertion.questions(&evidence).remove(1);
+    let err = ProviderError::new(ProviderErrorKind::RateLimited, "openai", "slow down");
+    answers.insert(&again, Err(err.into()));
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let results = assertion.evaluate(&evidence);
+    assert_eq!(summary(&results), ["a passed", "b errored"]);
+    assert_eq!(results[1].verdict.code(), Some(&JUDGE_EVAL_ERROR.code));
+    assert!(results[1].failed_by_provider());
 }
 
 #[test]
