@@ -21,6 +21,7 @@
 //!     tools: Vec::new(),
 //!     tool_choice: None,
 //!     response_format: None,
+//!     sample: 0,
 //! };
 //! let request = codec.encode(&prompt).unwrap();
 //! assert_eq!(request.url, "https://api.openai.com/v1/chat/completions");

@@ -67,3 +67,32 @@ pub trait Backend: Send + Sync {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>>;
 }
+
+/// So that a backend can be decorated without being given away.
+impl<B: Backend + ?Sized> Backend for &B {
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        (**self).complete(provider, prompt, timeout)
+    }
+
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+        (**self).embed(provider, model, text, timeout)
+    }
+
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        (**self).run(command)
+    }
+}

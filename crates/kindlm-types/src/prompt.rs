@@ -138,6 +138,15 @@ pub struct Prompt {
     /// The form that the answer must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
+    /// Which of several independent answers to the same request, from 0: the repeat, or a judge's sample.
+    /// Providers are not told; it keeps the recordings of repeats apart.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub sample: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_first(sample: &u32) -> bool {
+    *sample == 0
 }
 
 /// Why a model stopped.

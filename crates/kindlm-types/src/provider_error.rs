@@ -39,6 +39,8 @@ pub enum ProviderErrorKind {
     Command,
     /// The provider cannot do what was asked, embeddings for example.
     Unsupported,
+    /// The answer should come from the response store, or go into it, and cannot; nothing was sent.
+    NotRecorded,
 }
 
 impl ProviderErrorKind {

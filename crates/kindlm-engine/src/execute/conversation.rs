@@ -47,6 +47,7 @@ impl<'a> Conversation<'a> {
             tools: case.tools.iter().map(|it| it.spec.clone()).collect(),
             tool_choice: None,
             response_format: None,
+            sample: execution.repeat,
         };
         Self { case, model, calls, timeout, prompt, execution }
     }

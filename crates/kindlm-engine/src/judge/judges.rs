@@ -106,6 +106,7 @@ impl<'a> Judges<'a> {
             tools: Vec::new(),
             tool_choice: None,
             response_format: question.response_format.clone(),
+            sample: question.sample,
         };
         let reply = self.calls.complete(&model.provider, &prompt, self.timeout).await?;
         Ok(Answer::Text {

@@ -51,6 +51,16 @@ async fn results_are_in_the_order_of_the_plan() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_repeat_asks_for_a_sample_of_its_own() {
+    let mut suite = suite(&["again"]);
+    suite.cases[0].repeat = 3;
+    let fake = Fake::saying("ok");
+    executed(&suite, &at_once(1), &fake).await;
+    let samples: Vec<u32> = fake.prompts.lock().unwrap().iter().map(|it| it.sample).collect();
+    assert_eq!(samples, [0, 1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn watchers_hear_of_everything_in_order() {
     let suite = suite(&["slow", "fast"]);
     let fake = Fake::new(|_, prompt| {

@@ -45,6 +45,7 @@ async fn asks_again_as_long_as_checks_do_and_counts_what_it_costs() {
     assert_eq!(prompts[0].params.temperature, Some(0.0));
     assert_eq!(prompts[0].params.max_tokens, Some(64));
     assert_eq!(prompts[0].model, "a-name");
+    assert_eq!((prompts[0].sample, prompts[1].sample), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,6 +29,7 @@ impl Template {
             tools: Vec::new(),
             tool_choice: None,
             response_format: None,
+            sample: 0,
         };
         template.render(&sample)?;
         Ok(template)
@@ -131,6 +132,7 @@ mod tests {
             tools: Vec::new(),
             tool_choice: None,
             response_format: None,
+            sample: 0,
         }
     }
 

@@ -184,6 +184,7 @@ fn trouble_of(kind: ProviderErrorKind) -> &'static str {
         ProviderErrorKind::MalformedResponse => "unreadable answer",
         ProviderErrorKind::Command => "command",
         ProviderErrorKind::Unsupported => "unsupported",
+        ProviderErrorKind::NotRecorded => "not recorded",
     }
 }
 

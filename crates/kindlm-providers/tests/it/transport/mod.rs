@@ -111,6 +111,7 @@ fn prompt(text: &str) -> Prompt {
         tools: Vec::new(),
         tool_choice: None,
         response_format: None,
+        sample: 0,
     }
 }
 
