@@ -67,9 +67,10 @@ fn the_same_results_have_the_same_content_digest() {
 #[test]
 fn another_result_has_another_content_digest() {
     let expected = document(&sample_report());
-    let changes: [fn(&mut Report); 5] = [
+    let changes: [fn(&mut Report); 6] = [
         |it| it.cases[0].outcome = kindlm_types::Outcome::Failed,
         |it| it.gates[0].threshold = 0.5,
+        |it| it.gates.iter_mut().for_each(|gate| gate.actual = gate.actual.map(|it| it + 1.0)),
         |it| it.skipped.clear(),
         |it| it.cases[1].executions[1].results[0].verdict = Verdict::Pass,
         |it| it.suite.config_sha256 = None,
