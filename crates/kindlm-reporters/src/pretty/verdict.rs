@@ -165,6 +165,10 @@ fn gates_clause(report: &Report) -> String {
 
 fn provider_trouble(report: &Report) -> String {
     let kinds: Vec<&str> = report.provider_error_kinds().into_iter().map(trouble_of).collect();
+    if kinds.is_empty() {
+        // Every execution was answered; what is missing is an answer to a check's question.
+        return "no answer from a provider that should judge".to_owned();
+    }
     format!("no answer from a provider ({})", kinds.join(", "))
 }
 

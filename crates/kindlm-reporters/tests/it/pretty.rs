@@ -2,7 +2,7 @@
 
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::{green_report, sample_report};
-use kindlm_types::{GateOutcome, Outcome, Report};
+use kindlm_types::{AssertionResult, FailureCode, GateOutcome, Outcome, Report};
 
 use crate::{render, style, styles};
 
@@ -56,6 +56,18 @@ fn says_it_when_the_run_was_interrupted() {
         text.contains("INTERRUPTED  the run was stopped by the user; the gate held; exit code 130"),
         "{text}"
     );
+}
+
+#[test]
+fn says_it_when_only_a_judge_failed() {
+    let mut report = green_report();
+    let code = FailureCode::new("JUDGE_EVAL_ERROR");
+    let lost = AssertionResult::errored("judge", "Judge: polite", code, "the judge failed");
+    let lost = lost.with_metadata("cause", "PROVIDER_TIMEOUT");
+    report.cases[0].executions[0].results.push(lost);
+    let text = render("pretty", &report, &Style::default());
+    let sentence = "ERROR  no answer from a provider that should judge; the gate held; exit code 3";
+    assert!(text.contains(sentence), "{text}");
 }
 
 #[test]
