@@ -1,5 +1,6 @@
 //! One case: a line of its own, and below it what did not hold and on which output.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use kindlm_types::{
@@ -120,9 +121,13 @@ fn findings(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 
 /// The mean score of a check over the repeats, where it says more than the mark.
 fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<String> {
-    let same = |it: &&kindlm_types::ScoreSummary| {
-        it.assertion == result.assertion && it.label == result.label
+    // The scores of a turn's check stand under the turn's label and its own.
+    let label = match &result.turn {
+        Some(turn) => Cow::Owned(format!("{turn}: {}", result.label)),
+        None => Cow::Borrowed(result.label.as_str()),
     };
+    let same =
+        |it: &&kindlm_types::ScoreSummary| it.assertion == result.assertion && it.label == label;
     let summary = case.scores.iter().find(same)?;
     (summary.count > 1 && !score_of(result).is_empty()).then(|| ecma::to_fixed(summary.mean, 2))
 }

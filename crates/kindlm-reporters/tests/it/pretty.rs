@@ -2,7 +2,9 @@
 
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::{green_report, sample_report};
-use kindlm_types::{AssertionResult, FailureCode, GateOutcome, Outcome, Report};
+use kindlm_types::{
+    AssertionResult, Class, FailureCode, GateOutcome, Outcome, Report, Score, ScoreSummary,
+};
 
 use crate::{render, style, styles};
 
@@ -68,6 +70,31 @@ fn says_it_when_only_a_judge_failed() {
     let text = render("pretty", &report, &Style::default());
     let sentence = "ERROR  no answer from a provider that should judge; the gate held; exit code 3";
     assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
+fn the_mean_of_a_turns_check_is_that_of_the_turn() {
+    let mut report = green_report();
+    let case = &mut report.cases[0];
+    let summary = |label: &str, mean: f64| ScoreSummary {
+        assertion: "judge".to_owned(),
+        label: label.to_owned(),
+        class: Class::Probabilistic,
+        mean,
+        min: 0.1,
+        max: 0.9,
+        count: 2,
+    };
+    case.scores = vec![summary("polite", 0.88), summary("greeting: polite", 0.44)];
+    let failed = |turn: Option<&str>| AssertionResult {
+        turn: turn.map(str::to_owned),
+        score: Some(Score::new(0.4).unwrap()),
+        ..AssertionResult::fail("judge", "polite", FailureCode::new("LOW"), "rude")
+    };
+    case.executions[0].results = vec![failed(Some("greeting")), failed(None)];
+    let text = render("pretty", &report, &style(Verbosity::Normal, false, 120));
+    let means: Vec<_> = ["0.44 on average", "0.88 on average"].map(|it| text.find(it)).into();
+    assert!(means.iter().all(Option::is_some) && means.is_sorted(), "{text}");
 }
 
 #[test]
