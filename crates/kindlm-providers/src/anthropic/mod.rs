@@ -96,7 +96,7 @@ impl Codec for Anthropic {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let reader = Reader { provider: "anthropic", key: Some(&self.key), rule };
         let answer = reader.object(response)?;
-        let (mut text, mut tool_calls) = blocks(&answer["content"]);
+        let (mut text, mut tool_calls) = blocks(reader.said(&answer["content"], response)?);
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
             // The forced tool is only the vessel of the structured answer: the agent called nothing.

@@ -97,7 +97,7 @@ impl Codec for Cohere {
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.reader().object(response)?;
-        let message = &answer["message"];
+        let message = self.reader().said(&answer["message"], response)?;
         Ok(Reply {
             tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
             usage: usage(&answer["usage"]),

@@ -70,6 +70,20 @@ impl Reader<'_> {
             .with_status(response.status)
     }
 
+    /// The part of an answer that holds what a model said. Without it nobody has answered; taken for an empty
+    /// answer, it would keep every rule about what must not be said.
+    pub(crate) fn said<'v>(
+        &self,
+        part: &'v Value,
+        response: &HttpResponse,
+    ) -> Result<&'v Value, ProviderError> {
+        if part.is_null() {
+            let what = "there is no message of a model in the answer, so check the address";
+            return Err(self.malformed(what, response));
+        }
+        Ok(part)
+    }
+
     /// Reads the vector of an embedding.
     pub(crate) fn vector(
         &self,

@@ -104,6 +104,9 @@ impl Codec for Gemini {
         let candidate = &answer["candidates"][0];
         let (text, tool_calls) = parts(&candidate["content"]["parts"], chat::calls_before(prompt));
         let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
+        if blocked.is_none() {
+            self.reader().said(candidate, response)?;
+        }
         let finish_reason = match (blocked, tool_calls.is_empty()) {
             (Some(_), _) => FinishReason::ContentFilter,
             (None, false) => FinishReason::ToolCalls,

@@ -103,7 +103,7 @@ impl Codec for Ollama {
             }
             err
         })?;
-        let message = &answer["message"];
+        let message = self.reader().said(&answer["message"], response)?;
         let tool_calls = chat::tool_calls(prompt, &message["tool_calls"], "ollama_call_");
         let finish_reason = if tool_calls.is_empty() {
             finish(&answer["done_reason"])

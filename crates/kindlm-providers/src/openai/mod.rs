@@ -115,7 +115,7 @@ impl Codec for OpenAi {
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.read(response)?;
-        let choice = &answer["choices"][0];
+        let choice = self.reader().said(&answer["choices"][0], response)?;
         let message = &choice["message"];
         let refusal = refusal(message);
         Ok(Reply {

@@ -13,6 +13,7 @@ const CONFLICT: &str = "409 is a lock that another request holds: it is worth a 
 const FILTERED: &str = "the kind is more precise: the prompt is too long for the model";
 const ONE_TURN: &str =
     "results of parallel calls belong into one turn, as the vendor's own guide has it";
+const NOBODY: &str = "where no model has said anything there is no answer, not an empty one";
 
 /// Every vector that we answer differently, and why.
 const DIFFERENT: &[(&str, &str)] = &[
@@ -34,6 +35,10 @@ const DIFFERENT: &[(&str, &str)] = &[
         "a codec sees no environment: it names the variable, and the transport says that it is missing",
     ),
     // Responses.
+    ("openai-res-empty", NOBODY),
+    ("openai-res-no-choices", NOBODY),
+    ("cohere-res-empty", NOBODY),
+    ("ollama-res-empty", NOBODY),
     ("openai-res-refusal", "a refusal is not an ordinary end"),
     (
         "openai-res-tool-bad-json",

@@ -191,6 +191,28 @@ fn an_unreadable_answer_shows_its_beginning() {
     assert_eq!(err.message, "status 502 and a body that is not JSON: `<html>bad gateway`");
 }
 
+/// An address that answers with JSON of its own would keep every rule about what must not be said.
+#[test]
+fn an_answer_in_which_no_model_speaks_is_an_error() {
+    for provider in ["openai", "anthropic", "gemini", "mistral", "cohere", "ollama", "http"] {
+        for body in [json!({}), json!({"status": "ok"}), json!({"choices": [], "candidates": []})] {
+            let err = usual(provider).decode(&hi(), &response(200, &body)).expect_err(provider);
+            assert_eq!(err.kind, Kind::MalformedResponse, "{provider}: {body}");
+        }
+    }
+    for (provider, silent) in [
+        ("openai", json!({"choices": [{"finish_reason": "content_filter"}]})),
+        ("anthropic", json!({"content": [], "stop_reason": "end_turn"})),
+        ("gemini", json!({"promptFeedback": {"blockReason": "SAFETY"}})),
+        ("gemini", json!({"candidates": [{"finishReason": "SAFETY"}]})),
+        ("cohere", json!({"message": {}, "finish_reason": "COMPLETE"})),
+        ("ollama", json!({"message": {"content": ""}})),
+    ] {
+        let reply = usual(provider).decode(&hi(), &response(200, &silent)).expect(provider);
+        assert_eq!(reply.text, "", "{provider}");
+    }
+}
+
 /// A gateway that answers 200 and means an error.
 #[test]
 fn an_error_with_status_200_is_an_error() {
