@@ -7,8 +7,8 @@ use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verd
 use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::{Assertion, Evidence, Meta};
 
-/// How far a score may fall short of a threshold and still meet it: what adding up floats costs.
-const TOLERANCE: f64 = 1e-9;
+/// How far a measure may miss its limit and still meet it: what adding up floats costs.
+pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// The options that every entry of the list form takes.
 #[derive(Clone, Debug, PartialEq)]

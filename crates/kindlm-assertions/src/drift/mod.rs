@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::check::TOLERANCE;
 use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced, read_score};
 use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
@@ -170,7 +171,7 @@ impl Drift {
     /// The result for a drift from 0 to 1; `details` is added to the message of a failure.
     fn measured(&self, method: &str, drift: f64, details: &str) -> AssertionResult {
         let max_score = self.0.max_score;
-        let verdict = if drift <= max_score {
+        let verdict = if drift <= max_score + TOLERANCE {
             Verdict::Pass
         } else {
             Verdict::Fail {

@@ -53,6 +53,26 @@ fn reversed(value: &Value) -> Value {
     }
 }
 
+#[test]
+fn a_mean_drift_that_only_floats_take_for_more_is_within_its_limit() {
+    let checks =
+        checks(&json!({"baseline": {"drift": {"method": "field-diff", "maxScore": 0.15}}}));
+    let answers = Answers::default();
+    // One letter of ten and one of five differ: (0.1 + 0.2) / 2.
+    let baseline = Some(r#"{"a": "aaaaaaaaaa", "b": "bbbbb"}"#);
+    for (cost, output, held) in [
+        (0.1 + 0.2, r#"{"a": "aaaaaaaaax", "b": "bbbbx"}"#, true),
+        (0.300_001, r#"{"a": "aaaaaaaaxx", "b": "bbbbx"}"#, false),
+    ] {
+        let execution =
+            Execution { output: output.to_owned(), cost_usd: Some(cost), ..Execution::default() };
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline };
+        for result in checks.iter().flat_map(|check| check.evaluate(&evidence)) {
+            assert_eq!(result.verdict.held(), held, "{result:?}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn evaluating_never_panics_and_is_repeatable(
