@@ -174,7 +174,9 @@ static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| 
             classes.entry(form).or_insert_with(|| vec![form]).push(u32::from(c));
         }
     }
-    classes.values_mut().for_each(|members| members.sort_unstable());
+    for members in classes.values_mut() {
+        members.sort_unstable();
+    }
     classes
 });
 
