@@ -109,6 +109,18 @@ impl MockServer {
         self.shared.count.load(Ordering::SeqCst)
     }
 
+    /// From now on, refuses with 429 what comes while so many requests are being answered.
+    ///
+    /// A refusal comes at once, uses up no pushed reply and is not recorded, only counted.
+    pub fn allow_in_flight(&self, most: usize) {
+        self.shared.capacity.store(most, Ordering::SeqCst);
+    }
+
+    /// How many requests were refused because there were too many.
+    pub fn refused(&self) -> usize {
+        self.shared.refused.load(Ordering::SeqCst)
+    }
+
     /// How many requests were being answered at the same time, at most.
     pub fn peak_in_flight(&self) -> usize {
         self.shared.peak.load(Ordering::SeqCst)
@@ -145,6 +157,8 @@ struct Shared {
     count: AtomicUsize,
     in_flight: AtomicUsize,
     peak: AtomicUsize,
+    capacity: AtomicUsize,
+    refused: AtomicUsize,
 }
 
 impl Shared {
@@ -156,15 +170,22 @@ impl Shared {
             count: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
+            capacity: AtomicUsize::new(usize::MAX),
+            refused: AtomicUsize::new(0),
         }
     }
 
-    /// Counts a request for as long as the guard lives.
-    fn enter(&self) -> InFlight<'_> {
+    /// Counts a request for as long as the guard lives; `None` if there are too many.
+    fn enter(&self) -> Option<InFlight<'_>> {
         self.count.fetch_add(1, Ordering::SeqCst);
-        let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
-        self.peak.fetch_max(now, Ordering::SeqCst);
-        InFlight(self)
+        let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let entered = InFlight(self);
+        if before >= self.capacity.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return None;
+        }
+        self.peak.fetch_max(before + 1, Ordering::SeqCst);
+        Some(entered)
     }
 
     /// Records a request and takes its reply.
@@ -264,6 +285,29 @@ mod tests {
         assert_eq!(exchange(server.address(), &["/"]), "");
         let half = exchange(server.address(), &["/"]);
         assert!(half.contains("content-length") && !half.contains("total_tokens"), "{half}");
+    }
+
+    #[test]
+    fn refuses_more_than_it_is_to_take() {
+        let slow = |_: &MockRequest| MockReply::text("ok").after(Duration::from_millis(300));
+        let server = MockServer::answering(slow).unwrap();
+        server.allow_in_flight(2);
+        let address = server.address();
+        let asking: Vec<_> =
+            (0..5).map(|_| std::thread::spawn(move || exchange(address, &["/"]))).collect();
+        let answers: Vec<String> = asking.into_iter().map(|it| it.join().unwrap()).collect();
+        let refused = answers.iter().filter(|it| it.starts_with("HTTP/1.1 429")).count();
+        assert_eq!((refused, server.refused(), server.count()), (3, 3, 5), "{answers:?}");
+        assert_eq!((server.peak_in_flight(), server.requests().len()), (2, 2));
+        assert!(exchange(address, &["/"]).starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn a_dripping_body_is_whole_in_the_end() {
+        let server = MockServer::start().unwrap();
+        server.push(MockReply::text("hello").dripping(Duration::from_millis(2)));
+        let answer = exchange(server.address(), &["/"]);
+        assert!(answer.contains("hello") && answer.ends_with('}'), "{answer}");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct MockReply {
     pub(super) body: Body,
     pub(super) delay: Duration,
     pub(super) body_delay: Duration,
+    /// Between two pieces of the body.
+    pub(super) drip: Duration,
     pub(super) ending: Ending,
 }
 
@@ -51,6 +53,7 @@ impl MockReply {
             body,
             delay: Duration::ZERO,
             body_delay: Duration::ZERO,
+            drip: Duration::ZERO,
             ending: Ending::KeepAlive,
         }
     }
@@ -152,5 +155,10 @@ impl MockReply {
     #[must_use]
     pub fn body_after(self, body_delay: Duration) -> Self {
         Self { body_delay, ..self }
+    }
+    /// Sends the body in eight pieces, with this pause before each.
+    #[must_use]
+    pub fn dripping(self, pause: Duration) -> Self {
+        Self { drip: pause, ..self }
     }
 }

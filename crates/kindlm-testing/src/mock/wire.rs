@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -57,11 +58,16 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::with_capacity(4096);
     while let Some((head, length)) = read_head(&mut stream, &mut buffer).await? {
-        let _in_flight = shared.enter();
+        let entered = shared.enter();
         while buffer.len() < head + length {
             if stream.read_buf(&mut buffer).await? == 0 {
                 return Ok(());
             }
+        }
+        if entered.is_none() {
+            stream.write_all(refusal().as_bytes()).await?;
+            buffer.drain(..head + length);
+            continue;
         }
         match &shared.answers {
             Answers::Fixed(replies, latency) => {
@@ -149,12 +155,30 @@ async fn send(stream: &mut TcpStream, path: &str, reply: MockReply) -> io::Resul
         Body::Endless => (None, true),
     };
     let head = head(reply.status, &reply.headers, body.as_ref().map(Vec::len), is_json);
+    if let (Some(body), false) = (&body, reply.drip.is_zero()) {
+        return drip(stream, &head, body, reply.drip).await;
+    }
     if !reply.body_delay.is_zero() {
         stream.write_all(head.as_bytes()).await?;
         tokio::time::sleep(reply.body_delay).await;
         return send_body(stream, &[], body, reply.ending).await;
     }
     send_body(stream, head.as_bytes(), body, reply.ending).await
+}
+
+/// Sends the body in pieces.
+async fn drip(
+    stream: &mut TcpStream,
+    head: &str,
+    body: &[u8],
+    pause: Duration,
+) -> io::Result<bool> {
+    stream.write_all(head.as_bytes()).await?;
+    for piece in body.chunks(body.len().div_ceil(8).max(1)) {
+        tokio::time::sleep(pause).await;
+        stream.write_all(piece).await?;
+    }
+    Ok(true)
 }
 
 async fn send_body(
@@ -176,7 +200,7 @@ async fn send_body(
     }
     // What was sent must arrive before the connection breaks.
     stream.flush().await?;
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
     if ending == Ending::ResetInBody { reset(stream) } else { Ok(false) }
 }
 
@@ -191,6 +215,12 @@ async fn endless(stream: &mut TcpStream) -> io::Result<bool> {
     loop {
         stream.write_all(chunk.as_bytes()).await?;
     }
+}
+
+/// What a provider says to those who ask too much.
+fn refusal() -> String {
+    let body = r#"{"error":{"message":"too many requests at once","type":"requests","code":"rate_limit_exceeded"}}"#;
+    head(429, &[], Some(body.len()), true) + body
 }
 
 /// The head of a response. Without a length the body is chunked.
