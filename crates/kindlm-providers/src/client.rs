@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use kindlm_types::{
     Backend, BoxFuture, CommandOutput, CommandSpec, Files, Problem, Prompt, ProviderError,
-    ProviderErrorKind, Reply, suggest,
+    ProviderErrorKind, Reply, ToolCall, suggest,
 };
 use serde_json::{Map, Value};
 
 #[cfg(feature = "process")]
 use crate::command::Config as Command;
 use crate::echo::Config as Echo;
+use crate::limit::{self, Lane, Lanes, Ticket};
 #[cfg(feature = "mcp")]
 use crate::mcp::McpClient;
 use crate::scripted::{Answer, Config as Scripted, Script};
-use crate::transport::{Env, Gate, HttpTransport, RetryPolicy, TransportOptions, with_retries};
-use crate::{Codec, Kind, REGISTRY, Registration, find};
+use crate::transport::{Env, HttpTransport, RetryPolicy, TransportOptions, with_retries};
+use crate::{Codec, Kind, Limits, REGISTRY, Registration, find};
 
 /// What a client needs from its surroundings.
 #[derive(Clone, Debug)]
@@ -28,18 +29,31 @@ pub struct ClientOptions {
     pub transport: TransportOptions,
     /// Where commands run: the folder of the config file.
     pub working_dir: PathBuf,
+    /// How fast models may be asked, by provider and model.
+    pub limits: HashMap<(String, String), Limits>,
 }
 
 impl ClientOptions {
     /// The usual behaviour, with this environment and this folder for commands.
     pub fn new(env: Env, working_dir: impl Into<PathBuf>) -> Self {
-        Self { transport: TransportOptions::new(env), working_dir: working_dir.into() }
+        Self {
+            transport: TransportOptions::new(env),
+            working_dir: working_dir.into(),
+            limits: HashMap::new(),
+        }
     }
 
     /// With another policy of retries.
     #[must_use]
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.transport.retry = retry;
+        self
+    }
+
+    /// With limits for one model of a provider.
+    #[must_use]
+    pub fn with_limits(mut self, provider: &str, model: &str, limits: Limits) -> Self {
+        self.limits.insert((provider.to_owned(), model.to_owned()), limits);
         self
     }
 }
@@ -77,7 +91,7 @@ pub struct Client {
 /// One provider, and what its requests share.
 struct Provider {
     via: Via,
-    gate: Gate,
+    lanes: Lanes,
 }
 
 /// How a provider is reached.
@@ -109,7 +123,7 @@ impl Client {
         for (name, config) in providers {
             match connect(name, config, files) {
                 Ok(via) => {
-                    ready.insert(name.clone(), Provider::new(via));
+                    ready.insert(name.clone(), Provider::new(via, name, &options));
                 }
                 Err(found) => {
                     problems.extend(found.into_iter().map(|it| it.under(&format!("/{name}"))));
@@ -122,7 +136,7 @@ impl Client {
                 && let Some(config) = registration.default_config()
                 && let Ok(via) = open(registration, &config, files)
             {
-                ready.insert(name.to_owned(), Provider::new(via));
+                ready.insert(name.to_owned(), Provider::new(via, name, &options));
             }
         }
         let transport = HttpTransport::new(options.transport)
@@ -152,11 +166,33 @@ impl Client {
         prompt: &Prompt,
         timeout: Duration,
     ) -> Result<Reply, ProviderError> {
-        let Provider { via, gate } = self.provider(name)?;
+        let provider = self.provider(name)?;
+        let lane = provider.lanes.to(&prompt.model);
+        let ticket = lane.ticket(if lane.counts_tokens() { limit::estimate(prompt) } else { 0 });
+        let mut reply = self
+            .ask(name, &provider.via, prompt, timeout, &ticket)
+            .await
+            .inspect_err(|err| provider.heed(&lane, err))?;
+        keep_apart(&mut reply.tool_calls);
+        Ok(reply)
+    }
+
+    async fn ask(
+        &self,
+        name: &str,
+        via: &Via,
+        prompt: &Prompt,
+        timeout: Duration,
+        ticket: &Ticket<'_>,
+    ) -> Result<Reply, ProviderError> {
         if let Via::Http(codec) = via {
             let request = codec.encode(prompt).map_err(|err| before_sending(name, err))?;
-            let decode = |response: &_| codec.decode(prompt, response);
-            let called = self.transport.call(name, &request, timeout, gate, decode).await?;
+            let decode = |response: &_| {
+                let reply = codec.decode(prompt, response)?;
+                ticket.used(reply.usage.total_tokens);
+                Ok(reply)
+            };
+            let called = self.transport.call(name, &request, timeout, ticket, decode).await?;
             let (latency_ms, attempts) = (called.latency_ms, called.attempts);
             return Ok(Reply { latency_ms, attempts, ..called.value });
         }
@@ -175,7 +211,8 @@ impl Client {
             }
         };
         let (reply, attempts) =
-            with_retries(&self.transport.options().retry, gate, attempt).await?;
+            with_retries(&self.transport.options().retry, ticket, attempt).await?;
+        ticket.used(reply.usage.total_tokens);
         Ok(Reply { attempts, ..reply })
     }
 
@@ -186,19 +223,21 @@ impl Client {
         text: &str,
         timeout: Duration,
     ) -> Result<Arc<[f32]>, ProviderError> {
-        let Provider { via, gate } = self.provider(name)?;
-        match via {
+        let provider = self.provider(name)?;
+        let lane = provider.lanes.to(model);
+        let ticket = lane.ticket(limit::tokens_of(text));
+        match &provider.via {
             Via::Http(codec) => {
                 let request =
                     codec.encode_embedding(model, text).map_err(|err| before_sending(name, err))?;
                 let decode = |response: &_| codec.decode_embedding(response);
-                let called = self.transport.call(name, &request, timeout, gate, decode).await?;
-                Ok(called.value.into())
+                let called = self.transport.call(name, &request, timeout, &ticket, decode).await;
+                Ok(called.inspect_err(|err| provider.heed(&lane, err))?.value.into())
             }
             Via::Scripted(script) => {
                 let attempt = || wait(name, script.embedding(name, model, text), timeout);
                 let retry = &self.transport.options().retry;
-                Ok(with_retries(retry, gate, attempt).await?.0.into())
+                Ok(with_retries(retry, &ticket, attempt).await?.0.into())
             }
             _ => {
                 let message = "this provider cannot make embeddings; name a model of another one";
@@ -251,8 +290,26 @@ impl fmt::Debug for Client {
 }
 
 impl Provider {
-    fn new(via: Via) -> Self {
-        Self { via, gate: Gate::default() }
+    fn new(via: Via, name: &str, options: &ClientOptions) -> Self {
+        let limits = options.limits.iter();
+        let limits = limits.filter(|((provider, _), _)| provider == name);
+        Self {
+            via,
+            lanes: Lanes::new(limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
+        }
+    }
+
+    /// Stops asking where an error shows that it is hopeless. What never leaves the machine is always asked.
+    fn heed(&self, lane: &Lane, err: &ProviderError) {
+        let is_remote = match &self.via {
+            Via::Http(_) => true,
+            #[cfg(feature = "mcp")]
+            Via::Mcp(_) => true,
+            _ => false,
+        };
+        if is_remote {
+            self.lanes.heed(lane, err);
+        }
     }
 }
 
@@ -281,6 +338,21 @@ fn open(
             "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
             id => check(config).map(|()| Via::Missing(id)),
         },
+    }
+}
+
+/// Gives calls of one answer that share an id ids of their own: `a`, `a_2`, `a_3`.
+///
+/// Their results could not be told apart otherwise.
+fn keep_apart(calls: &mut [ToolCall]) {
+    for at in 1..calls.len() {
+        let (before, rest) = calls.split_at_mut(at);
+        let Some(call) = rest.first_mut() else { return };
+        let is_taken = |id: &str| before.iter().any(|it| it.id == id);
+        if is_taken(&call.id) {
+            let free = (2..=at + 1).map(|n| format!("{}_{n}", call.id)).find(|it| !is_taken(it));
+            call.id = free.unwrap_or_default();
+        }
     }
 }
 

@@ -42,6 +42,7 @@
 mod client;
 mod codec;
 mod dialect;
+pub mod limit;
 pub mod pricing;
 mod registry;
 #[cfg(feature = "http")]
@@ -50,6 +51,7 @@ pub mod transport;
 #[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
 pub use codec::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
+pub use limit::Limits;
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]
 pub use transport::install_tls;

@@ -7,6 +7,9 @@ use std::time::Duration;
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::{StatusCode, Url};
 
+use super::advice;
+use crate::HttpResponse;
+
 /// Makes the errors of one request. Names the host, never the whole address, which may hold a key.
 #[derive(Debug)]
 pub(crate) struct Fault<'a> {
@@ -55,6 +58,22 @@ impl<'a> Fault<'a> {
         self.error(ProviderErrorKind::Timeout, message).retryable()
     }
 
+    /// The answer began, and then nothing came any more.
+    pub(super) fn stalled(&self, idle: Duration, read: usize) -> ProviderError {
+        let message = format!(
+            "the answer of `{}` stalled: nothing came for {} ms after {read} bytes; the provider, or a proxy on the way, holds it back",
+            self.host(),
+            idle.as_millis(),
+        );
+        self.error(ProviderErrorKind::Timeout, message).retryable()
+    }
+
+    /// The provider answered, and its answer is an error.
+    pub(super) fn answered(&self, err: ProviderError, response: &HttpResponse) -> ProviderError {
+        let message = advice::explain(&self.host(), &err, response);
+        ProviderError { message, ..err }
+    }
+
     /// The request could not be sent, or no answer began.
     pub(crate) fn connection(&self, err: &reqwest::Error) -> ProviderError {
         let host = self.host();
@@ -73,6 +92,9 @@ impl<'a> Fault<'a> {
                 // A certificate does not get better by asking again.
                 return self.error(ProviderErrorKind::Connection, message);
             }
+            Cause::Other(_) if err.is_connect() && err.is_timeout() => format!(
+                "no connection to `{host}` in time: it does not answer; check `baseUrl`, the network and the proxy"
+            ),
             Cause::Other(reason) if err.is_connect() => {
                 format!(
                     "cannot connect to `{host}`: {reason}; check `baseUrl`, the network and the proxy"

@@ -3,6 +3,7 @@
 //! Codecs say what to send and what an answer means; only the transport resolves the names of environment
 //! variables, and only the transport waits. Nothing is built before the first request.
 
+mod advice;
 mod fault;
 mod redirect;
 mod retry;
@@ -17,9 +18,10 @@ use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
+use crate::limit::Ticket;
 use crate::{HttpRequest, HttpResponse, Method};
 pub(crate) use fault::Fault;
-pub use retry::{Gate, RetryPolicy};
+pub use retry::RetryPolicy;
 pub(crate) use retry::{is_worth_it, with_retries};
 pub(crate) use secret::resolve;
 pub use tls::{CaError, install_tls};
@@ -32,6 +34,12 @@ pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// The largest answer that is read, in bytes, unless set otherwise: 32 MiB.
 pub const MAX_BODY: u64 = 32 * 1024 * 1024;
 
+/// How long a connection may take to be made, unless set otherwise, with TLS and all.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long an answer that has begun may pause, unless set otherwise.
+pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// How the transport behaves.
 #[derive(Clone)]
 pub struct TransportOptions {
@@ -43,6 +51,10 @@ pub struct TransportOptions {
     pub ca_pem: Option<Vec<u8>>,
     /// The largest answer that is read, in bytes after decompression.
     pub max_body: u64,
+    /// How long a connection may take to be made, however long the request may take.
+    pub connect_timeout: Duration,
+    /// How long an answer that has begun may pause, however long the request may take.
+    pub idle_timeout: Duration,
     /// Whether `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
     pub system_proxy: bool,
 }
@@ -55,6 +67,8 @@ impl TransportOptions {
             retry: RetryPolicy::default(),
             ca_pem: None,
             max_body: MAX_BODY,
+            connect_timeout: CONNECT_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
             system_proxy: true,
         }
     }
@@ -97,49 +111,38 @@ impl HttpTransport {
 
     /// Sends a request, again where that is worth it, and reads the answer with `decode`.
     ///
-    /// `timeout` covers one attempt, from connecting to the last byte of the answer. `decode` sees every
-    /// answer that is not a redirect, whatever its status; what it calls worth a retry by its status is
-    /// sent again. Requests that share a `gate` wait together when the provider asks to wait.
+    /// `timeout` covers one attempt, from connecting to the last byte of the answer; waiting in the lane of the
+    /// `ticket` is no part of it. `decode` sees every answer that is not a redirect, whatever its status; what
+    /// it calls worth a retry by its status is sent again.
     pub async fn call<T>(
         &self,
         provider: &str,
         request: &HttpRequest,
         timeout: Duration,
-        gate: &Gate,
+        ticket: &Ticket<'_>,
         decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
         let (headers, secrets) = resolve(provider, &request.headers, &*self.options.env)?;
+        let fault = Fault::new(provider, &request.url)?;
+        let client = self.client(provider)?;
         let attempt = || async {
             let started = Instant::now();
-            let response = self.deadline(provider, request, &headers, timeout).await?;
+            let exchange = self.exchange(client, request, &headers, &fault);
+            let response = tokio::time::timeout(timeout, exchange)
+                .await
+                .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             let value = decode(&response).map_err(|mut err| {
                 err.status = err.status.or(Some(response.status));
                 err.retry_after = err.retry_after.or_else(|| retry::retry_after(&response));
                 err.retryable = is_worth_it(&err);
-                err
+                fault.answered(err, &response)
             })?;
             Ok((value, latency_ms))
         };
-        match with_retries(&self.options.retry, gate, attempt).await {
+        match with_retries(&self.options.retry, ticket, attempt).await {
             Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
             Err(err) => Err(secrets.redact(ProviderError { provider: provider.to_owned(), ..err })),
-        }
-    }
-
-    /// One attempt.
-    async fn deadline(
-        &self,
-        provider: &str,
-        request: &HttpRequest,
-        headers: &HeaderMap,
-        timeout: Duration,
-    ) -> Result<HttpResponse, ProviderError> {
-        let fault = Fault::new(provider, &request.url)?;
-        let client = self.client(provider)?;
-        match tokio::time::timeout(timeout, self.exchange(client, request, headers, &fault)).await {
-            Ok(done) => done,
-            Err(_) => Err(fault.timeout(timeout)),
         }
     }
 
@@ -188,13 +191,28 @@ impl HttpTransport {
             })
             .collect();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|err| fault.body(&err))? {
+        while let Some(chunk) = self.chunk(&mut response, body.len(), fault).await? {
+            let chunk = chunk.as_ref();
             if body.len() as u64 + chunk.len() as u64 > limit {
                 return Err(fault.too_large(limit));
             }
-            body.extend_from_slice(&chunk);
+            body.extend_from_slice(chunk);
         }
         Ok(HttpResponse { status, headers, body })
+    }
+
+    /// The next piece of an answer of which so many bytes are there.
+    async fn chunk(
+        &self,
+        response: &mut reqwest::Response,
+        read: usize,
+        fault: &Fault<'_>,
+    ) -> Result<Option<impl AsRef<[u8]>>, ProviderError> {
+        let idle = self.options.idle_timeout;
+        match tokio::time::timeout(idle, response.chunk()).await {
+            Ok(chunk) => chunk.map_err(|err| fault.body(&err)),
+            Err(_) => Err(fault.stalled(idle, read)),
+        }
     }
 
     /// The one client, built when it is first needed.

@@ -1,13 +1,12 @@
 //! When to send a request again, and how long to wait before.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
-use tokio::time::Instant;
 
 use crate::HttpResponse;
+use crate::limit::Ticket;
 
 /// When to send a request again.
 ///
@@ -60,31 +59,13 @@ impl RetryPolicy {
     }
 }
 
-/// Holds back all requests to a provider that asked to wait.
-#[derive(Debug, Default)]
-pub struct Gate(Mutex<Option<Instant>>);
-
-impl Gate {
-    async fn pass(&self) {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(until) = until {
-            tokio::time::sleep_until(until).await;
-        }
-    }
-
-    fn close(&self, wait: Duration) {
-        let until = Instant::now() + wait;
-        let mut closed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *closed = (*closed).max(Some(until));
-    }
-}
-
 /// Makes attempts until one succeeds or no further one is worth it; says how many there were.
 ///
-/// An error that is not `retryable` ends it; so does one whose `attempts` is 0: nothing was sent.
+/// Each attempt waits for its turn in the lane. An error that is not `retryable` ends it; so does one whose
+/// `attempts` is 0: nothing was sent.
 pub(crate) async fn with_retries<T, F>(
     policy: &RetryPolicy,
-    gate: &Gate,
+    ticket: &Ticket<'_>,
     attempt: impl Fn() -> F,
 ) -> Result<(T, u32), ProviderError>
 where
@@ -92,22 +73,24 @@ where
 {
     let mut attempts = 0;
     loop {
-        gate.pass().await;
+        let permit =
+            ticket.enter(attempts).await.map_err(|err| ProviderError { attempts, ..err })?;
         let mut err = match attempt().await {
-            Ok(value) => return Ok((value, attempts + 1)),
+            Ok(value) => {
+                permit.answered();
+                return Ok((value, attempts + 1));
+            }
             Err(err) => err,
         };
         if err.attempts == 0 {
             err.attempts = attempts;
             return Err(err);
         }
+        permit.failed(&err, |strikes| policy.delay(strikes, err.retry_after, chance()));
         attempts += 1;
         err.attempts = attempts;
         if !err.retryable || attempts > policy.max_retries {
             return Err(err);
-        }
-        if let Some(asked) = err.retry_after {
-            gate.close(asked.min(policy.max_retry_after));
         }
         tokio::time::sleep(policy.delay(attempts - 1, err.retry_after, chance())).await;
     }

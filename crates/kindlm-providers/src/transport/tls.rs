@@ -52,6 +52,7 @@ pub(super) fn build(options: &TransportOptions) -> Result<Client, String> {
 fn builder(options: &TransportOptions) -> ClientBuilder {
     let builder = Client::builder()
         .user_agent(concat!("kindlm/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(options.connect_timeout)
         .redirect(redirect::Policy::none())
         .referer(false);
     if options.system_proxy { builder } else { builder.no_proxy() }

@@ -61,7 +61,7 @@ async fn a_model_can_be_named_without_a_configuration() {
     assert_eq!((reply.text.as_str(), reply.usage.total_tokens, reply.attempts), ("hi there", 4, 1));
     let options = ClientOptions {
         transport: TransportOptions { env: Arc::new(|_| None), ..options() },
-        working_dir: std::env::temp_dir(),
+        ..client_options()
     };
     let client = Client::new(&Map::new(), &Memory(&[]), options).unwrap();
     let err = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kindlm_providers::transport::{Gate, HttpTransport, TransportOptions};
+use kindlm_providers::limit::Lane;
+use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_providers::{HttpRequest, Method};
 use kindlm_testing::mock::{MockReply, closed_address};
 use kindlm_types::ProviderErrorKind as Kind;
@@ -128,8 +129,10 @@ async fn an_address_that_is_none_is_found_before_anything_is_sent() {
     for url in ["", "localhost", "ftp://example.org", "file:///etc/passwd", "http://", "http://a b"]
     {
         let request = HttpRequest { url: url.to_owned(), ..request("") };
-        let err =
-            transport().call("openai", &request, LONG, &Gate::default(), decode).await.unwrap_err();
+        let err = transport()
+            .call("openai", &request, LONG, &Lane::default().ticket(0), decode)
+            .await
+            .unwrap_err();
         assert_eq!((err.kind, err.attempts), (Kind::InvalidRequest, 0), "{url}: {err}");
         assert!(err.message.contains("address to send to is not valid"), "{err}");
     }
@@ -215,7 +218,7 @@ async fn requests_carry_the_usual_headers() {
 async fn a_request_without_a_body_has_none() {
     let server = server();
     let request = HttpRequest { method: Method::Get, body: Value::Null, ..request(&server.url()) };
-    transport().call("http", &request, LONG, &Gate::default(), decode).await.unwrap();
+    transport().call("http", &request, LONG, &Lane::default().ticket(0), decode).await.unwrap();
     let sent = &server.requests()[0];
     assert_eq!(
         (sent.method.as_str(), sent.body.len(), sent.header("content-type")),

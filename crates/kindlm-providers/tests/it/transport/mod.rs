@@ -6,6 +6,7 @@ mod command;
 mod conformance;
 mod docs;
 mod faults;
+mod load;
 mod mcp;
 mod retries;
 mod scripted;
@@ -15,9 +16,8 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_providers::transport::{
-    Called, Env, Gate, HttpTransport, RetryPolicy, TransportOptions,
-};
+use kindlm_providers::limit::Lane;
+use kindlm_providers::transport::{Called, Env, HttpTransport, RetryPolicy, TransportOptions};
 use kindlm_providers::{Client, ClientOptions, HeaderValue, HttpRequest, HttpResponse, Method};
 use kindlm_testing::MockServer;
 use kindlm_types::{
@@ -96,7 +96,7 @@ fn decode(response: &HttpResponse) -> Result<String, ProviderError> {
 }
 
 async fn call(url: &str, timeout: Duration) -> Result<Called<String>, ProviderError> {
-    transport().call("openai", &request(url), timeout, &Gate::default(), decode).await
+    transport().call("openai", &request(url), timeout, &Lane::default().ticket(0), decode).await
 }
 
 fn server() -> MockServer {
@@ -133,7 +133,7 @@ impl Files for Memory {
 }
 
 fn client_options() -> ClientOptions {
-    ClientOptions { transport: options(), working_dir: std::env::temp_dir() }
+    ClientOptions { transport: options(), ..ClientOptions::new(env(), std::env::temp_dir()) }
 }
 
 fn providers(config: Value) -> Map<String, Value> {

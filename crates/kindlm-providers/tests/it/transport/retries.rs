@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kindlm_providers::transport::{Gate, HttpTransport, RetryPolicy, TransportOptions};
+use kindlm_providers::limit::Lane;
+use kindlm_providers::transport::{HttpTransport, RetryPolicy, TransportOptions};
 use kindlm_testing::mock::MockReply;
 use kindlm_types::ProviderErrorKind as Kind;
 
@@ -48,7 +49,7 @@ async fn an_exhausted_quota_is_not_asked_for_again() {
             .retryable())
     };
     let err = transport()
-        .call("openai", &request(&server.url()), LONG, &Gate::default(), quota)
+        .call("openai", &request(&server.url()), LONG, &Lane::default().ticket(0), quota)
         .await
         .unwrap_err();
     assert_eq!((err.attempts, err.retryable, server.count()), (1, false, 1));
@@ -95,7 +96,7 @@ async fn a_wish_to_wait_is_capped_and_told() {
     let retry = RetryPolicy { max_retry_after: Duration::from_millis(10), ..quick() };
     let transport = HttpTransport::new(TransportOptions { retry, ..options() }).unwrap();
     let err = transport
-        .call("openai", &request(&server.url()), LONG, &Gate::default(), decode)
+        .call("openai", &request(&server.url()), LONG, &Lane::default().ticket(0), decode)
         .await
         .unwrap_err();
     assert_eq!((err.attempts, err.retry_after), (3, Some(Duration::from_hours(1))));
@@ -105,16 +106,17 @@ async fn a_wish_to_wait_is_capped_and_told() {
 async fn requests_to_one_provider_wait_together() {
     let server = server();
     server.push(MockReply::error(429, "slow down").with_header("retry-after-ms", "400"));
-    let (transport, gate, request) = (transport(), Gate::default(), request(&server.url()));
+    let (transport, lane, request) = (transport(), Lane::default(), request(&server.url()));
     let started = Instant::now();
-    let first = transport.call("openai", &request, LONG, &gate, decode);
+    let ticket = lane.ticket(0);
+    let first = transport.call("openai", &request, LONG, &ticket, decode);
     let second = async {
         while server.count() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // By now the first has been told to wait.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let called = transport.call("openai", &request, LONG, &gate, decode).await;
+        let called = transport.call("openai", &request, LONG, &lane.ticket(0), decode).await;
         (called, started.elapsed())
     };
     let (first, (second, waited)) = tokio::join!(first, second);
@@ -139,7 +141,7 @@ async fn nothing_is_sent_twice_if_nobody_wants_it() {
     let options = TransportOptions { retry: RetryPolicy::never(), ..options() };
     let err = HttpTransport::new(options)
         .unwrap()
-        .call("openai", &request(&server.url()), LONG, &Gate::default(), decode)
+        .call("openai", &request(&server.url()), LONG, &Lane::default().ticket(0), decode)
         .await
         .unwrap_err();
     assert_eq!((err.attempts, server.count()), (1, 1));

@@ -1,0 +1,61 @@
+//! How many tokens a request will take, before anybody has counted them.
+
+use kindlm_types::Prompt;
+
+/// Characters per token, which is about right for English and too low for nothing much.
+const CHARACTERS: u64 = 4;
+
+/// What the answer is reckoned with if the request does not limit it.
+const ANSWER: u64 = 1024;
+
+/// The tokens of a whole request and its answer, about.
+pub(crate) fn estimate(prompt: &Prompt) -> u64 {
+    let said = prompt.messages.iter().map(|it| {
+        let calls = it.tool_calls.iter().map(|call| json_length(&call.arguments));
+        length(&it.content) + calls.sum::<u64>()
+    });
+    let form = prompt.response_format.as_ref().map_or(0, |it| json_length(&it.schema));
+    let tools = if prompt.tools.is_empty() { 0 } else { json_length(&prompt.tools) };
+    let characters = said.sum::<u64>() + form + tools;
+    let answer = prompt.params.max_tokens.map_or(ANSWER, u64::from);
+    characters.div_ceil(CHARACTERS) + answer
+}
+
+/// The tokens of a text, about.
+pub(crate) fn tokens_of(text: &str) -> u64 {
+    length(text).div_ceil(CHARACTERS)
+}
+
+fn length(text: &str) -> u64 {
+    text.chars().count() as u64
+}
+
+fn json_length(value: &impl serde::Serialize) -> u64 {
+    serde_json::to_vec(value).map_or(0, |it| it.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::{Message, Params, Role, ToolSpec};
+
+    use super::*;
+
+    #[test]
+    fn counts_everything_that_is_sent_and_the_longest_answer() {
+        let bare = Prompt {
+            model: "m".to_owned(),
+            messages: vec![Message::new(Role::User, "čtyři znaky!")],
+            params: Params { max_tokens: Some(100), ..Params::default() },
+            tools: Vec::new(),
+            tool_choice: None,
+            response_format: None,
+            sample: 0,
+        };
+        assert_eq!(estimate(&bare), 103);
+        let free = Prompt { params: Params::default(), ..bare.clone() };
+        assert_eq!(estimate(&free), 3 + ANSWER);
+        let tool = ToolSpec { name: "lookup_order".to_owned(), ..ToolSpec::default() };
+        assert!(estimate(&Prompt { tools: vec![tool], ..bare }) > 103);
+        assert_eq!((tokens_of(""), tokens_of("a"), tokens_of("abcde")), (0, 1, 2));
+    }
+}

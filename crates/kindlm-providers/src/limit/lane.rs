@@ -1,0 +1,310 @@
+//! The way to one model of a provider.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kindlm_types::ProviderError;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::Limits;
+use super::bucket::Bucket;
+use super::window::{Sent, Window};
+
+/// The way to one model of a provider: everything that is sent to it goes through here.
+///
+/// Requests enter in the order of their calls. Only the first one that waits has a timer; the others sleep
+/// until it is their turn.
+pub struct Lane {
+    state: Mutex<State>,
+    /// How many calls there have been.
+    calls: AtomicU64,
+    counts_tokens: bool,
+}
+
+struct State {
+    window: Window,
+    in_flight: u32,
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+    /// Nothing is sent before this.
+    closed: Option<Instant>,
+    /// How often in a row a request was refused though it was alone.
+    strikes: u32,
+    /// Nothing is sent any more.
+    shut: Option<Arc<ProviderError>>,
+    /// Those who wait, by the number of their call.
+    queue: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// The place of one call in its lane. It keeps the place over its retries.
+pub struct Ticket<'a> {
+    lane: &'a Lane,
+    number: u64,
+    /// Tokens that it will take, roughly.
+    estimate: u64,
+    /// Tokens that it took; 0 while nobody has counted them.
+    used: AtomicU64,
+}
+
+/// A request that is in flight, or may be sent now. Leaves the lane when it is dropped.
+pub(crate) struct Permit<'a> {
+    ticket: &'a Ticket<'a>,
+    sent: Sent,
+    ended: Ended,
+}
+
+/// How a request came back.
+#[derive(Clone, Copy)]
+enum Ended {
+    /// It did not: the caller lost interest.
+    Dropped,
+    Answered,
+    /// The provider said no; the tokens were not used.
+    Failed,
+    /// The provider said that it is too much.
+    Refused,
+}
+
+/// Whether a request may be sent.
+enum Entry {
+    Now(Sent),
+    /// Not before that.
+    At(Instant),
+    /// When another one has left.
+    Later,
+    Never(Arc<ProviderError>),
+}
+
+impl Lane {
+    /// A lane that nobody is in.
+    pub fn new(limits: Limits) -> Self {
+        let now = Instant::now();
+        let bucket = |per_minute: std::num::NonZeroU32| Bucket::new(per_minute.get().into(), now);
+        let state = State {
+            window: Window::new(limits.concurrency),
+            in_flight: 0,
+            requests: limits.rpm.map(bucket),
+            tokens: limits.tpm.map(bucket),
+            closed: None,
+            strikes: 0,
+            shut: None,
+            queue: BTreeMap::new(),
+        };
+        let counts_tokens = limits.tpm.is_some();
+        Self { state: Mutex::new(state), calls: AtomicU64::new(0), counts_tokens }
+    }
+
+    /// Whether tokens are limited; if not, nobody needs to estimate them.
+    pub fn counts_tokens(&self) -> bool {
+        self.counts_tokens
+    }
+
+    /// The place of a new call, which will take about this many tokens.
+    pub fn ticket(&self, estimate: u64) -> Ticket<'_> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        Ticket { lane: self, number, estimate, used: AtomicU64::new(0) }
+    }
+
+    /// Sends nothing any more: whoever waits or comes is answered with this error.
+    pub(super) fn shut(&self, why: &Arc<ProviderError>) {
+        let mut state = self.state();
+        state.shut.get_or_insert_with(|| Arc::clone(why));
+        state.queue.values().for_each(|it| it.notify_one());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Lane")
+            .field("window", &state.window)
+            .field("in_flight", &state.in_flight)
+            .field("waiting", &state.queue.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ticket<'_> {
+    /// Tells how many tokens the answer says were used; 0 if it does not say.
+    pub fn used(&self, tokens: u64) {
+        self.used.store(tokens, Ordering::Relaxed);
+    }
+
+    /// Waits for the turn. `retry` says how often the same request was sent already.
+    ///
+    /// Fails if the lane is shut; the error says that nothing was sent.
+    pub(crate) async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
+        let mut waiting = None;
+        loop {
+            let when = match self.lane.state().enter(self, retry) {
+                Entry::Now(sent) => {
+                    return Ok(Permit { ticket: self, sent, ended: Ended::Dropped });
+                }
+                Entry::Never(why) => return Err(not_sent(&why)),
+                Entry::At(when) => Some(when),
+                Entry::Later => None,
+            };
+            match &waiting {
+                // It looks again once it is in the queue: somebody may have left in between.
+                None => waiting = Some(Waiting::begin(self)),
+                Some(waiting) => waiting.until(when).await,
+            }
+        }
+    }
+}
+
+impl State {
+    /// Takes one in, if that is possible.
+    fn enter(&mut self, ticket: &Ticket<'_>, retry: u32) -> Entry {
+        if let Some(why) = &self.shut {
+            return Entry::Never(Arc::clone(why));
+        }
+        let is_first = self.queue.first_key_value().is_none_or(|(it, _)| *it >= ticket.number);
+        if !is_first || !self.window.has_room(self.in_flight, retry > 0) {
+            return Entry::Later;
+        }
+        if let Some(when) = self.not_before(ticket) {
+            return Entry::At(when);
+        }
+        self.in_flight += 1;
+        Entry::Now(self.window.send(self.in_flight))
+    }
+
+    /// When the limits allow one more; `None` for now. Takes it from the buckets if so.
+    #[expect(clippy::cast_precision_loss, reason = "estimates are far below 2⁵³")]
+    fn not_before(&mut self, ticket: &Ticket<'_>) -> Option<Instant> {
+        if self.closed.is_none() && self.requests.is_none() && self.tokens.is_none() {
+            return None;
+        }
+        let now = Instant::now();
+        let tokens = ticket.estimate as f64;
+        let closed = self.closed.filter(|it| *it > now);
+        let requests = self.requests.as_mut().and_then(|it| it.ready(1.0, now));
+        let enough = self.tokens.as_mut().and_then(|it| it.ready(tokens, now));
+        let when = closed.max(requests).max(enough);
+        if when.is_none() {
+            self.closed = None;
+            self.requests.iter_mut().for_each(|it| it.take(1.0));
+            self.tokens.iter_mut().for_each(|it| it.take(tokens));
+        }
+        when
+    }
+
+    /// Wakes the one whose turn it is.
+    fn wake(&self) {
+        if let Some((_, first)) = self.queue.first_key_value() {
+            first.notify_one();
+        }
+    }
+}
+
+/// Stands in the queue for as long as it lives.
+struct Waiting<'a> {
+    ticket: &'a Ticket<'a>,
+    turn: Arc<Notify>,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(ticket: &'a Ticket<'a>) -> Self {
+        let turn = Arc::new(Notify::new());
+        ticket.lane.state().queue.insert(ticket.number, Arc::clone(&turn));
+        Self { ticket, turn }
+    }
+
+    /// Sleeps until it is time, or until something has changed.
+    async fn until(&self, when: Option<Instant>) {
+        let Some(when) = when else { return self.turn.notified().await };
+        tokio::select! {
+            () = sleep_until(when) => {}
+            () = self.turn.notified() => {}
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.ticket.lane.state();
+        state.queue.remove(&self.ticket.number);
+        state.wake();
+    }
+}
+
+impl Permit<'_> {
+    /// An answer came.
+    pub(crate) fn answered(mut self) {
+        self.ended = Ended::Answered;
+    }
+
+    /// No answer came. `pause` is how long the lane closes if even one request is too much, given how often
+    /// that has happened in a row before.
+    pub(crate) fn failed(mut self, err: &ProviderError, pause: impl FnOnce(u32) -> Duration) {
+        if !is_refusal(err) {
+            // Without a status nobody knows whether the provider did the work.
+            if err.status.is_some() {
+                self.ended = Ended::Failed;
+            }
+            return;
+        }
+        self.ended = Ended::Refused;
+        let mut state = self.ticket.lane.state();
+        let in_flight = state.in_flight;
+        if state.window.refused(self.sent, in_flight) {
+            let until = Instant::now() + pause(state.strikes);
+            state.closed = state.closed.max(Some(until));
+            state.strikes = state.strikes.saturating_add(1);
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[expect(clippy::cast_precision_loss, reason = "tokens are far below 2⁵³")]
+    fn drop(&mut self) {
+        let ticket = self.ticket;
+        let mut state = ticket.lane.state();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        if matches!(self.ended, Ended::Answered) {
+            state.window.answered(self.sent);
+            state.strikes = 0;
+        }
+        if let Some(tokens) = &mut state.tokens {
+            let estimate = ticket.estimate as f64;
+            match (self.ended, ticket.used.load(Ordering::Relaxed)) {
+                (Ended::Answered, 0) | (Ended::Dropped, _) => {}
+                (Ended::Answered, used) => tokens.settle(estimate - used as f64),
+                (Ended::Failed | Ended::Refused, _) => tokens.settle(estimate),
+            }
+        }
+        state.wake();
+    }
+}
+
+/// Whether the provider says that it is asked too much.
+fn is_refusal(err: &ProviderError) -> bool {
+    use kindlm_types::ProviderErrorKind::{Overloaded, RateLimited};
+    matches!(err.kind, RateLimited | Overloaded) || (err.retryable && err.retry_after.is_some())
+}
+
+/// The error of what is not sent because of an earlier one.
+fn not_sent(why: &ProviderError) -> ProviderError {
+    ProviderError {
+        message: format!("not sent, because an earlier request failed for good: {}", why.message),
+        retryable: false,
+        retry_after: None,
+        attempts: 0,
+        ..why.clone()
+    }
+}

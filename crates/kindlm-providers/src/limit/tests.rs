@@ -1,0 +1,368 @@
+//! Lanes, in a time that passes only when everybody waits.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::num::NonZeroU32;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep};
+
+use super::{Lane, Lanes, Limits, Ticket};
+use crate::transport::{RetryPolicy, with_retries};
+
+fn limits(rpm: u32, tpm: u32, concurrency: u32) -> Limits {
+    Limits {
+        rpm: NonZeroU32::new(rpm),
+        tpm: NonZeroU32::new(tpm),
+        concurrency: NonZeroU32::new(concurrency),
+    }
+}
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn refusal(retry_after: Option<Duration>) -> ProviderError {
+    let err = ProviderError::new(Kind::RateLimited, "p", "slow down").with_status(429).retryable();
+    ProviderError { retry_after, ..err }
+}
+
+fn hopeless(kind: Kind, status: u16) -> ProviderError {
+    ProviderError::new(kind, "p", "go away").with_status(status)
+}
+
+/// Waits without chance.
+fn policy() -> RetryPolicy {
+    RetryPolicy { min_delay: ms(100), base_delay: ms(100), ..RetryPolicy::default() }
+}
+
+/// Starts calls in their order, and tells when each of them was sent, in milliseconds.
+async fn times(lane: &Lane, calls: u64, estimate: u64, takes: Duration, used: u64) -> Vec<u128> {
+    let start = Instant::now();
+    let sent = RefCell::new(vec![0; usize::try_from(calls).unwrap()]);
+    let calls = (0..calls).map(|call| {
+        let (ticket, sent) = (lane.ticket(estimate), &sent);
+        async move {
+            let permit = ticket.enter(0).await.unwrap();
+            sent.borrow_mut()[usize::try_from(call).unwrap()] = start.elapsed().as_millis();
+            sleep(takes).await;
+            ticket.used(used);
+            permit.answered();
+        }
+    });
+    all(calls).await;
+    sent.into_inner()
+}
+
+/// Runs futures at the same time, beginning with the first.
+async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|ctx| {
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let Poll::Ready(value) = future.as_mut().poll(ctx)
+            {
+                *output = Some(value);
+            }
+        }
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_spread_in_the_order_of_their_calls() {
+    for (limits, estimate, used, takes, expected) in [
+        (limits(0, 0, 0), 0, 0, 10, [0, 0, 0, 0]),
+        (limits(0, 0, 2), 0, 0, 10, [0, 0, 10, 10]),
+        (limits(0, 0, 1), 0, 0, 10, [0, 10, 20, 30]),
+        (limits(60, 0, 0), 0, 0, 10, [0, 1_000, 2_000, 3_000]),
+        (limits(120, 0, 0), 0, 0, 10, [0, 0, 500, 1_000]),
+        (limits(60, 0, 1), 0, 0, 1_500, [0, 1_500, 3_000, 4_500]),
+        // As many tokens as were estimated.
+        (limits(0, 600, 0), 10, 10, 10, [0, 1_000, 2_000, 3_000]),
+        // Nobody has counted them.
+        (limits(0, 600, 0), 10, 0, 10, [0, 1_000, 2_000, 3_000]),
+        // Half of what was estimated, known after 10 ms, in which 0.1 tokens have come.
+        (limits(0, 600, 0), 10, 5, 10, [0, 500, 1_000, 1_500]),
+        // Twice as many: the next one pays.
+        (limits(0, 600, 0), 10, 20, 10, [0, 2_000, 4_000, 6_000]),
+        // Far more than the bucket holds.
+        (limits(0, 60, 0), 30, 30, 10, [0, 30_000, 60_000, 90_000]),
+        (limits(60, 600, 0), 5, 5, 10, [0, 1_000, 2_000, 3_000]),
+    ] {
+        let lane = Lane::new(limits);
+        let found = times(&lane, 4, estimate, ms(takes), used).await;
+        // The timer is exact to a millisecond.
+        let near = found.iter().zip(expected).all(|(it, expected)| it.abs_diff(expected) <= 3);
+        assert!(near, "{limits:?} {estimate} {used}: {found:?}, expected {expected:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_keeps_its_place() {
+    let lane = Lane::new(limits(0, 0, 1));
+    let order = RefCell::new(Vec::new());
+    let calls = (0..4).map(|call| {
+        let (ticket, order) = (lane.ticket(0), &order);
+        async move {
+            let sent = Cell::new(0);
+            let attempt = || async {
+                order.borrow_mut().push(call);
+                sent.set(sent.get() + 1);
+                sleep(ms(60)).await;
+                // Not a refusal, so that the lane stays open.
+                let broken = ProviderError::new(Kind::Server, "p", "oops").retryable();
+                if call == 0 && sent.get() < 3 { Err(broken) } else { Ok(()) }
+            };
+            with_retries(&policy(), &ticket, attempt).await.unwrap()
+        }
+    });
+    let attempts: Vec<u32> = all(calls).await.into_iter().map(|((), it)| it).collect();
+    assert_eq!(attempts, [3, 1, 1, 1]);
+    // While it waits for 100 ms, two others take 120 ms; then it is first again.
+    assert_eq!(*order.borrow(), [0, 1, 2, 0, 3, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_delays_the_request_that_it_came_with() {
+    let lane = Lane::new(limits(0, 0, 4));
+    let start = Instant::now();
+    let calls = (0..8).map(|call| {
+        let (ticket, asked) = (lane.ticket(0), Cell::new(false));
+        async move {
+            let attempt = || {
+                let refuse = call == 0 && !asked.replace(true);
+                async move {
+                    sleep(ms(if refuse { 1 } else { 100 })).await;
+                    if refuse { Err(refusal(Some(ms(10_000)))) } else { Ok(()) }
+                }
+            };
+            with_retries(&policy(), &ticket, attempt).await.unwrap();
+            start.elapsed().as_millis()
+        }
+    });
+    let ended = all(calls).await;
+    // It came back when it was asked to, with a little jitter.
+    assert!((10_100..10_400).contains(&ended[0]), "{ended:?}");
+    // The others go on, two at a time instead of four, until the window has widened again.
+    assert!(ended[1..4].iter().all(|it| (100..110).contains(it)), "{ended:?}");
+    assert!(ended[4..].iter().all(|it| (200..410).contains(it)), "{ended:?}");
+    assert!(ended[7] > 210, "the rate is lower than before: {ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_refuses_even_one_is_left_alone_longer_each_time() {
+    let lane = Lane::default();
+    let start = Instant::now();
+    let mut sent = Vec::new();
+    for _ in 0..4 {
+        let ticket = lane.ticket(0);
+        let permit = ticket.enter(0).await.unwrap();
+        sent.push(start.elapsed().as_millis());
+        permit.failed(&refusal(None), |strikes| ms(100 << strikes));
+    }
+    assert_eq!(sent, [0, 100, 300, 700]);
+    // What is answered after all opens it again at once.
+    for _ in 0..3 {
+        let ticket = lane.ticket(0);
+        ticket.enter(0).await.unwrap().answered();
+        sent.push(start.elapsed().as_millis());
+    }
+    assert_eq!(sent[4..], [1_500; 3]);
+    let ticket = lane.ticket(0);
+    ticket.enter(0).await.unwrap().failed(&refusal(None), |strikes| ms(100 << strikes));
+    lane.ticket(0).enter(0).await.unwrap().answered();
+    assert_eq!(start.elapsed().as_millis(), 1_600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_too_much_narrows_a_lane() {
+    let server = ProviderError::new(Kind::Server, "p", "oops").with_status(500).retryable();
+    for (err, narrows) in [
+        (refusal(None), true),
+        (ProviderError::new(Kind::Overloaded, "p", "busy").with_status(529).retryable(), true),
+        (ProviderError { retry_after: Some(ms(1)), ..server.clone() }, true),
+        (server, false),
+        (ProviderError::new(Kind::Timeout, "p", "late").retryable(), false),
+        (ProviderError::new(Kind::Connection, "p", "broken").retryable(), false),
+        (hopeless(Kind::InvalidRequest, 400), false),
+    ] {
+        let lane = Lane::new(limits(0, 0, 4));
+        let tickets: Vec<Ticket<'_>> = (0..5).map(|_| lane.ticket(0)).collect();
+        let mut permits = Vec::new();
+        for ticket in &tickets[..4] {
+            permits.push(ticket.enter(0).await.unwrap());
+        }
+        permits.pop().unwrap().failed(&err, |_| ms(0));
+        let mut fifth = pin!(tickets[4].enter(0));
+        let enters = std::future::poll_fn(|ctx| Poll::Ready(fifth.as_mut().poll(ctx).is_ready()));
+        assert_eq!(!enters.await, narrows, "{err:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
+    for (err, this_model, other_model) in [
+        (hopeless(Kind::Auth, 401), true, true),
+        (hopeless(Kind::QuotaExhausted, 429), true, true),
+        (hopeless(Kind::Auth, 403), true, false),
+        (hopeless(Kind::RateLimited, 429), false, false),
+        (hopeless(Kind::ModelNotFound, 404), false, false),
+        // Its variable was not set, so nothing was sent, and nothing is known.
+        (ProviderError { attempts: 0, ..hopeless(Kind::Auth, 401) }, false, false),
+    ] {
+        let lanes = Lanes::default();
+        let (this, before) = (lanes.to("this"), lanes.to("before"));
+        lanes.heed(&this, &err);
+        for (lane, shut) in
+            [(this, this_model), (before, other_model), (lanes.to("after"), other_model)]
+        {
+            let ticket = lane.ticket(0);
+            let refused = ticket.enter(0).await.err();
+            assert_eq!(refused.is_some(), shut, "{err:?}");
+            if let Some(refused) = refused {
+                assert_eq!((refused.kind, refused.status), (err.kind, err.status));
+                assert_eq!((refused.attempts, refused.retryable), (0, false));
+                assert_eq!(
+                    refused.message,
+                    "not sent, because an earlier request failed for good: go away"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
+    let lanes = Lanes::new([("m".to_owned(), limits(1, 0, 0))].into());
+    let lane = lanes.to("m");
+    let start = Instant::now();
+    let calls = (0..5).map(|call| {
+        let (ticket, lane, lanes) = (lane.ticket(0), &lane, &lanes);
+        async move {
+            let attempt = || async {
+                sleep(ms(10)).await;
+                Err::<(), _>(hopeless(Kind::Auth, 401))
+            };
+            let err = with_retries(&policy(), &ticket, attempt).await.unwrap_err();
+            lanes.heed(lane, &err);
+            (call, err.attempts, err.message.starts_with("not sent"))
+        }
+    });
+    let ended = all(calls).await;
+    assert_eq!(
+        ended,
+        [(0, 1, false), (1, 0, true), (2, 0, true), (3, 0, true), (4, 0, true)],
+        "one was sent"
+    );
+    assert!(start.elapsed() < ms(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_leaves_no_gap() {
+    let lane = Lane::new(limits(60, 600, 1));
+    let tickets: Vec<Ticket<'_>> = (0..5).map(|_| lane.ticket(10)).collect();
+    let first = tickets[0].enter(0).await.unwrap();
+    let mut waiting: Vec<_> = tickets[1..].iter().map(|it| Box::pin(it.enter(0))).collect();
+    for it in &mut waiting {
+        assert!(tokio::time::timeout(ms(1), it).await.is_err());
+    }
+    // The one whose turn it is next loses interest, and so does one that is in flight.
+    drop(waiting.remove(0));
+    drop(first);
+    let second = tokio::time::timeout(ms(2_000), &mut waiting[0]).await.unwrap().unwrap();
+    drop(waiting.remove(1));
+    second.answered();
+    tokio::time::timeout(ms(2_000), &mut waiting[1]).await.unwrap().unwrap().answered();
+    assert!(format!("{lane:?}").contains("in_flight: 0"), "{lane:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_is_sleeping() {
+    let lane = Lane::new(limits(1, 0, 0));
+    lane.ticket(0).enter(0).await.unwrap().answered();
+    let polls = Cell::new(0);
+    let calls = (0..10).map(|_| {
+        let (ticket, polls) = (lane.ticket(0), &polls);
+        async move {
+            let mut entering = pin!(ticket.enter(0));
+            let entered = std::future::poll_fn(|ctx| {
+                polls.set(polls.get() + 1);
+                entering.as_mut().poll(ctx)
+            });
+            entered.await.unwrap().answered();
+        }
+    });
+    let set = LocalSet::new();
+    let start = Instant::now();
+    set.run_until(all(calls)).await;
+    assert!(start.elapsed() >= Duration::from_mins(9));
+    // Each wakes all ten, as they are one task here; nobody wakes in between.
+    assert!(polls.get() < 400, "{} polls", polls.get());
+}
+
+/// A provider that takes so many at once, each for 20 ms, and refuses the rest after 1 ms.
+async fn provider(taken: &Cell<u32>, most: u32) -> Result<(), ProviderError> {
+    if taken.get() >= most {
+        sleep(ms(1)).await;
+        return Err(refusal(None));
+    }
+    taken.set(taken.get() + 1);
+    sleep(ms(20)).await;
+    taken.set(taken.get() - 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_finds_out_what_a_provider_takes() {
+    for most in [1, 3, 8, 40] {
+        let lane = Lane::new(limits(0, 0, 64));
+        let (taken, refused, refused_late) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let start = Instant::now();
+        let calls = (0..1_000).map(|call| {
+            let (ticket, taken) = (lane.ticket(0), &taken);
+            let (refused, refused_late) = (&refused, &refused_late);
+            async move {
+                let attempt = || async {
+                    let result = provider(taken, most).await;
+                    if result.is_err() {
+                        refused.set(refused.get() + 1);
+                        refused_late.set(refused_late.get() + u32::from(call >= 200));
+                    }
+                    result
+                };
+                with_retries(&RetryPolicy::default(), &ticket, attempt).await
+            }
+        });
+        let failed = all(calls).await.iter().filter(|it| it.is_err()).count();
+        assert_eq!(failed, 0, "{most}");
+        assert!(refused.get() <= 64 + 3 * most + 60, "{most}: {} refused", refused.get());
+        let in_the_end = refused_late.get();
+        assert!(in_the_end <= 60, "{most}: {in_the_end} of 800 refused after the warm-up");
+        let ideal = ms(20) * 1_000 / most;
+        assert!(start.elapsed() < ideal * 2 + ms(2_000), "{most}: {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_read_as_they_are_written() {
+    let read = serde_json::from_str::<Limits>;
+    assert_eq!(
+        read(r#"{"rpm": 60, "tpm": 1000, "concurrency": 8}"#).unwrap(),
+        limits(60, 1_000, 8)
+    );
+    assert_eq!(read("{}").unwrap(), Limits::default());
+    for wrong in [r#"{"rpm": 0}"#, r#"{"rpm": -1}"#, r#"{"rmp": 60}"#, r#"{"tpm": 1.5}"#] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+    let _: Arc<Lane> = Lanes::default().to("any");
+}

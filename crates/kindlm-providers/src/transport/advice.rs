@@ -1,0 +1,52 @@
+//! What to say about an answer that is an error: who said it, what, and what to do.
+
+use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
+
+use crate::HttpResponse;
+
+/// The message of an error that a codec has read from an answer of `host`.
+pub(super) fn explain(host: &str, err: &ProviderError, response: &HttpResponse) -> String {
+    let said = said(host, err, response.status);
+    match advice(err.kind, response) {
+        Some(advice) => format!("{}; {advice}", said.trim_end_matches(['.', ' '])),
+        None => said,
+    }
+}
+
+fn said(host: &str, err: &ProviderError, status: u16) -> String {
+    let message = &err.message;
+    match (message.strip_prefix("the answer "), err.kind) {
+        (Some(rest), Kind::MalformedResponse) => format!("the answer of `{host}` {rest}"),
+        (None, Kind::MalformedResponse) => {
+            format!("the answer of `{host}` cannot be used: {message}")
+        }
+        // The body said nothing, so the codec speaks of the status.
+        _ if message.starts_with("status ") => format!("`{host}` answered with {message}"),
+        _ => format!("`{host}` answered with status {status}: {message}"),
+    }
+}
+
+/// What to do, where the provider's own message tends not to say it.
+fn advice(kind: Kind, response: &HttpResponse) -> Option<&'static str> {
+    Some(match kind {
+        Kind::Auth if response.status == 403 => "check that the account may use this model",
+        Kind::Auth => "check that the key is valid, and meant for this provider",
+        Kind::QuotaExhausted => "add credit, or raise the limits of the account",
+        Kind::RateLimited => "lower `--concurrency`, or ask the provider for a higher limit",
+        Kind::ModelNotFound => "check `model` in the config, and that the account may use it",
+        Kind::ContextLength => "shorten the prompt, or use a model that reads more",
+        Kind::InvalidRequest if response.status == 413 => "shorten the prompt",
+        Kind::Overloaded | Kind::Server | Kind::Timeout => {
+            "the trouble is the provider's: try again later"
+        }
+        Kind::MalformedResponse if is_page(response) => {
+            "it is a page for people: check `baseUrl`, and whether a proxy wants you to sign in"
+        }
+        Kind::MalformedResponse => "check that `baseUrl` leads to the API of a model",
+        _ => return None,
+    })
+}
+
+fn is_page(response: &HttpResponse) -> bool {
+    response.header("content-type").is_some_and(|it| it.to_ascii_lowercase().contains("html"))
+}

@@ -1,0 +1,174 @@
+//! Many requests at once: limits, refusals, and providers that have had enough.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use kindlm_providers::Limits;
+use kindlm_testing::mock::MockReply;
+use kindlm_types::{Backend, ProviderErrorKind as Kind, Reply};
+use tokio::task::JoinSet;
+
+use super::*;
+
+fn limited(server: &MockServer, limits: Limits) -> Arc<Client> {
+    let config = json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}});
+    let options = client_options().with_limits("openai", "m-1", limits);
+    Arc::new(Client::new(&providers(config), &Memory(&[]), options).unwrap())
+}
+
+fn at_once(concurrency: u32) -> Limits {
+    Limits { concurrency: NonZeroU32::new(concurrency), ..Limits::default() }
+}
+
+/// Sends so many requests at the same time, each for a model.
+async fn send(
+    client: &Arc<Client>,
+    models: impl IntoIterator<Item = &str>,
+    timeout: Duration,
+) -> Vec<Result<Reply, ProviderError>> {
+    let mut calls = JoinSet::new();
+    for model in models {
+        let (client, prompt) = (Arc::clone(client), prompt("hi"));
+        let prompt = Prompt { model: model.to_owned(), ..prompt };
+        calls.spawn(async move { client.complete("openai", &prompt, timeout).await });
+    }
+    calls.join_all().await
+}
+
+#[tokio::test]
+async fn a_client_finds_out_what_a_provider_takes() {
+    let server = MockServer::for_bench(Duration::from_millis(10)).unwrap();
+    server.allow_in_flight(8);
+    let config = json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}});
+    let options =
+        ClientOptions::new(env(), std::env::temp_dir()).with_limits("openai", "m-1", at_once(64));
+    let client = Arc::new(Client::new(&providers(config), &Memory(&[]), options).unwrap());
+    let warm_up = send(&client, ["m-1"; 200], LONG).await;
+    let refused_at_first = server.refused();
+    let replies = send(&client, ["m-1"; 1_000], LONG).await;
+    let refused_later = server.refused() - refused_at_first;
+    for reply in warm_up.into_iter().chain(replies) {
+        reply.unwrap();
+    }
+    assert_eq!(server.peak_in_flight(), 8, "what it takes is used");
+    assert!((1..=150).contains(&refused_at_first), "{refused_at_first} of 200 at first");
+    assert!(refused_later <= 60, "{refused_later} of 1000 later");
+}
+
+#[tokio::test]
+async fn waiting_for_its_turn_is_no_part_of_timeout_and_latency() {
+    let slow = |_: &_| MockReply::text("ok").after(Duration::from_millis(200));
+    let server = MockServer::answering(slow).unwrap();
+    let client = limited(&server, at_once(1));
+    let started = Instant::now();
+    // The last one waits for 600 ms.
+    for reply in send(&client, ["m-1"; 4], Duration::from_millis(500)).await {
+        let reply = reply.unwrap();
+        assert!((200.0..500.0).contains(&reply.latency_ms), "{}", reply.latency_ms);
+        assert_eq!(reply.attempts, 1);
+    }
+    assert!(started.elapsed() >= Duration::from_millis(800));
+    assert_eq!(server.peak_in_flight(), 1);
+}
+
+#[tokio::test]
+async fn a_rate_is_kept_and_binds_only_its_model() {
+    let server = server();
+    let rate = Limits { rpm: NonZeroU32::new(300), ..Limits::default() };
+    let client = limited(&server, rate);
+    let started = Instant::now();
+    // 5 at once, and one each 200 ms.
+    for reply in send(&client, ["m-1"; 8], LONG).await {
+        reply.unwrap();
+    }
+    assert!(started.elapsed() >= Duration::from_millis(550), "{:?}", started.elapsed());
+    let started = Instant::now();
+    for reply in send(&client, ["m-2"; 50], LONG).await {
+        reply.unwrap();
+    }
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+/// An answer takes 15 tokens in the mock's words; about 10 and the longest answer are reckoned with.
+#[tokio::test]
+async fn tokens_are_settled_by_what_was_used() {
+    let server = server();
+    let rate = Limits { tpm: NonZeroU32::new(6_000), ..Limits::default() };
+    let client = limited(&server, rate);
+    let limited =
+        Prompt { params: Params { max_tokens: Some(1_000), ..Params::default() }, ..prompt("hi") };
+    let started = Instant::now();
+    for _ in 0..8 {
+        client.complete("openai", &limited, LONG).await.unwrap();
+    }
+    // If the estimates counted, the second would have had to wait for ten seconds.
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() >= Duration::from_millis(100), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_refused_key_stops_the_whole_provider_and_nothing_else() {
+    let server = server();
+    server.push(MockReply::error(401, &format!("bad key {KEY}")));
+    let client = limited(&server, at_once(1));
+    let first = client.complete("openai", &prompt("hi"), LONG).await.unwrap_err();
+    assert_eq!((first.kind, first.attempts), (Kind::Auth, 1));
+    for later in send(&client, ["m-1", "m-1", "m-2"], LONG).await {
+        let later = later.unwrap_err();
+        assert_eq!((later.kind, later.status, later.attempts), (Kind::Auth, Some(401), 0));
+        assert_eq!(later.provider, "openai");
+        assert!(
+            later.message.starts_with("not sent, because an earlier request failed"),
+            "{later}"
+        );
+        assert!(later.message.contains("bad key [redacted]"), "{later}");
+    }
+    let later = client.embed("openai", "e", "text", LONG).await.unwrap_err();
+    assert_eq!((later.kind, later.attempts), (Kind::Auth, 0));
+    assert_eq!(server.count(), 1);
+    client.complete("echo", &prompt("hi"), LONG).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_account_stops_those_who_wait() {
+    let quota = json!({"error": {"message": "pay first", "code": "insufficient_quota"}});
+    let refuse =
+        move |_: &_| MockReply::json(&quota).with_status(429).after(Duration::from_millis(50));
+    let server = MockServer::answering(refuse).unwrap();
+    let client = limited(&server, at_once(2));
+    let errors: Vec<_> = send(&client, ["m-1"; 20], LONG).await;
+    let mut sent = 0;
+    for err in errors {
+        let err = err.unwrap_err();
+        assert_eq!((err.kind, err.retryable), (Kind::QuotaExhausted, false), "{err}");
+        sent += err.attempts;
+    }
+    assert_eq!((sent, server.count()), (2, 2), "those that were in flight");
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_allowed_stops_only_itself() {
+    let server = server();
+    server.push(MockReply::error(403, "no permission to use this model"));
+    let client = limited(&server, Limits::default());
+    for (model, kind, attempts) in
+        [("m-1", Some(Kind::Auth), 1), ("m-1", Some(Kind::Auth), 0), ("m-2", None, 1)]
+    {
+        let reply = send(&client, [model], LONG).await.remove(0);
+        let found = reply.as_ref().err().map(|err| err.kind);
+        let told = reply.map_or_else(|err| err.attempts, |it| it.attempts);
+        assert_eq!((found, told), (kind, attempts), "{model}");
+    }
+    assert_eq!(server.count(), 2);
+}
+
+/// What is scripted is sent nowhere, so that there is nothing to spare.
+#[tokio::test]
+async fn a_script_may_refuse_one_request_and_answer_the_next() {
+    let client = client(json!({"scripted": {"replies": [
+        {"error": {"kind": "auth"}, "times": 1}, {"text": "fine"},
+    ]}}));
+    let first = client.complete("scripted", &prompt("hi"), LONG).await.unwrap_err();
+    assert_eq!(first.kind, Kind::Auth);
+    assert_eq!(client.complete("scripted", &prompt("hi"), LONG).await.unwrap().text, "fine");
+}
