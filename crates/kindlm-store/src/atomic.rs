@@ -39,7 +39,7 @@ fn write_directly(path: &Path, content: &[u8]) -> std::io::Result<()> {
 }
 
 /// A temporary file that other users may read as far as the umask lets them: reports are for sharing.
-fn temporary(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+pub(crate) fn temporary(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".kindlm-").suffix(".tmp");
     #[cfg(unix)]

@@ -78,7 +78,7 @@ pub fn words(err: &io::Error) -> String {
     let advice = match err.kind() {
         io::ErrorKind::PermissionDenied => ": this user may not; check the owner and mode",
         io::ErrorKind::ReadOnlyFilesystem => ": it is mounted read-only; choose another folder",
-        io::ErrorKind::StorageFull => ": make room, then try again",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": make room, then try again",
         _ => "",
     };
     let mut words = text.to_owned();

@@ -1,8 +1,9 @@
 //! What KindLM keeps on disk, and the door through which a suite reads files.
 //!
 //! [`Folder`] reads the files that a suite refers to and nothing outside its folder; [`Runs`] keeps the
-//! report of each run; [`Baselines`] keeps what later runs are compared with, and [`Baseline::compare`]
-//! compares. Every write is atomic: whoever looks sees the old file or the new one.
+//! report of each run; [`journal`] keeps its executions as they finish, so that a run can be resumed;
+//! [`Baselines`] keeps what later runs are compared with, and [`Baseline::compare`] compares. Every write but
+//! the journal's is atomic: whoever looks sees the old file or the new one.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};
@@ -25,8 +26,10 @@ mod atomic;
 mod baseline;
 mod baselines;
 mod compare;
+mod digest;
 mod error;
 mod folder;
+pub mod journal;
 mod name;
 mod runs;
 
@@ -34,6 +37,7 @@ pub use atomic::write;
 pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
 pub use baselines::Baselines;
 pub use compare::{Change, Comparison, ScoreChange};
+pub use digest::{Digest, DigestError};
 pub use error::{StoreError, words};
 pub use folder::{Folder, MAX_FILE_BYTES};
 pub use runs::Runs;

@@ -22,8 +22,13 @@ impl Runs {
 
     /// The file of a run's report.
     pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
+        Ok(self.run_folder(id)?.join("report.json"))
+    }
+
+    /// The folder of a run, where its journal is. It need not exist.
+    pub fn run_folder(&self, id: &str) -> Result<PathBuf, StoreError> {
         name::check("run id", id)?;
-        Ok(self.folder().join(id).join("report.json"))
+        Ok(self.folder().join(id))
     }
 
     /// Keeps the report of a run, and remembers it as the last one.
@@ -48,8 +53,17 @@ impl Runs {
         }
     }
 
-    /// The ids of all runs, oldest first.
+    /// The ids of all runs that have a report, oldest first.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
+        self.having("report.json")
+    }
+
+    /// The ids of all runs that have a journal, oldest first: those that can be resumed, ended or not.
+    pub fn journals(&self) -> Result<Vec<String>, StoreError> {
+        self.having(crate::journal::FILE)
+    }
+
+    fn having(&self, file: &str) -> Result<Vec<String>, StoreError> {
         let folder = self.folder();
         let items = match fs::read_dir(&folder) {
             Ok(items) => items,
@@ -60,7 +74,7 @@ impl Runs {
         for item in items {
             let item = item.map_err(|err| StoreError::io("read", &folder, &err))?;
             let Ok(id) = item.file_name().into_string() else { continue };
-            if self.path(&id).is_ok_and(|path| path.is_file()) {
+            if self.run_folder(&id).is_ok_and(|path| path.join(file).is_file()) {
                 ids.push(id);
             }
         }

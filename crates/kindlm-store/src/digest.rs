@@ -1,0 +1,84 @@
+//! Digests that tell whether something has changed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The first 64 bits of a SHA-256: enough to see that something has changed, short enough to keep many.
+///
+/// ```
+/// use kindlm_store::Digest;
+///
+/// let digest = Digest::of("Where is my order?");
+/// assert_eq!(digest.to_string().len(), 16);
+/// assert_eq!(digest.to_string().parse(), Ok(digest));
+/// assert_ne!(digest, Digest::of("Where is my parcel?"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Digest(u64);
+
+/// A text that is not a digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a digest: 16 hexadecimal digits are")]
+pub struct DigestError(String);
+
+impl Digest {
+    /// The digest of a text.
+    pub fn of(text: impl AsRef<[u8]>) -> Self {
+        let long = Sha256::digest(text);
+        Self(long.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let ok = text.len() == 16 && text.bytes().all(|it| it.is_ascii_hexdigit());
+        let bits = if ok { u64::from_str_radix(text, 16).ok() } else { None };
+        bits.map(Self).ok_or_else(|| DigestError(text.to_owned()))
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = DigestError;
+
+    fn try_from(text: String) -> Result<Self, DigestError> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_the_beginning_of_the_sha256() {
+        assert_eq!(Digest::of("abc").to_string(), "ba7816bf8f01cfea");
+    }
+
+    #[test]
+    fn reads_what_it_writes_and_nothing_else() {
+        for text in ["0000000000000001", "ffffffffffffffff"] {
+            assert_eq!(text.parse::<Digest>().unwrap().to_string(), text);
+        }
+        for text in ["", "1", "+000000000000001", "000000000000000g", "00000000000000011"] {
+            assert!(text.parse::<Digest>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What has changed between a run that was begun and the run that should go on with it.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use super::{Header, PlannedCase};
+use crate::Digest;
+
+/// How many names of a kind a message gives before it counts the rest.
+const NAMED: usize = 3;
+
+/// What has changed between the run that a journal is of and another one.
+///
+/// As [`Display`](fmt::Display) it is a fragment that says everything that stands against going on with the run:
+/// ``the vars of `refund` changed; the model `gpt` is new``.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// The suite has another name: then, now.
+    pub suite: Option<(String, String)>,
+    /// Settings with another value, by name.
+    pub settings: Vec<String>,
+    /// Models of the same id that are something else now.
+    pub models_changed: Vec<String>,
+    /// Models that were not there.
+    pub models_added: Vec<String>,
+    /// Models that are there no more.
+    pub models_removed: Vec<String>,
+    /// Test cases × models of which something changed.
+    pub cases_changed: Vec<ChangedCase>,
+    /// Test cases × models that were not planned.
+    pub cases_added: Vec<(String, String)>,
+    /// Test cases × models that are planned no more.
+    pub cases_removed: Vec<(String, String)>,
+    /// Another version of KindLM began the run: then, now. Does not stand against going on.
+    pub version: Option<(String, String)>,
+    /// The config file is not the same, byte for byte. Does not stand against going on.
+    pub file: bool,
+}
+
+/// A test case on a model that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedCase {
+    /// The test case's name.
+    pub case: String,
+    /// The model's id.
+    pub model: String,
+    /// What changed: `prompt`, `tools`, `vars`, `checks`, `number of repeats`.
+    pub parts: Vec<&'static str>,
+}
+
+impl Header<'_> {
+    /// What has changed since this header was written; `now` is the run that should go on.
+    pub fn compare(&self, now: &Header<'_>) -> Differences {
+        let pair = |then: &str, now: &str| (then != now).then(|| (then.to_owned(), now.to_owned()));
+        let (models_changed, models_added, models_removed) = changes(&self.models, &now.models);
+        let (mut settings, added, removed) = changes(&self.settings, &now.settings);
+        settings.extend(added.into_iter().chain(removed));
+        settings.sort_unstable();
+        let mut differences = Differences {
+            suite: pair(&self.suite, &now.suite),
+            settings,
+            models_changed,
+            models_added,
+            models_removed,
+            version: pair(&self.version, &now.version),
+            file: self.suite_digest != now.suite_digest,
+            ..Differences::default()
+        };
+        differences.add_cases(&self.cases, &now.cases);
+        differences
+    }
+}
+
+impl Differences {
+    /// Whether the run can go on: what its executions are is still the same.
+    pub fn is_empty(&self) -> bool {
+        self.suite.is_none()
+            && self.cases_changed.is_empty()
+            && [&self.cases_added, &self.cases_removed].iter().all(|it| it.is_empty())
+            && [&self.settings, &self.models_changed, &self.models_added, &self.models_removed]
+                .iter()
+                .all(|it| it.is_empty())
+    }
+
+    fn add_cases(&mut self, then: &[PlannedCase<'_>], now: &[PlannedCase<'_>]) {
+        fn key<'h>(it: &'h PlannedCase<'_>) -> (&'h str, &'h str) {
+            (it.case.as_ref(), it.model.as_ref())
+        }
+        let owned = |(case, model): (&str, &str)| (case.to_owned(), model.to_owned());
+        let mut known: HashMap<_, _> = then.iter().map(|it| (key(it), it)).collect();
+        for case in now {
+            match known.remove(&key(case)) {
+                None => self.cases_added.push(owned(key(case))),
+                Some(before) => {
+                    let parts = changed_parts(before, case);
+                    if !parts.is_empty() {
+                        let (case, model) = owned(key(case));
+                        self.cases_changed.push(ChangedCase { case, model, parts });
+                    }
+                }
+            }
+        }
+        // In the order of the plan, which the map has lost.
+        let removed = then.iter().filter(|it| known.remove(&key(it)).is_some());
+        self.cases_removed = removed.map(|it| owned(key(it))).collect();
+    }
+}
+
+fn changed_parts(then: &PlannedCase<'_>, now: &PlannedCase<'_>) -> Vec<&'static str> {
+    [
+        ("prompt", then.prompt != now.prompt),
+        ("tools", then.tools != now.tools),
+        ("vars", then.vars != now.vars),
+        ("checks", then.checks != now.checks),
+        ("number of repeats", then.repeats != now.repeats),
+    ]
+    .into_iter()
+    .filter_map(|(part, changed)| changed.then_some(part))
+    .collect()
+}
+
+type Named<'a> = BTreeMap<Cow<'a, str>, Digest>;
+
+/// What is under both names but different, what is new, what is gone.
+fn changes(then: &Named<'_>, now: &Named<'_>) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let (mut changed, mut added) = (Vec::new(), Vec::new());
+    for (name, digest) in now {
+        match then.get(name) {
+            None => added.push(name.to_string()),
+            Some(before) if before != digest => changed.push(name.to_string()),
+            Some(_) => {}
+        }
+    }
+    let removed = then.keys().filter(|it| !now.contains_key(*it)).map(ToString::to_string);
+    (changed, added, removed.collect())
+}
+
+impl fmt::Display for Differences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = Vec::new();
+        if let Some((then, now)) = &self.suite {
+            said.push(format!("the suite was `{then}` and is `{now}`"));
+        }
+        let quoted = |names: &[String]| names.iter().map(|it| format!("`{it}`")).collect();
+        for (what, names, verb) in [
+            ("the setting", &self.settings, Verb::Changed),
+            ("the model", &self.models_changed, Verb::Changed),
+            ("the model", &self.models_added, Verb::New),
+            ("the model", &self.models_removed, Verb::Gone),
+        ] {
+            said.extend(sentence(what, quoted(names), verb));
+        }
+        said.extend(self.changed_cases());
+        let on = |pairs: &[(String, String)]| {
+            pairs.iter().map(|(case, model)| format!("`{case}` on `{model}`")).collect()
+        };
+        said.extend(sentence("the test", on(&self.cases_added), Verb::New));
+        said.extend(sentence("the test", on(&self.cases_removed), Verb::Gone));
+        f.write_str(&said.join("; "))
+    }
+}
+
+impl Differences {
+    /// ``the prompt and vars of `a` changed``; the models of a case are one sentence.
+    fn changed_cases(&self) -> Vec<String> {
+        let mut cases: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for changed in &self.cases_changed {
+            let place = *places.entry(&changed.case).or_insert(cases.len());
+            if place == cases.len() {
+                cases.push((&changed.case, Vec::new()));
+            }
+            if let Some((_, parts)) = cases.get_mut(place) {
+                let new: Vec<&str> =
+                    changed.parts.iter().copied().filter(|it| !parts.contains(it)).collect();
+                parts.extend(new);
+            }
+        }
+        let mut said: Vec<String> = cases
+            .iter()
+            .take(NAMED)
+            .map(|(case, parts)| format!("the {} of `{case}` changed", listed(parts)))
+            .collect();
+        if let more @ 1.. = cases.len().saturating_sub(NAMED) {
+            said.push(format!("{more} more tests changed"));
+        }
+        said
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Verb {
+    Changed,
+    New,
+    Gone,
+}
+
+/// ``the models `a` and `b` are new``.
+fn sentence(what: &str, names: Vec<String>, verb: Verb) -> Option<String> {
+    let many = names.len() > 1;
+    let more = names.len().saturating_sub(NAMED);
+    let mut shown: Vec<String> = names.into_iter().take(NAMED).collect();
+    if more > 0 {
+        shown.push(format!("{more} more"));
+    }
+    let verb = match (verb, many) {
+        (Verb::Changed, _) => "changed",
+        (Verb::New, false) => "is new",
+        (Verb::New, true) => "are new",
+        (Verb::Gone, false) => "is gone",
+        (Verb::Gone, true) => "are gone",
+    };
+    let plural = if many { "s" } else { "" };
+    (!shown.is_empty()).then(|| format!("{what}{plural} {} {verb}", listed(&shown)))
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        None => String::new(),
+        Some((only, [])) => (*only).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}

@@ -1,0 +1,102 @@
+//! Why a journal could not be written or read.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::words;
+
+/// Why a journal could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refused.
+    #[error("cannot {action} `{path}`: {message}")]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which file or folder.
+        path: String,
+        /// The system's words, and what to do where that is known.
+        message: String,
+    },
+    /// A finished execution could not be kept. The journal is as it was before.
+    #[error(
+        "cannot write `{path}`: {message}; {what} is not counted, everything before it is kept and the run can be resumed"
+    )]
+    NotKept {
+        /// The journal.
+        path: String,
+        /// What should have been written.
+        what: String,
+        /// The system's words, and what to do where that is known.
+        message: String,
+    },
+    /// The run has a journal already.
+    #[error("there is already a journal `{path}`: resume that run, or give this one another id")]
+    Exists {
+        /// The journal.
+        path: String,
+    },
+    /// The run has no journal.
+    #[error(
+        "there is no journal `{path}`, so the run cannot be resumed: name another run, or start a new one"
+    )]
+    Missing {
+        /// The journal.
+        path: String,
+    },
+    /// Somebody else is writing the journal.
+    #[error(
+        "{who} is writing `{path}`: wait until that run has ended, or stop it",
+        who = process(*.pid)
+    )]
+    Locked {
+        /// The journal.
+        path: String,
+        /// The process that writes it, if it said so.
+        pid: Option<u32>,
+    },
+    /// The journal has a version that this program does not know.
+    #[error(
+        "the journal `{path}` has `schemaVersion` {found}, and this KindLM reads {}: use the KindLM that wrote it, or start a new run",
+        super::VERSION
+    )]
+    Version {
+        /// The journal.
+        path: String,
+        /// What it says, as JSON.
+        found: String,
+    },
+    /// Not even the first line can be read.
+    #[error("the journal `{path}` has no readable first line: {message}; start a new run")]
+    Header {
+        /// The journal.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A line in the middle cannot be read.
+    #[error(
+        "line {line} of `{path}` cannot be read: {message}; remove that line, and its execution is run again"
+    )]
+    Corrupt {
+        /// The journal.
+        path: String,
+        /// Which line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl JournalError {
+    pub(super) fn io(action: &'static str, path: &Path, err: &io::Error) -> Self {
+        Self::Io { action, path: path.display().to_string(), message: words(err) }
+    }
+}
+
+fn process(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_owned(),
+    }
+}

@@ -1,0 +1,69 @@
+//! Which executions a journal has, and where.
+
+use std::collections::HashMap;
+
+use kindlm_types::{ExecutionResult, Outcome};
+
+use super::Place;
+
+/// Which executions a journal has, and where the last entry of each is.
+///
+/// It holds no execution, only some 100 bytes for each: a report of any size can be written in the order of the
+/// plan by reading ([`Journal::read`](super::Journal::read)) one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    /// Names of cases and models, by number: many executions have the same.
+    names: HashMap<Box<str>, u32>,
+    places: HashMap<(u32, u32, u32), Place>,
+}
+
+impl Index {
+    /// Where the last entry of an execution is; `None` if it has none.
+    pub fn get(&self, case: &str, model: &str, repeat: u32) -> Option<Place> {
+        let key = (*self.names.get(case)?, *self.names.get(model)?, repeat);
+        self.places.get(&key).copied()
+    }
+
+    /// Whether an execution need not be made again: it is there, and it could be executed and judged.
+    pub fn is_done(&self, case: &str, model: &str, repeat: u32) -> bool {
+        self.get(case, model, repeat).is_some_and(Place::is_done)
+    }
+
+    /// Notes where an execution is; what was noted for it before is forgotten.
+    pub fn insert(&mut self, result: &ExecutionResult, place: Place) {
+        let execution = &result.execution;
+        let key = (self.number(&execution.case), self.number(&execution.model), execution.repeat);
+        self.places.insert(key, place);
+    }
+
+    /// How many different executions there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How many of them need not be made again.
+    pub fn done(&self) -> usize {
+        self.places.values().filter(|it| it.is_done()).count()
+    }
+
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.names.get(name) {
+            return number;
+        }
+        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.insert(name.into(), number);
+        number
+    }
+}
+
+impl Place {
+    /// Whether the execution could be executed and judged.
+    pub fn is_done(self) -> bool {
+        !matches!(self.outcome(), Outcome::Errored | Outcome::Skipped)
+    }
+}

@@ -1,0 +1,58 @@
+//! One process at a time: a lock on a file beside the journal.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use super::JournalError;
+
+/// Beside the journal and not the journal itself: where locks bind, readers of it would be locked out too.
+const FILE: &str = "lock";
+
+/// Holds the lock until it is dropped, or the process ends in whatever way.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Takes the lock of a run's folder, and says there who has it.
+    ///
+    /// A file system without locks is no obstacle: run ids are unique, so two processes meet only when a person
+    /// resumes a run that is still going.
+    pub(super) fn take(folder: &Path) -> Result<Self, JournalError> {
+        let path = folder.join(FILE);
+        let failed = |err: &io::Error| JournalError::io("write", &path, err);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|err| failed(&err))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let journal = folder.join(super::FILE).display().to_string();
+                return Err(JournalError::Locked { path: journal, pid: holder(&mut file) });
+            }
+            Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(err)) => return Err(JournalError::io("lock", &path, &err)),
+        }
+        // A folder on a full disk is told by the journal's own writes; the number is only a courtesy.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // So that nobody is accused who has long ended. The file stays: another process may have it open by now.
+        let _ = self.0.set_len(0);
+    }
+}
+
+/// The process that says it has the lock.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}

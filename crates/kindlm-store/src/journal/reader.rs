@@ -1,0 +1,234 @@
+//! Reads a journal, line by line.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use kindlm_types::wire::v1;
+use kindlm_types::{ExecutionResult, Outcome};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{FILE, Header, Index, JournalError, VERSION};
+use crate::error::is_absent;
+
+/// A journal that can be read, also while another process appends to it.
+///
+/// Of the executions, none is held in memory.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    path: PathBuf,
+    header: Header<'static>,
+    /// Where the second line begins.
+    start: u64,
+    file: Mutex<File>,
+}
+
+/// Where an entry is in its journal, and how its execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub(super) offset: u64,
+    /// In bytes, line break included.
+    pub(super) len: u64,
+    /// From 1.
+    pub(super) line: u64,
+    pub(super) outcome: Outcome,
+}
+
+/// One line of a journal: an execution, and where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The execution and what the checks found in it.
+    pub result: ExecutionResult,
+    /// Where it is.
+    pub place: Place,
+}
+
+impl Place {
+    /// How the execution ended.
+    pub fn outcome(self) -> Outcome {
+        self.outcome
+    }
+}
+
+impl Journal {
+    /// Opens the journal in a run's folder, and reads its header.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, JournalError> {
+        let folder = folder.as_ref().to_owned();
+        let path = folder.join(FILE);
+        let file = File::open(&path).map_err(|err| {
+            if is_absent(&err) {
+                JournalError::Missing { path: path.display().to_string() }
+            } else {
+                JournalError::io("read", &path, &err)
+            }
+        })?;
+        let mut first = Vec::new();
+        let mut reader = BufReader::new(&file);
+        reader
+            .read_until(b'\n', &mut first)
+            .map_err(|err| JournalError::io("read", &path, &err))?;
+        let header = read_header(&path, &first)?;
+        Ok(Self { folder, header, start: first.len() as u64, file: Mutex::new(file), path })
+    }
+
+    /// What the run is, and what decides what its executions are.
+    pub fn header(&self) -> &Header<'static> {
+        &self.header
+    }
+
+    /// The journal's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder that it is in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// All entries in the order in which they were written, superseded ones included.
+    ///
+    /// Ends at a torn last line as if it were not there.
+    pub fn entries(&self) -> Result<Entries, JournalError> {
+        let failed = |err: io::Error| JournalError::io("read", &self.path, &err);
+        let mut file = File::open(&self.path).map_err(failed)?;
+        file.seek(SeekFrom::Start(self.start)).map_err(failed)?;
+        Ok(Entries {
+            path: self.path.clone(),
+            reader: BufReader::with_capacity(1 << 16, file),
+            buffer: Vec::new(),
+            offset: self.start,
+            line: 1,
+            ended: false,
+        })
+    }
+
+    /// Which executions there are, and where. Reads the whole journal once.
+    pub fn index(&self) -> Result<Index, JournalError> {
+        self.scan().map(|(index, _)| index)
+    }
+
+    /// The index, and what follows the last whole line.
+    pub(super) fn scan(&self) -> Result<(Index, End), JournalError> {
+        let mut index = Index::default();
+        let mut entries = self.entries()?;
+        for entry in &mut entries {
+            let entry = entry?;
+            index.insert(&entry.result, entry.place);
+        }
+        Ok((index, End { offset: entries.offset, line: entries.line }))
+    }
+
+    /// Reads one entry.
+    pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
+        let mut line = Vec::new();
+        {
+            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.seek(SeekFrom::Start(place.offset))
+                .and_then(|_| (&mut *file).take(place.len).read_to_end(&mut line))
+                .map_err(|err| JournalError::io("read", &self.path, &err))?;
+        }
+        parse(&line).map_err(|message| corrupt(&self.path, place.line, message))
+    }
+}
+
+/// The end of a journal, torn line left out.
+pub(super) struct End {
+    pub(super) offset: u64,
+    /// How many lines there are.
+    pub(super) line: u64,
+}
+
+/// The entries of a journal, in the order in which they were written. After an error there are no more.
+#[derive(Debug)]
+pub struct Entries {
+    path: PathBuf,
+    reader: BufReader<File>,
+    buffer: Vec<u8>,
+    /// What has been read, in bytes and in lines.
+    offset: u64,
+    line: u64,
+    ended: bool,
+}
+
+impl Entries {
+    fn read(&mut self) -> Result<Option<Entry>, JournalError> {
+        let failed = |err: io::Error| JournalError::io("read", &self.path, &err);
+        self.buffer.clear();
+        let len = self.reader.read_until(b'\n', &mut self.buffer).map_err(failed)? as u64;
+        if self.buffer.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        let line = self.line + 1;
+        let result = match parse(&self.buffer) {
+            Ok(result) => result,
+            // Where the machine went down, what had not reached the disk by then reads as zeros.
+            Err(_) if self.buffer.contains(&0) && self.is_at_end()? => return Ok(None),
+            Err(message) => return Err(corrupt(&self.path, line, message)),
+        };
+        let place = Place { offset: self.offset, len, line, outcome: result.outcome };
+        self.offset += len;
+        self.line = line;
+        Ok(Some(Entry { result, place }))
+    }
+
+    fn is_at_end(&mut self) -> Result<bool, JournalError> {
+        let rest = self.reader.fill_buf();
+        rest.map(<[u8]>::is_empty).map_err(|err| JournalError::io("read", &self.path, &err))
+    }
+}
+
+impl Iterator for Entries {
+    type Item = Result<Entry, JournalError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+fn read_header(path: &Path, line: &[u8]) -> Result<Header<'static>, JournalError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        schema_version: Value,
+    }
+    let unreadable =
+        |message: String| JournalError::Header { path: path.display().to_string(), message };
+    if line.last() != Some(&b'\n') {
+        return Err(unreadable("it was never finished".to_owned()));
+    }
+    // The version comes first: a later one may look quite different, and the error should say so.
+    let version: Version =
+        serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))?;
+    if version.schema_version != VERSION {
+        let found = version.schema_version.to_string();
+        return Err(JournalError::Version { path: path.display().to_string(), found });
+    }
+    serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))
+}
+
+fn parse(line: &[u8]) -> Result<ExecutionResult, String> {
+    let wire: v1::Execution = serde_json::from_slice(line).map_err(|err| in_line(&err))?;
+    wire.try_into().map_err(|err: kindlm_types::wire::WireError| err.to_string())
+}
+
+/// The parser counts lines too, and knows only one.
+fn in_line(err: &serde_json::Error) -> String {
+    let text = err.to_string();
+    match text.rsplit_once(" at line 1 column ") {
+        Some((what, column)) => format!("{what} at column {column}"),
+        None => text,
+    }
+}
+
+fn corrupt(path: &Path, line: u64, message: String) -> JournalError {
+    JournalError::Corrupt { path: path.display().to_string(), line, message }
+}

@@ -1,0 +1,348 @@
+//! Writes a journal: what `append` has returned for is not lost.
+
+use std::fs;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use kindlm_types::wire::v1;
+use kindlm_types::{ExecutionError, ExecutionResult};
+
+use super::disk::{self, Disk};
+use super::lock::Lock;
+use super::{FILE, Header, Index, Journal, JournalError, Place};
+use crate::atomic;
+use crate::error::words;
+
+/// What an execution survives once it is appended.
+///
+/// | | the process ends, in whatever way | the machine goes down |
+/// |---|---|---|
+/// | `Flush` | kept | the last seconds may be lost, as a torn end |
+/// | `Sync` | kept | kept, as far as the disk keeps its word |
+///
+/// `cargo bench -p kindlm-store` says what each costs on a machine: `Sync` waits for the disk each time, which is
+/// some hundred times slower than `Flush`, and still little beside a model that takes seconds to answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The line is handed to the operating system before `append` returns.
+    #[default]
+    Flush,
+    /// The line is on the disk before `append` returns.
+    Sync,
+}
+
+/// Appends to the journal of a run; tasks and threads may share it. While it lives, no other process can append.
+pub struct JournalWriter {
+    path: PathBuf,
+    durability: Durability,
+    state: Mutex<State>,
+    _lock: Lock,
+}
+
+struct State {
+    disk: Box<dyn Disk>,
+    /// Where the next line begins.
+    offset: u64,
+    /// How many lines there are.
+    line: u64,
+    /// Whether something may be behind `offset` that should not be there.
+    torn: bool,
+}
+
+impl JournalWriter {
+    /// Begins the journal of a new run: `folder` is the run's, and need not exist.
+    ///
+    /// Whoever looks sees no journal or one with its whole header.
+    pub fn create(
+        folder: impl AsRef<Path>,
+        header: &Header<'_>,
+        durability: Durability,
+    ) -> Result<Self, JournalError> {
+        let folder = folder.as_ref();
+        fs::create_dir_all(folder)
+            .map_err(|err| JournalError::io("make the folder", folder, &err))?;
+        let lock = Lock::take(folder)?;
+        let path = folder.join(FILE);
+        if path.symlink_metadata().is_ok() {
+            return Err(JournalError::Exists { path: path.display().to_string() });
+        }
+        let begun = begin(folder, &path, header, durability);
+        let (disk, offset) = begun.map_err(|err| JournalError::io("write", &path, &err))?;
+        let state = State { disk, offset, line: 1, torn: false };
+        Ok(Self { path, durability, state: Mutex::new(state), _lock: lock })
+    }
+
+    /// Goes on with the journal of a run, and says what is in it.
+    ///
+    /// A torn last line is cut off. Whether the run is still the same is for the caller to find out before
+    /// ([`Header::compare`]).
+    pub fn resume(
+        journal: &Journal,
+        durability: Durability,
+    ) -> Result<(Self, Index), JournalError> {
+        // What is in it is read with the lock in hand: until then, somebody else may have appended.
+        let lock = Lock::take(journal.folder())?;
+        let path = journal.path().to_owned();
+        let (index, end) = journal.scan()?;
+        let failed = |err: io::Error| JournalError::io("write", &path, &err);
+        let mut disk = disk::open(&path).map_err(failed)?;
+        if fs::metadata(&path).map_err(failed)?.len() != end.offset {
+            disk.cut(end.offset).map_err(failed)?;
+        }
+        let state = State { disk, offset: end.offset, line: end.line, torn: false };
+        Ok((Self { path, durability, state: Mutex::new(state), _lock: lock }, index))
+    }
+
+    /// The journal's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps a finished execution. Once this returns, it survives what the [`Durability`] says.
+    ///
+    /// `None` for one that was not run: there is nothing to keep, and a resumed run makes it. After an error
+    /// the journal is as it was before, and the execution must not be counted.
+    pub fn append(&self, result: &ExecutionResult) -> Result<Option<Place>, JournalError> {
+        Ok(self.append_all([result])?.pop().flatten())
+    }
+
+    /// Keeps several finished executions at the price of one: with one write, and with one wait for the disk.
+    ///
+    /// All of them are kept, or none is.
+    pub fn append_all<'r>(
+        &self,
+        results: impl IntoIterator<Item = &'r ExecutionResult>,
+    ) -> Result<Vec<Option<Place>>, JournalError> {
+        let mut batch = Batch::default();
+        for result in results {
+            batch.add(result).map_err(|message| self.not_kept(&batch, message))?;
+        }
+        if batch.bytes.is_empty() {
+            return Ok(batch.places);
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state
+            .append(&batch.bytes, self.durability)
+            .map_err(|err| self.not_kept(&batch, words(&err)))?;
+        for place in batch.places.iter_mut().flatten() {
+            place.offset += state.offset;
+            place.line += state.line;
+        }
+        state.offset += batch.bytes.len() as u64;
+        state.line += batch.lines;
+        Ok(batch.places)
+    }
+
+    fn not_kept(&self, batch: &Batch, message: String) -> JournalError {
+        let what = match batch.lines {
+            0 | 1 => batch.first.clone(),
+            more => format!("{} with {} more", batch.first, more - 1),
+        };
+        JournalError::NotKept { path: self.path.display().to_string(), what, message }
+    }
+}
+
+impl std::fmt::Debug for JournalWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JournalWriter")
+            .field("path", &self.path)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Writes what follows `offset`; if that fails, nothing follows it.
+    fn append(&mut self, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        if self.torn {
+            self.disk.cut(self.offset)?;
+            self.torn = false;
+        }
+        let written = self.disk.append(bytes).and_then(|()| match durability {
+            Durability::Flush => Ok(()),
+            Durability::Sync => self.disk.sync(),
+        });
+        if written.is_err() {
+            // Half a line in the middle would spoil the journal. If it stays, no further line gets behind it.
+            self.torn = self.disk.cut(self.offset).is_err();
+        }
+        written
+    }
+}
+
+/// Lines to be written at once.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Relative to the first of these lines.
+    places: Vec<Option<Place>>,
+    lines: u64,
+    /// The first execution, in words.
+    first: String,
+}
+
+impl Batch {
+    fn add(&mut self, result: &ExecutionResult) -> Result<(), String> {
+        if matches!(result.error, Some(ExecutionError::NotRun { .. })) {
+            self.places.push(None);
+            return Ok(());
+        }
+        if self.lines == 0 {
+            let it = &result.execution;
+            self.first =
+                format!("repeat {} of `{}` on `{}`", u64::from(it.repeat) + 1, it.case, it.model);
+        }
+        if !is_writable(result) {
+            return Err("it has a number that JSON cannot hold, which is a bug".to_owned());
+        }
+        let offset = self.bytes.len() as u64;
+        serde_json::to_writer(&mut self.bytes, &v1::Execution::from(result))
+            .map_err(|err| err.to_string())?;
+        self.bytes.push(b'\n');
+        self.lines += 1;
+        self.places.push(Some(Place {
+            offset,
+            len: self.bytes.len() as u64 - offset,
+            line: self.lines,
+            outcome: result.outcome,
+        }));
+        Ok(())
+    }
+}
+
+/// Whether the line can be read back: infinities and NaN would be written as `null`, and one unreadable line
+/// makes a whole journal unreadable.
+fn is_writable(result: &ExecutionResult) -> bool {
+    result.results.iter().all(|it| it.weight.is_finite())
+        && result.execution.turns.iter().all(|it| it.latency_ms.is_finite())
+}
+
+/// Writes the header beside, and gives it its name when it is whole.
+fn begin(
+    folder: &Path,
+    path: &Path,
+    header: &Header<'_>,
+    durability: Durability,
+) -> io::Result<(Box<dyn Disk>, u64)> {
+    let mut file = BufWriter::new(atomic::temporary(folder)?);
+    serde_json::to_writer(&mut file, header)?;
+    file.write_all(b"\n")?;
+    let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+    if durability == Durability::Sync {
+        file.as_file().sync_all()?;
+    }
+    let len = file.as_file().metadata()?.len();
+    file.persist(path).map_err(|err| err.error)?;
+    if durability == Durability::Sync {
+        folder.ancestors().take(2).try_for_each(disk::sync_folder)?;
+    }
+    Ok((disk::open(path)?, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use kindlm_types::{Execution, Outcome, Usage};
+
+    use super::*;
+
+    fn result(case: &str) -> ExecutionResult {
+        ExecutionResult {
+            execution: Execution {
+                case: case.to_owned(),
+                model: "m".to_owned(),
+                ..Execution::default()
+            },
+            results: Vec::new(),
+            outcome: Outcome::Passed,
+            error: None,
+            judge_cost_usd: None,
+            judge_usage: Usage::default(),
+        }
+    }
+
+    fn header() -> Header<'static> {
+        Header::new("r", "0.1.0", "2026-11-20T14:09:12Z", "s")
+    }
+
+    /// A disk that takes half of what it is given while it is full.
+    struct Full {
+        real: Box<dyn Disk>,
+        now: Arc<AtomicBool>,
+        cuts: bool,
+    }
+
+    impl Disk for Full {
+        fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+            if !self.now.load(Ordering::SeqCst) {
+                return self.real.append(bytes);
+            }
+            self.real.append(&bytes[..bytes.len() / 2])?;
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn cut(&mut self, len: u64) -> io::Result<()> {
+            if self.cuts || !self.now.load(Ordering::SeqCst) {
+                return self.real.cut(len);
+            }
+            Err(io::ErrorKind::Other.into())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            self.real.sync()
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_for_a_while_leaves_no_trace() {
+        for cuts in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let full = Arc::new(AtomicBool::new(false));
+            let writer = JournalWriter::create(folder.path(), &header(), Durability::Sync).unwrap();
+            {
+                let mut state = writer.state.lock().unwrap();
+                let real = disk::open(writer.path()).unwrap();
+                state.disk = Box::new(Full { real, now: Arc::clone(&full), cuts });
+            }
+            writer.append(&result("a")).unwrap();
+            full.store(true, Ordering::SeqCst);
+            for case in ["b", "c"] {
+                let err = writer.append(&result(case)).unwrap_err();
+                assert!(matches!(err, JournalError::NotKept { .. }));
+                let err = err.to_string();
+                assert!(
+                    err.contains(&format!("repeat 1 of `{case}` on `m` is not counted")),
+                    "{err}"
+                );
+                assert!(err.contains("journal.jsonl`: ") && !err.contains("os error"), "{err}");
+                // Half a line is no line, whether it could be cut off or not.
+                assert_eq!(Journal::open(folder.path()).unwrap().index().unwrap().len(), 1);
+            }
+            full.store(false, Ordering::SeqCst);
+            let place = writer.append(&result("d")).unwrap().unwrap();
+            let journal = Journal::open(folder.path()).unwrap();
+            let cases: Vec<String> =
+                journal.entries().unwrap().map(|it| it.unwrap().result.execution.case).collect();
+            assert_eq!(cases, ["a", "d"]);
+            assert_eq!(journal.read(place).unwrap(), result("d"));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_named_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = JournalWriter::create(folder.path(), &header(), Durability::Flush).unwrap();
+        writer.state.lock().unwrap().disk = disk::open(Path::new("/dev/full")).unwrap();
+        let err = writer.append_all([&result("a"), &result("b")]).unwrap_err().to_string();
+        assert!(
+            err.ends_with(
+                "journal.jsonl`: no space left on device: make room, then try again; repeat 1 of `a` on `m` with 1 more is not counted, everything before it is kept and the run can be resumed"
+            ),
+            "{err}"
+        );
+    }
+}

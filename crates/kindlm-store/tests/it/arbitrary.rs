@@ -1,0 +1,215 @@
+//! Executions of every shape, for property tests.
+
+use std::time::Duration;
+
+use kindlm_types::{
+    AssertionResult, Class, Execution, ExecutionError, ExecutionResult, FailureCode, FinishReason,
+    Message, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity, ToolCall, Turn,
+    Usage, Verdict,
+};
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+
+/// Texts with everything that could end a line or a JSON text too early.
+pub(crate) fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        ".{0,24}",
+        Just(String::new()),
+        Just("line\nbreak\r\n\u{2028}\u{0}\"\\ 注文 🚚".to_owned()),
+        Just("stop".to_owned()),
+    ]
+}
+
+/// Finite numbers of any size.
+fn number() -> impl Strategy<Value = f64> {
+    any::<f64>().prop_filter("JSON has finite numbers only", |it| it.is_finite())
+}
+
+pub(crate) fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        number().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            vec((text(), inner), 0..4).prop_map(|it| it.into_iter().collect::<Map<_, _>>().into()),
+        ]
+    })
+}
+
+fn object() -> impl Strategy<Value = Map<String, Value>> {
+    vec((text(), json()), 0..3).prop_map(|it| it.into_iter().collect())
+}
+
+fn usage() -> impl Strategy<Value = Usage> {
+    any::<[u64; 4]>().prop_map(
+        |[input_tokens, output_tokens, total_tokens, cached_input_tokens]| Usage {
+            input_tokens,
+            output_tokens,
+            total_tokens,
+            cached_input_tokens,
+        },
+    )
+}
+
+pub(crate) fn tool_call() -> impl Strategy<Value = ToolCall> {
+    (text(), text(), json(), of(text()), of(json())).prop_map(
+        |(id, name, arguments, malformed_arguments, response)| ToolCall {
+            id,
+            name,
+            arguments,
+            malformed_arguments,
+            response,
+        },
+    )
+}
+
+pub(crate) fn message() -> impl Strategy<Value = Message> {
+    let role = prop::sample::select(vec![Role::System, Role::User, Role::Assistant, Role::Tool]);
+    (role, text(), vec(tool_call(), 0..2), of(text()), of(text())).prop_map(
+        |(role, content, tool_calls, tool_call_id, tool_name)| Message {
+            role,
+            content,
+            tool_calls,
+            tool_call_id,
+            tool_name,
+        },
+    )
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    (text(), of(text()), text(), 0..9_usize, usage(), number()).prop_map(
+        |(label, user, text, start, usage, latency_ms)| Turn {
+            label,
+            user,
+            text,
+            tool_calls: start..start + 2,
+            usage,
+            latency_ms,
+        },
+    )
+}
+
+pub(crate) fn finish_reason() -> impl Strategy<Value = FinishReason> {
+    prop_oneof![
+        prop::sample::select(vec![
+            FinishReason::Stop,
+            FinishReason::Length,
+            FinishReason::ToolCalls,
+            FinishReason::ContentFilter,
+            FinishReason::Refusal,
+        ]),
+        // The known words are read as what they mean.
+        "[A-Z]{0,8}".prop_map(FinishReason::Other),
+    ]
+}
+
+pub(crate) fn execution() -> impl Strategy<Value = Execution> {
+    let names = (text(), text(), any::<u32>());
+    let said =
+        (vec(message(), 0..3), text(), of(json()), vec(tool_call(), 0..3), vec(turn(), 0..3));
+    let numbers = (any::<u32>(), usage(), of(number()), of(number()), of(finish_reason()));
+    let rest = (any::<bool>(), any::<bool>(), of(any::<i32>()), text(), object());
+    (names, said, numbers, rest).prop_map(|(names, said, numbers, rest)| {
+        let (case, model, repeat) = names;
+        let (input, output, output_json, tool_calls, turns) = said;
+        let (requests, usage, latency_ms, cost_usd, finish_reason) = numbers;
+        let (truncated, cached, exit_code, stderr, vars) = rest;
+        Execution {
+            case,
+            model,
+            repeat,
+            input,
+            output,
+            output_json,
+            tool_calls,
+            turns,
+            requests,
+            usage,
+            latency_ms,
+            cost_usd,
+            finish_reason,
+            truncated,
+            cached,
+            exit_code,
+            stderr,
+            vars,
+        }
+    })
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");
+    prop_oneof![
+        Just(Verdict::Pass),
+        text().prop_map(|message| Verdict::Fail { code: CODE, message }),
+        text().prop_map(|message| Verdict::Errored { code: CODE, message }),
+        text().prop_map(|reason| Verdict::Skipped { reason }),
+    ]
+}
+
+fn assertion_result() -> impl Strategy<Value = AssertionResult> {
+    let score = of(number().prop_map(|it| Score::new(it).unwrap()));
+    let severity = prop::sample::select(vec![Severity::Gate, Severity::Soft]);
+    let class = prop::sample::select(vec![Class::Deterministic, Class::Probabilistic]);
+    let texts = (of(text()), of(text()), of(text()));
+    (text(), verdict(), score, severity, class, number(), texts, object()).prop_map(
+        |(label, verdict, score, severity, class, weight, (metric, turn, reasoning), metadata)| {
+            AssertionResult {
+                assertion: "keywords".to_owned(),
+                label,
+                verdict,
+                score,
+                severity,
+                class,
+                weight,
+                metric,
+                turn,
+                reasoning,
+                metadata,
+            }
+        },
+    )
+}
+
+fn error() -> impl Strategy<Value = ExecutionError> {
+    // Seconds as a double keep nanoseconds for 48 days.
+    let wait = of((0..4_000_000_u64, 0..1_000_000_000_u32));
+    prop_oneof![
+        text().prop_map(|message| ExecutionError::Internal { message }),
+        (text(), text(), of(any::<u16>()), any::<bool>(), wait, any::<u32>()).prop_map(
+            |(provider, message, status, retryable, wait, attempts)| {
+                ExecutionError::Provider(ProviderError {
+                    kind: ProviderErrorKind::RateLimited,
+                    provider,
+                    message,
+                    status,
+                    retryable,
+                    retry_after: wait.map(|(seconds, nanos)| Duration::new(seconds, nanos)),
+                    attempts,
+                })
+            }
+        ),
+    ]
+}
+
+/// What a run may append to its journal: anything that was run.
+pub(crate) fn result() -> impl Strategy<Value = ExecutionResult> {
+    let outcome = prop::sample::select(vec![
+        Outcome::Passed,
+        Outcome::Scored,
+        Outcome::Failed,
+        Outcome::Errored,
+    ]);
+    (execution(), vec(assertion_result(), 0..3), outcome, of(error()), of(number()), usage())
+        .prop_map(|(execution, results, outcome, error, judge_cost_usd, judge_usage)| {
+            ExecutionResult { execution, results, outcome, error, judge_cost_usd, judge_usage }
+        })
+}

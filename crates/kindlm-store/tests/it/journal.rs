@@ -1,0 +1,396 @@
+//! Journals: nothing that was appended is lost, and what is lost is said.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use kindlm_store::journal::{
+    Durability, Header, Journal, JournalError, JournalWriter, PlannedCase,
+};
+use kindlm_store::{Digest, Runs};
+use kindlm_testing::sample_report;
+use kindlm_types::{ExecutionError, ExecutionResult, Outcome, Usage};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::arbitrary;
+
+fn header() -> Header<'static> {
+    let mut header = Header::new("r1", "0.1.0", "2026-11-20T14:09:12.001Z", "support");
+    header.suite_digest = Some("9f86".into());
+    header.settings.insert("strict".into(), Digest::of("false"));
+    header.models.insert("gpt".into(), Digest::of("openai gpt-4o"));
+    header.cases.push(PlannedCase::new("finds the order", "gpt", 2));
+    header
+}
+
+fn result(case: &str, repeat: u32, outcome: Outcome) -> ExecutionResult {
+    ExecutionResult {
+        execution: kindlm_types::Execution {
+            case: case.to_owned(),
+            model: "gpt".to_owned(),
+            repeat,
+            output: "It is on its way.\nAnything else?".to_owned(),
+            ..kindlm_types::Execution::default()
+        },
+        results: Vec::new(),
+        outcome,
+        error: None,
+        judge_cost_usd: Some(0.0),
+        judge_usage: Usage::default(),
+    }
+}
+
+fn begun(folder: &TempDir) -> JournalWriter {
+    JournalWriter::create(folder.path(), &header(), Durability::Flush).unwrap()
+}
+
+fn file(folder: &TempDir) -> std::path::PathBuf {
+    folder.path().join("journal.jsonl")
+}
+
+fn results(folder: &Path) -> Result<Vec<ExecutionResult>, JournalError> {
+    Journal::open(folder)?.entries()?.map(|entry| entry.map(|it| it.result)).collect()
+}
+
+/// The executions of the sample report that were run.
+fn sample() -> Vec<ExecutionResult> {
+    sample_report()
+        .cases
+        .into_iter()
+        .flat_map(|case| case.executions)
+        .filter(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
+        .collect()
+}
+
+#[test]
+fn everything_comes_back_in_order() {
+    for durability in [Durability::Flush, Durability::Sync] {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("deep/er/r1");
+        let writer = JournalWriter::create(&folder, &header(), durability).unwrap();
+        let sample = sample();
+        let places: Vec<_> = sample.iter().map(|it| writer.append(it).unwrap().unwrap()).collect();
+        let journal = Journal::open(&folder).unwrap();
+        assert_eq!(*journal.header(), header());
+        assert_eq!(results(&folder).unwrap(), sample);
+        for (place, it) in places.into_iter().zip(&sample) {
+            assert_eq!(journal.read(place).unwrap(), *it, "read at its place");
+            assert_eq!(place.outcome(), it.outcome);
+        }
+    }
+}
+
+#[test]
+fn is_one_line_for_the_run_and_one_for_each_execution() {
+    let folder = tempfile::tempdir().unwrap();
+    begun(&folder).append_all(&sample()).unwrap();
+    let text = fs::read_to_string(file(&folder)).unwrap();
+    assert!(text.ends_with("}\n"));
+    assert_eq!(text.lines().count(), 1 + sample().len());
+    assert!(text.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
+    assert_eq!(
+        text.lines().next().unwrap(),
+        concat!(
+            r#"{"schemaVersion":1,"run":"r1","version":"0.1.0","startedAt":"2026-11-20T14:09:12.001Z","#,
+            r#""suite":"support","suiteDigest":"9f86","settings":{"strict":"fcbcf165908dd18a"},"#,
+            r#""models":{"gpt":"5f88db14cd94122e"},"cases":[{"case":"finds the order","model":"gpt","#,
+            r#""repeats":2,"prompt":"e3b0c44298fc1c14","tools":"e3b0c44298fc1c14","#,
+            r#""vars":"e3b0c44298fc1c14","checks":"e3b0c44298fc1c14"}]}"#
+        )
+    );
+}
+
+#[test]
+fn what_was_not_run_is_not_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let not_run = ExecutionResult {
+        error: Some(ExecutionError::NotRun { reason: "the budget is spent".to_owned() }),
+        ..result("a", 0, Outcome::Errored)
+    };
+    let writer = begun(&folder);
+    assert_eq!(writer.append(&not_run).unwrap(), None);
+    let places = writer.append_all([&not_run, &result("a", 1, Outcome::Passed), &not_run]).unwrap();
+    assert_eq!(places.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
+    let (_, index) = {
+        drop(writer);
+        JournalWriter::resume(&Journal::open(folder.path()).unwrap(), Durability::Flush).unwrap()
+    };
+    assert_eq!((index.len(), index.get("a", "gpt", 0)), (1, None));
+    assert_eq!(index.get("a", "gpt", 1), places[1]);
+}
+
+#[test]
+fn the_last_entry_of_an_execution_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = begun(&folder);
+    for (case, repeat, outcome) in [
+        ("a", 0, Outcome::Errored),
+        ("a", 1, Outcome::Failed),
+        ("b", 0, Outcome::Scored),
+        ("a", 0, Outcome::Passed),
+        ("b", 1, Outcome::Passed),
+        ("b", 1, Outcome::Errored),
+    ] {
+        writer.append(&result(case, repeat, outcome)).unwrap();
+    }
+    let journal = Journal::open(folder.path()).unwrap();
+    let index = journal.index().unwrap();
+    assert_eq!((index.len(), index.done(), index.is_empty()), (4, 3, false));
+    for (case, repeat, outcome, done) in [
+        ("a", 0, Outcome::Passed, true),
+        ("a", 1, Outcome::Failed, true),
+        ("b", 0, Outcome::Scored, true),
+        ("b", 1, Outcome::Errored, false),
+    ] {
+        let place = index.get(case, "gpt", repeat).unwrap();
+        assert_eq!((place.outcome(), place.is_done()), (outcome, done), "{case} {repeat}");
+        assert_eq!(index.is_done(case, "gpt", repeat), done);
+        assert_eq!(journal.read(place).unwrap(), result(case, repeat, outcome));
+    }
+    assert_eq!(index.get("a", "other", 0), None);
+    assert_eq!(index.get("gpt", "a", 0), None, "a model is no case");
+    assert_eq!(index.get("a", "gpt", 2), None);
+}
+
+#[test]
+fn a_line_cut_off_at_any_byte_loses_itself_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = [result("a", 0, Outcome::Passed), result("a", 1, Outcome::Failed)];
+    let lost = &sample()[0];
+    begun(&folder).append_all(&kept).unwrap();
+    let whole = fs::metadata(file(&folder)).unwrap().len();
+    {
+        let journal = Journal::open(folder.path()).unwrap();
+        JournalWriter::resume(&journal, Durability::Flush).unwrap().0.append(lost).unwrap();
+    }
+    let bytes = fs::read(file(&folder)).unwrap();
+    for cut in usize::try_from(whole).unwrap()..bytes.len() {
+        fs::write(file(&folder), &bytes[..cut]).unwrap();
+        assert_eq!(results(folder.path()).unwrap(), kept, "cut at {cut}");
+        let journal = Journal::open(folder.path()).unwrap();
+        let (writer, index) = JournalWriter::resume(&journal, Durability::Flush).unwrap();
+        assert_eq!(index.len(), 2);
+        assert_eq!(fs::metadata(file(&folder)).unwrap().len(), whole, "the torn line is cut off");
+        let place = writer.append(lost).unwrap().unwrap();
+        assert_eq!(journal.read(place).unwrap(), *lost);
+        assert_eq!(fs::read(file(&folder)).unwrap(), bytes, "as if nothing had happened");
+    }
+}
+
+#[test]
+fn zeros_at_the_end_are_what_a_crashed_machine_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    begun(&folder).append(&result("a", 0, Outcome::Passed)).unwrap();
+    let whole = fs::read(file(&folder)).unwrap();
+    for tail in [&b"\0\0\0\0"[..], b"\0\0\0\"outcome\":\"passed\"}\n"] {
+        fs::write(file(&folder), [&whole, tail].concat()).unwrap();
+        assert_eq!(results(folder.path()).unwrap().len(), 1);
+        let journal = Journal::open(folder.path()).unwrap();
+        JournalWriter::resume(&journal, Durability::Flush).unwrap();
+        assert_eq!(fs::read(file(&folder)).unwrap(), whole);
+    }
+}
+
+#[test]
+fn corruption_in_the_middle_is_an_error_that_names_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    begun(&folder)
+        .append_all(&[result("a", 0, Outcome::Passed), result("b", 0, Outcome::Passed)])
+        .unwrap();
+    let text = fs::read_to_string(file(&folder)).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    let (second, third) = rest.split_once('\n').unwrap();
+    for (spoiled, line, says) in [
+        (format!("{first}\n{second}\n{{\"case\":\n{third}"), 3, "EOF while parsing a value"),
+        (format!("{first}\nnot JSON\n{second}\n{third}"), 2, "expected ident at column 2"),
+        (format!("{first}\n\n{second}\n{third}"), 2, "EOF"),
+        (format!("{first}\n\0\0\n{second}\n{third}"), 2, "expected value"),
+        (format!("{first}\n{second}\n{}", third.replace("\"passed\"", "\"fine\"")), 3, "`fine`"),
+        (format!("{first}\n{second}\n{}", third.replace("\"repeat\"", "\"again\"")), 3, "`repeat`"),
+    ] {
+        fs::write(file(&folder), &spoiled).unwrap();
+        let err = results(folder.path()).unwrap_err();
+        assert!(matches!(err, JournalError::Corrupt { line: it, .. } if it == line), "{err:?}");
+        let err = err.to_string();
+        assert!(err.contains(&format!("line {line} of `")) && err.contains(says), "{err}");
+        let journal = Journal::open(folder.path()).unwrap();
+        assert!(JournalWriter::resume(&journal, Durability::Flush).is_err());
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), spoiled, "left as it is");
+        let entries: Vec<_> = journal.entries().unwrap().collect();
+        assert!(entries.iter().rev().skip(1).all(Result::is_ok), "nothing follows an error");
+    }
+}
+
+#[test]
+fn says_what_is_wrong_with_the_first_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, says) in [
+        ("", "it was never finished"),
+        ("{\"schemaVersion\":1", "it was never finished"),
+        ("{}\n", "missing field `schemaVersion`"),
+        ("{\"schemaVersion\":1}\n", "missing field `run`"),
+        ("{\"schemaVersion\":2,\"x\":1}\n", "has `schemaVersion` 2, and this KindLM reads 1"),
+        ("\0\0\0\n", "has no readable first line"),
+    ] {
+        fs::write(file(&folder), text).unwrap();
+        let err = Journal::open(folder.path()).unwrap_err().to_string();
+        assert!(err.contains(says) && err.contains("journal.jsonl`"), "{err}");
+    }
+}
+
+#[test]
+fn a_later_kindlm_may_write_more_into_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    begun(&folder).append(&result("a", 0, Outcome::Passed)).unwrap();
+    let text = fs::read_to_string(file(&folder)).unwrap();
+    fs::write(file(&folder), text.replace('{', "{\"later\":[1],")).unwrap();
+    // Digests are no place for more.
+    let text = fs::read_to_string(file(&folder)).unwrap();
+    let text = text.replace("{\"later\":[1],\"strict\"", "{\"strict\"");
+    fs::write(file(&folder), text.replace("{\"later\":[1],\"gpt\"", "{\"gpt\"")).unwrap();
+    assert_eq!(*Journal::open(folder.path()).unwrap().header(), header());
+    assert_eq!(results(folder.path()).unwrap(), [result("a", 0, Outcome::Passed)]);
+}
+
+#[test]
+fn one_process_at_a_time_appends_and_anybody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = begun(&folder);
+    writer.append(&result("a", 0, Outcome::Passed)).unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    for err in [
+        JournalWriter::resume(&journal, Durability::Flush).unwrap_err(),
+        JournalWriter::create(folder.path(), &header(), Durability::Flush).unwrap_err(),
+    ] {
+        assert_eq!(
+            err.to_string(),
+            format!(
+                "process {} is writing `{}`: wait until that run has ended, or stop it",
+                std::process::id(),
+                file(&folder).display()
+            )
+        );
+    }
+    assert_eq!(results(folder.path()).unwrap().len(), 1);
+    drop(writer);
+    // Whoever was killed has left its number, and no lock.
+    fs::write(folder.path().join("lock"), "1\n").unwrap();
+    let (writer, _) = JournalWriter::resume(&journal, Durability::Flush).unwrap();
+    fs::write(folder.path().join("lock"), "").unwrap();
+    let err = JournalWriter::resume(&journal, Durability::Flush).unwrap_err().to_string();
+    assert!(err.starts_with("another process is writing `"), "{err}");
+    drop(writer);
+}
+
+#[test]
+fn a_run_that_has_a_journal_is_not_begun_again() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(begun(&folder));
+    let err = JournalWriter::create(folder.path(), &header(), Durability::Flush).unwrap_err();
+    assert!(matches!(err, JournalError::Exists { .. }), "{err}");
+    assert!(Journal::open(folder.path()).unwrap().entries().unwrap().next().is_none());
+    let names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|it| it.into_string().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["journal.jsonl", "lock"], "nothing temporary is left");
+}
+
+#[test]
+fn says_what_is_missing_or_in_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Journal::open(folder.path().join("no such run")).unwrap_err();
+    assert!(matches!(missing, JournalError::Missing { .. }), "{missing}");
+    let in_the_way = folder.path().join("file");
+    fs::write(&in_the_way, "").unwrap();
+    let err = JournalWriter::create(in_the_way.join("r1"), &header(), Durability::Flush);
+    let err = err.unwrap_err().to_string();
+    assert!(err.starts_with("cannot make the folder `") && !err.contains("os error"), "{err}");
+}
+
+#[test]
+fn runs_with_a_journal_are_found_without_a_report() {
+    let state = tempfile::tempdir().unwrap();
+    let runs = Runs::new(state.path());
+    assert!(runs.journals().unwrap().is_empty());
+    for id in ["20261120-2", "20261120-1"] {
+        let folder = runs.run_folder(id).unwrap();
+        JournalWriter::create(folder, &header(), Durability::Flush).unwrap();
+    }
+    runs.save("20261120-0", "{}").unwrap();
+    assert_eq!(runs.journals().unwrap(), ["20261120-1", "20261120-2"]);
+    assert_eq!(runs.list().unwrap(), ["20261120-0"]);
+    assert!(runs.run_folder("../x").is_err());
+}
+
+#[test]
+fn threads_may_share_a_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = begun(&folder);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let writer = &writer;
+            scope.spawn(move || {
+                for repeat in 0..50 {
+                    let it = result(&format!("case {thread}"), repeat, Outcome::Passed);
+                    writer.append(&it).unwrap();
+                }
+            });
+        }
+    });
+    let journal = Journal::open(folder.path()).unwrap();
+    let index = journal.index().unwrap();
+    assert_eq!(index.done(), 200);
+    let place = index.get("case 3", "gpt", 49).unwrap();
+    assert_eq!(journal.read(place).unwrap(), result("case 3", 49, Outcome::Passed));
+}
+
+#[test]
+fn a_journal_is_read_while_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = begun(&folder);
+    let journal = Journal::open(folder.path()).unwrap();
+    let mut index = journal.index().unwrap();
+    for repeat in 0..3 {
+        let it = result("a", repeat, Outcome::Passed);
+        index.insert(&it, writer.append(&it).unwrap().unwrap());
+        assert_eq!(journal.index().unwrap().len(), index.len());
+        let place = index.get("a", "gpt", repeat).unwrap();
+        assert_eq!(journal.read(place).unwrap(), it);
+    }
+    let half = b"{\"case\":\"a\",";
+    fs::OpenOptions::new().append(true).open(file(&folder)).unwrap().write_all(half).unwrap();
+    assert_eq!(journal.index().unwrap().len(), 3);
+}
+
+#[test]
+fn numbers_that_json_cannot_hold_are_refused_before_they_spoil_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = begun(&folder);
+    let mut weighed = result("a", 0, Outcome::Passed);
+    weighed.results = vec![kindlm_types::AssertionResult::pass("keywords", "x")];
+    weighed.results[0].weight = f64::NAN;
+    let mut slow = result("b", 0, Outcome::Passed);
+    slow.execution.turns =
+        vec![kindlm_types::Turn { latency_ms: f64::INFINITY, ..kindlm_types::Turn::default() }];
+    for it in [weighed, slow] {
+        assert!(matches!(writer.append(&it), Err(JournalError::NotKept { .. })));
+    }
+    assert!(results(folder.path()).unwrap().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_was_appended_is_read_back(given in prop::collection::vec(arbitrary::result(), 0..6)) {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = begun(&folder);
+        let (one_by_one, at_once) = given.split_at(given.len() / 2);
+        for it in one_by_one {
+            writer.append(it).unwrap();
+        }
+        writer.append_all(at_once).unwrap();
+        prop_assert_eq!(results(folder.path()).unwrap(), given);
+    }
+}
