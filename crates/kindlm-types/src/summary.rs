@@ -2,8 +2,8 @@
 
 use crate::report::SuiteTotals;
 use crate::{
-    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FailureCode, GateResult, Outcome,
-    RateCount, Report, Verdict,
+    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FailureCode, FinishReason,
+    GateResult, Outcome, RateCount, Report, Verdict,
 };
 
 /// How the repeats of a case ended.
@@ -91,6 +91,32 @@ impl CaseResult {
             }
         }
         findings
+    }
+
+    /// The checks that did not apply in any repeat, each once, in order of first appearance.
+    pub fn not_applied(&self) -> Vec<&AssertionResult> {
+        let mut found: Vec<&AssertionResult> = Vec::new();
+        let results = self.executions.iter().flat_map(|it| &it.results);
+        for result in results.filter(|it| matches!(it.verdict, Verdict::Skipped { .. })) {
+            if !found.iter().any(|it| is_same_check(it, result)) {
+                found.push(result);
+            }
+        }
+        found
+    }
+
+    /// The first repeat whose answer was refused, filtered or cut short: whatever held there may have held
+    /// because little was said.
+    pub fn curtailed(&self) -> Option<&ExecutionResult> {
+        self.executions.iter().find(|it| {
+            it.execution.truncated
+                || matches!(
+                    it.execution.finish_reason,
+                    Some(
+                        FinishReason::Length | FinishReason::ContentFilter | FinishReason::Refusal
+                    )
+                )
+        })
     }
 
     /// Why executions could not be carried out, in order of first appearance.
@@ -304,6 +330,8 @@ mod tests {
             case: "greets".to_owned(),
             model: "a".to_owned(),
             tags: vec!["tone".to_owned(), "tone".to_owned()],
+            digest: None,
+            plan_index: None,
             outcome: Outcome::Failed,
             pass_rate: 0.5,
             repeats: 2,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use kindlm_types::{
     AssertionResult, CommandSpec, Execution, ExecutionError, ExecutionResult, FailureCode, Message,
-    Outcome, ProviderError, Usage,
+    Outcome, ProviderError, ProviderErrorKind, Usage,
 };
 
 use super::Run;
@@ -107,7 +107,8 @@ impl Run<'_> {
                 execution.exit_code = output.exit_code;
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
-                (execution, None)
+                let error = crash(&execution);
+                (execution, error)
             }
             Err(error) => (execution, Some(error)),
         }
@@ -231,4 +232,25 @@ fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
         Some(text) => format!("a check panicked, which is a bug: {text}"),
         None => "a check panicked, which is a bug".to_owned(),
     }
+}
+
+/// What speaks against a command that came back: it was never started, or a signal ended it.
+///
+/// Any other exit code is the program's own word and no failure by itself, as in the original. But a program
+/// that was not there, or crashed, has done nothing wrong either, and every negative check would hold.
+fn crash(execution: &Execution) -> Option<ProviderError> {
+    let what = match execution.exit_code {
+        Some(127) => "the command was not found (exit code 127)",
+        Some(126) => "the command cannot be executed (exit code 126)",
+        None => "a signal ended the command before it was done",
+        Some(_) => return None,
+    };
+    let said = execution.stderr.trim();
+    let said: String = said.chars().take(500).collect();
+    let message = if said.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{what}; it wrote to stderr: {said}")
+    };
+    Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, message))
 }

@@ -358,3 +358,27 @@ proptest! {
         prop_assert!(most <= concurrency, "{most} in flight");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_never_ran_or_crashed_is_errored_and_not_green() {
+    for (exit_code, outcome, said) in [
+        (Some(0), Outcome::Passed, ""),
+        (Some(1), Outcome::Passed, ""),
+        (Some(126), Outcome::Errored, "cannot be executed"),
+        (Some(127), Outcome::Errored, "sh: agent: not found"),
+        (None, Outcome::Errored, "a signal ended the command"),
+    ] {
+        let mut suite = suite(&[]);
+        suite.cases.push(TestCase::command("agent", "agent"));
+        let fake = Fake::saying("").running(move |_| {
+            let stderr = "sh: agent: not found".to_owned();
+            Ok(CommandOutput { exit_code, stderr, ..CommandOutput::default() })
+        });
+        let cases = executed(&suite, &RunOptions::default(), &fake).await;
+        let it = &cases[0].executions[0];
+        let message = it.error.as_ref().map(kindlm_types::ExecutionError::message);
+        assert_eq!(cases[0].outcome, outcome, "{exit_code:?}");
+        assert!(message.unwrap_or_default().contains(said), "{exit_code:?}");
+        assert_eq!(it.failed_by_provider(), outcome == Outcome::Errored);
+    }
+}

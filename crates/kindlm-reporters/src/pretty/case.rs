@@ -36,6 +36,7 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
         Verbosity::Normal => {
             findings(page, case)?;
             errors(page, case)?;
+            not_applied(page, case)?;
             if matches!(case.outcome, Outcome::Failed | Outcome::Errored)
                 && let Some(telling) = case.telling_execution()
                 && telling.error.is_none()
@@ -46,6 +47,8 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
                     field(page, 4, "repeat ", &number)?;
                 }
                 evidence(page, 4, &telling.execution, Excerpt::Beginning)?;
+            } else if let Some(curtailed) = case.curtailed() {
+                notes(page, 4, &curtailed.execution, false)?;
             }
             Ok(())
         }
@@ -115,6 +118,18 @@ fn findings(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
             place = format!("{place}, {mean} on average");
         }
         result_lines(page, 4, result, &place, false)?;
+    }
+    Ok(())
+}
+
+/// Checks that did not apply: they hold, but nobody should take them for a pass.
+fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
+    for result in case.not_applied() {
+        let reason = result.verdict.message().unwrap_or_default();
+        let reason = format!("  not checked: {}", one_line(reason));
+        let label = one_line(&result.label);
+        let spans = [(Ink::Faint, "– "), (Ink::Plain, &*label), (Ink::Faint, &reason)];
+        page.spans(4, 2, &spans)?;
     }
     Ok(())
 }
