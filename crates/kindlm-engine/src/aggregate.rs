@@ -1,8 +1,8 @@
 //! What the repeats of one case on one model add up to.
 
 use kindlm_types::{
-    AssertionResult, CaseResult, CheckCounts, Class, Cost, ExecutionResult, Outcome, ScoreSummary,
-    Severity, Verdict,
+    AssertionResult, CaseResult, CheckCounts, Class, Cost, ExecutionError, ExecutionResult,
+    Outcome, ScoreSummary, Severity, Verdict,
 };
 
 /// How far two numbers may be apart and still count as equal, so that 0.7, 0.8 and 0.9 average 0.8.
@@ -23,6 +23,7 @@ pub enum AggregateError {
 /// otherwise it passes if the rate meets `pass_rate_min` (0 to 1, with a tolerance of 1e-9), and is
 /// `scored` if it passes but one of its repeats is `scored`.
 ///
+/// `repeats` are those that were carried out: a stopped run leaves some that never were.
 /// Skipped repeats are left out of every number, skipped and errored checks out of scores and counts,
 /// cached replies and executions that broke off out of the average latency. The failure codes are those of
 /// what speaks against the case: gate-severity failures, errored checks, and errors of executions.
@@ -37,6 +38,8 @@ pub fn aggregate(
         case: first.execution.case.clone(),
         model: first.execution.model.clone(),
         tags,
+        digest: None,
+        plan_index: None,
         outcome: Outcome::Skipped,
         pass_rate: 0.0,
         repeats: 0,
@@ -60,7 +63,9 @@ pub fn aggregate(
 }
 
 fn add(case: &mut CaseResult, it: &ExecutionResult) {
-    case.repeats += 1;
+    if !matches!(it.error, Some(ExecutionError::NotRun { .. })) {
+        case.repeats += 1;
+    }
     case.cost.add(it.execution.cost_usd);
     case.total_tokens = case.total_tokens.saturating_add(it.execution.usage.total_tokens);
     for result in &it.results {
@@ -70,7 +75,7 @@ fn add(case: &mut CaseResult, it: &ExecutionResult) {
         it.severity == Severity::Gate || matches!(it.verdict, Verdict::Errored { .. })
     };
     let of_checks = it.results.iter().filter(counts).filter_map(|it| it.verdict.code().cloned());
-    let of_error = it.error.as_ref().and_then(kindlm_types::ExecutionError::code);
+    let of_error = it.error.as_ref().and_then(ExecutionError::code);
     for code in of_checks.chain(of_error) {
         if !case.failure_codes.contains(&code) {
             case.failure_codes.push(code);

@@ -65,7 +65,10 @@ impl Run<'_> {
             (Subject::Command { command_line }, _) => {
                 self.command(command_line, timeout, execution).await
             }
-            (Subject::Prompt { .. }, None) => (execution, None),
+            (Subject::Prompt { .. }, None) => {
+                let message = "a prompt was planned without a model".to_owned();
+                return broken(execution, ExecutionError::Internal { message });
+            }
         };
         match error {
             Some(error) => broken(execution, ExecutionError::Provider(error)),

@@ -263,6 +263,12 @@ fn execution(page: &mut Page<'_>, case: &CaseResult, it: &ExecutionResult) -> fm
     for result in &it.results {
         result_lines(page, indent, result, "", true)?;
     }
+    let named = it.named_scores();
+    if !named.is_empty() {
+        let named =
+            named.iter().map(|(name, score)| format!("{name} {}", ecma::to_fixed(*score, 2)));
+        field(page, indent, "scores ", &named.collect::<Vec<_>>().join(", "))?;
+    }
     if let Some(err) = &it.error {
         if it.outcome != Outcome::Skipped || several {
             error(page, indent, err, "")?;

@@ -32,6 +32,12 @@ pub struct Execution {
     /// What the checks found, in the order of the file.
     #[serde(default)]
     pub results: Vec<AssertionResult>,
+    /// The mean of the scores of the checks, weighted by their weights; absent if none has a score. Derived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// The same mean for each metric that checks contribute to. Derived.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub named_scores: Map<String, Value>,
     /// The messages that opened the conversation.
     #[serde(default)]
     pub input: Vec<Message>,
@@ -256,6 +262,12 @@ impl From<&ExecutionResult> for Execution {
             pass: result.outcome.held(),
             error: result.error.as_ref().map(ExecutionError::from),
             results: result.results.iter().map(AssertionResult::from).collect(),
+            score: result.score(),
+            named_scores: result
+                .named_scores()
+                .into_iter()
+                .map(|(name, score)| (name.to_owned(), score.into()))
+                .collect(),
             input: execution.input,
             output: execution.output,
             output_json: execution.output_json,
