@@ -1,6 +1,7 @@
 //! What to say about an answer that is an error: who said it, what, and what to do.
 
 use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
+use rustls::{CertificateError, Error as TlsError};
 
 use crate::HttpResponse;
 
@@ -42,6 +43,12 @@ fn advice(kind: Kind, response: &HttpResponse) -> Option<&'static str> {
         Kind::MalformedResponse if is_page(response) => {
             "it is a page for people: check `baseUrl`, and whether a proxy wants you to sign in"
         }
+        Kind::MalformedResponse if str::from_utf8(&response.body).is_err() => {
+            "it is not UTF-8: the server, or a proxy on the way, has damaged it"
+        }
+        Kind::MalformedResponse if breaks_off(response) => {
+            "it breaks off: the server, or a proxy on the way, has cut it; try again"
+        }
         Kind::MalformedResponse => "check that `baseUrl` leads to the API of a model",
         _ => return None,
     })
@@ -49,4 +56,39 @@ fn advice(kind: Kind, response: &HttpResponse) -> Option<&'static str> {
 
 fn is_page(response: &HttpResponse) -> bool {
     response.header("content-type").is_some_and(|it| it.to_ascii_lowercase().contains("html"))
+}
+
+/// Whether it is the beginning of something in JSON.
+fn breaks_off(response: &HttpResponse) -> bool {
+    let body = response.body.trim_ascii();
+    let read = serde_json::from_slice::<serde::de::IgnoredAny>(body);
+    !body.is_empty() && read.is_err_and(|err| err.is_eof())
+}
+
+/// Why a connection cannot be made secure, and what to do about it.
+pub(super) fn on_tls(err: &TlsError) -> String {
+    let (reason, advice) = match err {
+        TlsError::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => ("its certificate is for another host", "check the host in `baseUrl`"),
+        TlsError::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        ) => (
+            "its certificate is not valid today",
+            "check the clock of this machine; if it is right, the server needs a new certificate",
+        ),
+        TlsError::InvalidCertificate(_) => (
+            "its certificate is not trusted",
+            "if your network has a certificate authority of its own, set `SSL_CERT_FILE` to its PEM file",
+        ),
+        TlsError::InvalidMessage(_) => (
+            "it does not seem to speak TLS",
+            "if that is right, `baseUrl` must begin with `http://`",
+        ),
+        _ => ("TLS failed", "check `baseUrl`, and whether a proxy stands in between"),
+    };
+    format!("{reason} ({err}); {advice}")
 }

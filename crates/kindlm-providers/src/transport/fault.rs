@@ -86,9 +86,7 @@ impl<'a> Fault<'a> {
                 self.url.host_str().unwrap_or_default(),
             ),
             Cause::Tls(reason) => {
-                let message = format!(
-                    "no secure connection to `{host}`: {reason}; if your network has a certificate authority of its own, set `SSL_CERT_FILE` to its PEM file"
-                );
+                let message = format!("no secure connection to `{host}`: {reason}");
                 // A certificate does not get better by asking again.
                 return self.error(ProviderErrorKind::Connection, message);
             }
@@ -101,7 +99,9 @@ impl<'a> Fault<'a> {
                 )
             }
             Cause::Other(reason) => {
-                format!("connection to `{host}` broke before an answer: {reason}")
+                format!(
+                    "connection to `{host}` broke before an answer: {reason}; if that goes on, check the network and the proxy"
+                )
             }
         };
         let error = self.error(ProviderErrorKind::Connection, message);
@@ -116,11 +116,16 @@ impl<'a> Fault<'a> {
         {
             return self.error(
                 ProviderErrorKind::MalformedResponse,
-                format!("the answer of `{host}` cannot be unpacked: {}", root(err)),
+                format!(
+                    "the answer of `{host}` cannot be unpacked: {}; the server, or a proxy on the way, has damaged it",
+                    root(err)
+                ),
             );
         }
-        let message =
-            format!("connection to `{host}` broke in the middle of the answer: {}", root(err));
+        let message = format!(
+            "connection to `{host}` broke in the middle of the answer: {}; if that goes on, check the network and the proxy",
+            root(err)
+        );
         self.error(ProviderErrorKind::Connection, message).retryable()
     }
 
@@ -146,6 +151,7 @@ impl<'a> Fault<'a> {
 enum Cause {
     Refused,
     Dns,
+    /// Why, and what to do about it.
     Tls(String),
     Other(String),
 }
@@ -161,7 +167,7 @@ impl Cause {
                 return Self::Refused;
             }
             if let Some(tls) = tls_error(io) {
-                return Self::Tls(tls.to_string());
+                return Self::Tls(advice::on_tls(tls));
             }
         }
         Self::Other(root(err))
@@ -193,10 +199,13 @@ fn tls_error(io: &io::Error) -> Option<&rustls::Error> {
     inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))
 }
 
-/// The innermost cause, in words.
+/// The innermost cause, in words; without numbers, which differ between systems.
 fn root(err: &reqwest::Error) -> String {
     match chain(err).last() {
-        Some(it) => it.to_string(),
+        Some(it) => {
+            let text = it.to_string();
+            text.split_once(" (os error").map_or(text.clone(), |(words, _)| words.to_lowercase())
+        }
         None if err.is_builder() => "the request cannot be built".to_owned(),
         None => "no reason given".to_owned(),
     }

@@ -119,7 +119,7 @@ async fn a_server_without_tls_is_not_asked_again_for_it() {
     let err = call(&server.url().replace("http://", "https://"), LONG).await.unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Connection, 1), "{err}");
     assert!(
-        err.message.contains("no secure connection") && err.message.contains("SSL_CERT_FILE"),
+        err.message.contains("no secure connection") && err.message.contains("speak TLS"),
         "{err}"
     );
 }

@@ -13,20 +13,35 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::*;
 
+/// Signed the certificate of this machine.
 const AUTHORITY: &[u8] = include_bytes!("tls/authority.pem");
 const SERVER: &[u8] = include_bytes!("tls/server.pem");
 const SERVER_KEY: &[u8] = include_bytes!("tls/server.key");
 
+/// Signed a certificate for `elsewhere.example`.
+pub(super) const ELSEWHERE_AUTHORITY: &[u8] = include_bytes!("tls/elsewhere-authority.pem");
+const ELSEWHERE: &[u8] = include_bytes!("tls/elsewhere.pem");
+const ELSEWHERE_KEY: &[u8] = include_bytes!("tls/elsewhere.key");
+
 /// Answers every connection with `secret`, over TLS.
-fn serve() -> SocketAddr {
+pub(super) fn serve() -> SocketAddr {
+    serve_with(SERVER, SERVER_KEY)
+}
+
+/// The same, with a certificate that is not for this machine.
+pub(super) fn serve_as_elsewhere() -> SocketAddr {
+    serve_with(ELSEWHERE, ELSEWHERE_KEY)
+}
+
+fn serve_with(certificate: &[u8], key: &[u8]) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(
-            vec![CertificateDer::from_pem_slice(SERVER).unwrap()],
-            PrivateKeyDer::from_pem_slice(SERVER_KEY).unwrap(),
+            vec![CertificateDer::from_pem_slice(certificate).unwrap()],
+            PrivateKeyDer::from_pem_slice(key).unwrap(),
         )
         .unwrap();
     let config = Arc::new(config);

@@ -1,0 +1,361 @@
+//! Everything that can go wrong between a prompt and a reply, in one table.
+//!
+//! `docs/reference/provider-errors.md` is made from it, and holds what is said word for word. `KINDLM_BLESS=1`
+//! rewrites the page; read what it wrote.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use kindlm_testing::mock::{MockReply, closed_address};
+use kindlm_types::{Backend, ProviderErrorKind as Kind, Reply};
+
+use super::tls::{ELSEWHERE_AUTHORITY, serve, serve_as_elsewhere};
+use super::*;
+
+/// How a failure comes about.
+enum Injected {
+    /// The answer to every request.
+    Always(MockReply),
+    /// The answer to the first request; the next is answered well.
+    Once(MockReply),
+    /// A redirect to another server, which must not hear of it.
+    Elsewhere,
+    /// Asking this address.
+    At(String),
+}
+use Injected::{Always, At, Elsewhere, Once};
+
+/// What comes of it.
+enum Expected {
+    /// An error, after so many attempts. Those that are worth a retry had three.
+    Fails(Kind, u32),
+    /// A reply, after so many attempts.
+    Answers(u32),
+}
+use Expected::{Answers, Fails};
+
+struct Row {
+    name: &'static str,
+    injected: Injected,
+    expected: Expected,
+}
+
+fn row(name: &'static str, injected: Injected, expected: Expected) -> Row {
+    Row { name, injected, expected }
+}
+
+/// Long after every timeout of the table.
+const LATE: Duration = Duration::from_secs(30);
+
+fn statuses() -> Vec<Row> {
+    let coded = |status, code: &str, message: &str| {
+        let error =
+            json!({"error": {"message": message, "type": "invalid_request_error", "code": code}});
+        Always(MockReply::json(&error).with_status(status))
+    };
+    let error = |status, message| Always(MockReply::error(status, message));
+    vec![
+        row("400", error(400, "Invalid value for `temperature`."), Fails(Kind::InvalidRequest, 1)),
+        row(
+            "400, the prompt is too long",
+            coded(
+                400,
+                "context_length_exceeded",
+                "This model's maximum context length is 8192 tokens.",
+            ),
+            Fails(Kind::ContextLength, 1),
+        ),
+        row(
+            "400, the prompt is refused",
+            coded(400, "content_filter", "The prompt was filtered."),
+            Fails(Kind::ContentFilter, 1),
+        ),
+        row("401", error(401, "Incorrect API key provided."), Fails(Kind::Auth, 1)),
+        row("402", error(402, "Payment required."), Fails(Kind::QuotaExhausted, 1)),
+        row("403", error(403, "You have insufficient permissions."), Fails(Kind::Auth, 1)),
+        row(
+            "404, the model is unknown",
+            coded(404, "model_not_found", "The model `gpt-9` does not exist."),
+            Fails(Kind::ModelNotFound, 1),
+        ),
+        row("408", error(408, "Request timed out."), Fails(Kind::Timeout, 3)),
+        row("409", error(409, "The resource is locked."), Fails(Kind::Server, 3)),
+        row("413", error(413, "Request exceeds the maximum size."), Fails(Kind::InvalidRequest, 1)),
+        row("422", error(422, "Field required: messages."), Fails(Kind::InvalidRequest, 1)),
+        row("429", error(429, "Rate limit reached."), Fails(Kind::RateLimited, 3)),
+        row(
+            "429, the account is empty",
+            coded(429, "insufficient_quota", "You exceeded your current quota."),
+            Fails(Kind::QuotaExhausted, 1),
+        ),
+        row("500", error(500, "The server had an error."), Fails(Kind::Server, 3)),
+        row(
+            "502, from a proxy that speaks HTML",
+            Always(MockReply::html().with_status(502)),
+            Fails(Kind::Server, 3),
+        ),
+        row("503", error(503, "Service unavailable."), Fails(Kind::Overloaded, 3)),
+        row(
+            "503, without a body",
+            Always(MockReply::empty().with_status(503)),
+            Fails(Kind::Overloaded, 3),
+        ),
+        row("504", error(504, "Gateway timeout."), Fails(Kind::Server, 3)),
+        row("529", error(529, "Overloaded."), Fails(Kind::Overloaded, 3)),
+    ]
+}
+
+fn waits() -> Vec<Row> {
+    let refused = || MockReply::error(429, "Rate limit reached.");
+    vec![
+        row(
+            "429 once, with `Retry-After` in seconds",
+            Once(refused().with_header("retry-after", "1")),
+            Answers(2),
+        ),
+        row(
+            "429 once, with `Retry-After` as a date",
+            Once(
+                refused()
+                    .with_header("date", "Sun, 06 Nov 1994 08:49:37 GMT")
+                    .with_header("retry-after", "Sun, 06 Nov 1994 08:49:38 GMT"),
+            ),
+            Answers(2),
+        ),
+        row("503 once", Once(MockReply::error(503, "Service unavailable.")), Answers(2)),
+    ]
+}
+
+fn connections() -> Vec<Row> {
+    let ok = || MockReply::text("ok");
+    vec![
+        row(
+            "the connection is refused",
+            At(format!("http://{}", closed_address().unwrap())),
+            Fails(Kind::Connection, 3),
+        ),
+        row(
+            "the host has no address",
+            At("http://no-such-host.invalid".to_owned()),
+            Fails(Kind::Connection, 3),
+        ),
+        row("reset before an answer", Always(MockReply::reset()), Fails(Kind::Connection, 3)),
+        row("closed before an answer", Always(MockReply::hang_up()), Fails(Kind::Connection, 3)),
+        row("reset in the body", Always(ok().reset_in_body()), Fails(Kind::Connection, 3)),
+        row("closed in the body", Always(ok().close_in_body()), Fails(Kind::Connection, 3)),
+        row("reset once", Once(MockReply::reset()), Answers(2)),
+        row(
+            "TLS: the authority is not trusted",
+            At(format!("https://{}", serve())),
+            Fails(Kind::Connection, 1),
+        ),
+        row(
+            "TLS: the certificate is for another host",
+            At(format!("https://{}", serve_as_elsewhere())),
+            Fails(Kind::Connection, 1),
+        ),
+        row("no headers in time", Always(ok().after(LATE)), Fails(Kind::Timeout, 3)),
+        row("the body stalls", Always(ok().body_after(LATE)), Fails(Kind::Timeout, 3)),
+        row(
+            "the body drips for too long",
+            Always(ok().dripping(Duration::from_millis(250))),
+            Fails(Kind::Timeout, 3),
+        ),
+        row("a redirect to another host", Elsewhere, Fails(Kind::InvalidRequest, 1)),
+        row(
+            "a redirect that drops the body",
+            Always(MockReply::redirect(302, "/login")),
+            Fails(Kind::InvalidRequest, 1),
+        ),
+        row(
+            "a redirect to nowhere",
+            Always(MockReply::raw(307, "text/plain", "")),
+            Fails(Kind::InvalidRequest, 1),
+        ),
+    ]
+}
+
+fn bodies() -> Vec<Row> {
+    let json = |body: &[u8]| MockReply::raw(200, "application/json", body);
+    let whole = br#"{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}"#;
+    let malformed = || Fails(Kind::MalformedResponse, 1);
+    vec![
+        row("an endless body", Always(MockReply::endless()), malformed()),
+        row("a body that is announced too large", Always(json(&[b' '; 70_000])), malformed()),
+        row("a gzip bomb", Always(MockReply::gzip_bomb(1 << 30)), malformed()),
+        row(
+            "damaged gzip",
+            Always(json(b"not gzip").with_header("content-encoding", "gzip")),
+            malformed(),
+        ),
+        row("truncated JSON", Always(MockReply::truncated_json()), malformed()),
+        row("HTML instead of JSON", Always(MockReply::html()), malformed()),
+        row(
+            "text instead of JSON",
+            Always(MockReply::raw(200, "text/plain", "It works!")),
+            malformed(),
+        ),
+        row(
+            "JSON that is called text",
+            Always(MockReply::raw(200, "text/plain", *whole)),
+            Answers(1),
+        ),
+        row("an empty body", Always(MockReply::empty()), malformed()),
+        row("JSON of something else", Always(json(br#"["ok"]"#)), malformed()),
+        row(
+            "invalid UTF-8",
+            Always(json(b"{\"choices\":[{\"message\":{\"content\":\"caf\xe9\"}}]}")),
+            malformed(),
+        ),
+        row(
+            "200 with an error",
+            Always(json(br#"{"error":{"message":"Provider returned error","code":502}}"#)),
+            Fails(Kind::Server, 3),
+        ),
+    ]
+}
+
+/// A model that asks for these calls.
+fn calling(calls: &Value) -> MockReply {
+    MockReply::json(&json!({"choices": [
+        {"message": {"content": null, "tool_calls": calls}, "finish_reason": "tool_calls"},
+    ]}))
+}
+
+fn tool_calls() -> Vec<Row> {
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}});
+    vec![
+        row(
+            "tool calls that share an id",
+            Always(calling(&json!([call("a", "{}"), call("a", "{}"), call("a", "{}")]))),
+            Answers(1),
+        ),
+        row(
+            "tool arguments that are not JSON",
+            Always(calling(&json!([call("a", "{\"city\": \"Ber")]))),
+            Answers(1),
+        ),
+    ]
+}
+
+/// What is told of a reply.
+fn told(reply: &Reply) -> String {
+    let mut told = match reply.attempts {
+        1 => "no error".to_owned(),
+        attempts => format!("no error: attempt {attempts} is answered"),
+    };
+    let ids: Vec<String> = reply.tool_calls.iter().map(|it| format!("`{}`", it.id)).collect();
+    if ids.len() > 1 {
+        let _ = write!(told, ": the calls are kept apart as {}", ids.join(", "));
+    }
+    for text in reply.tool_calls.iter().filter_map(|it| it.malformed_arguments.as_ref()) {
+        let _ = write!(
+            told,
+            ": the arguments are kept as `{text}`, and no check takes them for others"
+        );
+    }
+    told
+}
+
+/// Gives back the row, and what is told of it.
+async fn run(row: Row) -> (Row, String) {
+    let (server, elsewhere) = (server(), server());
+    let mut base = server.url();
+    match &row.injected {
+        Always(reply) => server.push_all(vec![reply.clone(); 3]),
+        Once(reply) => server.push(reply.clone()),
+        Elsewhere => server.push(MockReply::redirect(307, &format!("{}/v1", elsewhere.url()))),
+        At(url) => base.clone_from(url),
+    }
+    let config =
+        json!({"openai": {"apiKeyEnv": "OPENAI_API_KEY", "baseUrl": format!("{base}/v1")}});
+    let mut options = client_options();
+    options.transport.idle_timeout = Duration::from_millis(500);
+    options.transport.ca_pem = Some(ELSEWHERE_AUTHORITY.into());
+    let client = Client::new(&providers(config), &Memory(&[]), options).unwrap();
+    let is_late = matches!(row.expected, Fails(Kind::Timeout, _));
+    let timeout = if is_late { Duration::from_secs(1) } else { LONG };
+    let result = client.complete("openai", &prompt("hi"), timeout).await;
+    let attempts = match (&result, &row.expected) {
+        (Ok(reply), Answers(attempts)) => {
+            assert_eq!(reply.attempts, *attempts, "{}", row.name);
+            attempts
+        }
+        (Err(err), Fails(kind, attempts)) => {
+            assert_eq!((err.kind, err.attempts), (*kind, *attempts), "{}: {err}", row.name);
+            assert_eq!(err.retryable, *attempts == 3, "{}: {err}", row.name);
+            attempts
+        }
+        _ => panic!("{}: {result:?}", row.name),
+    };
+    if !matches!(row.injected, At(_)) {
+        assert_eq!(server.count(), *attempts as usize, "{}", row.name);
+    }
+    assert_eq!(elsewhere.count(), 0, "{}", row.name);
+    let told = result.map_or_else(|err| err.to_string(), |reply| told(&reply));
+    assert!(!told.contains(KEY), "{}: {told}", row.name);
+    let address = |url: &str| url.split_once("//").map(|(_, it)| it.to_owned()).unwrap();
+    let told = told
+        .replace(&address(&elsewhere.url()), "elsewhere.example.com")
+        .replace(&address(&base), "api.example.com")
+        .replace("127.0.0.1", "api.example.com");
+    (row, told)
+}
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/provider-errors.md");
+
+const INTRODUCTION: &str = "<!-- Generated by `cargo xtask bless`. Do not edit. -->
+
+# Provider errors
+
+What can go wrong between a prompt and a reply, and what is said about it.
+Each row is a test: the failure is injected, and the words are what a user sees.
+The examples speak of `openai`; all providers that are reached by HTTP behave the same.
+
+A request that may succeed later is sent three times in all, with growing pauses.
+An execution that has no reply in the end is *errored*: it is neither passed nor failed, and the run ends with exit code 3.
+After a refused key (401) or an empty account nothing more is sent to that provider; after 403 nothing more is sent to that model.
+What would have been sent is errored in the same way at once, and the rest of the run goes on.
+";
+
+#[tokio::test]
+async fn every_failure_is_typed_and_told_well() {
+    let mut page = INTRODUCTION.to_owned();
+    for (title, rows) in [
+        ("The provider answers with an error", statuses()),
+        ("The provider asks to wait", waits()),
+        ("The connection fails", connections()),
+        ("The answer cannot be read", bodies()),
+        ("The answer is odd", tool_calls()),
+    ] {
+        let _ = write!(
+            page,
+            "\n## {title}\n\n| what happens | kind | sent | what is said |\n|---|---|--:|---|\n"
+        );
+        let rows: Vec<_> = rows.into_iter().map(|row| tokio::spawn(run(row))).collect();
+        for row in rows {
+            let (row, told) = row.await.unwrap();
+            let told = told.replace('|', "\\|");
+            let (kind, sent) = match row.expected {
+                Fails(kind, sent) => (format!("`{}`", name_of(kind)), sent),
+                Answers(sent) => ("–".to_owned(), sent),
+            };
+            let _ = writeln!(page, "| {} | {kind} | {sent} | {told} |", row.name);
+        }
+    }
+    if std::env::var_os("KINDLM_BLESS").is_some() {
+        std::fs::create_dir_all(Path::new(PAGE).parent().unwrap()).unwrap();
+        std::fs::write(PAGE, &page).unwrap();
+    }
+    // Elsewhere the system has other words for some of it.
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let committed = std::fs::read_to_string(PAGE).unwrap_or_default();
+    assert!(page == committed, "`provider-errors.md` is stale: run `cargo xtask bless`");
+}
+
+fn name_of(kind: Kind) -> String {
+    serde_json::to_value(kind).unwrap().as_str().unwrap().to_owned()
+}
