@@ -36,7 +36,7 @@ fn adds_up_what_the_checks_found() {
         (vec![pass(), errored()], Some(0.1), Some(0.5), (1, 0, 2), Outcome::Errored),
         (vec![pass(), skipped()], None, Some(1.0), (1, 0, 1), Outcome::Passed),
         (vec![skipped()], None, None, (0, 0, 0), Outcome::Passed),
-        (vec![], None, None, (0, 0, 0), Outcome::Passed),
+        (vec![], None, None, (0, 0, 0), Outcome::Skipped),
     ] {
         let it = Evaluation::new(None, &results, threshold);
         assert_eq!(it.score, score);

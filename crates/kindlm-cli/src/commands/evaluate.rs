@@ -13,7 +13,7 @@ use kindlm_types::{ExitStatus, NoFiles, Params, suggest};
 use serde_json::Map;
 
 use crate::args::{ConfigArgs, EvaluateArgs};
-use crate::evaluate::{Asking, Evaluator, run_stream};
+use crate::evaluate::{Asking, Evaluator, no_record, run_stream};
 use crate::failure::Outcome;
 use crate::{Failure, Io, project};
 
@@ -99,6 +99,9 @@ fn with(evaluator: &Evaluator<'_>, args: &EvaluateArgs, io: &mut Io) -> Outcome 
     } else {
         one(evaluator, input, &mut *io.stdout)
     };
+    for warning in evaluator.warnings() {
+        io.tell(&format!("warning: {warning}"));
+    }
     if evaluator.lacked_judge() {
         io.tell(
             "some checks ask a model: name one with `--judge provider:model`, or a suite with `-c`",
@@ -139,8 +142,7 @@ fn one(
             .with_help("several records, one on each line, go with `--jsonl`"));
     }
     if json.trim_ascii().is_empty() {
-        return Err(Failure::input("there is no record to evaluate")
-            .with_help("pipe one in, or name a file: `kindlm evaluate record.json`"));
+        return Err(no_record());
     }
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&json);
     let mut text = Vec::new();

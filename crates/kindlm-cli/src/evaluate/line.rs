@@ -1,63 +1,101 @@
 //! Reads a record without copying more of it than is needed.
 
 use std::borrow::Cow;
+use std::{fmt, mem};
 
-use kindlm_types::wire::evaluate::{Record, RecordedToolCall, RecordedUsage};
+use kindlm_types::wire::evaluate::{RecordedToolCall, RecordedUsage};
 use kindlm_types::{Execution, Message, Role, ToolCall, ecma};
-use serde::{Deserialize, Deserializer};
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 const NO_OBJECT: &str = "not a JSON object: a record is an object with `agent_output` and `expect`";
 
-/// The fields of [`Record`], with what is only looked up in a cache left as text.
-#[derive(Default, Deserialize)]
-#[serde(default, bound = "'de: 'a")]
+/// The keys of a [`Record`](kindlm_types::wire::evaluate::Record).
+pub(super) const KEYS: [&str; 13] = [
+    "id",
+    "agent_input",
+    "agent_output",
+    "assertions",
+    "tool_calls",
+    "events",
+    "baseline",
+    "vars",
+    "usage",
+    "latency_ms",
+    "cost_usd",
+    "expect",
+    "threshold",
+];
+
+/// The fields of a record, with what is only looked up in a cache left as text.
+#[derive(Default)]
 pub(super) struct Line<'a> {
-    #[serde(deserialize_with = "present")]
     pub(super) id: Option<Value>,
-    #[serde(deserialize_with = "present")]
     agent_input: Option<Value>,
-    #[serde(deserialize_with = "present")]
     agent_output: Option<Value>,
-    #[serde(borrow)]
     pub(super) assertions: Option<&'a RawValue>,
     tool_calls: Option<Vec<RecordedToolCall>>,
-    #[serde(borrow)]
+    has_events: bool,
     pub(super) baseline: Option<Cow<'a, str>>,
     vars: Option<Map<String, Value>>,
     usage: Option<RecordedUsage>,
     latency_ms: Option<f64>,
     cost_usd: Option<f64>,
-    #[serde(borrow)]
     pub(super) expect: Option<&'a RawValue>,
     pub(super) threshold: Option<f64>,
+    /// The keys that are none of [`KEYS`].
+    pub(super) others: Vec<Cow<'a, str>>,
 }
 
-/// `null` is an output like any other.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+/// Why a record cannot be evaluated.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Malformed {
+    /// The record's id, if it could be read.
+    pub(super) id: Option<Value>,
+    /// What is wrong, and what to do.
+    pub(super) error: String,
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn parse(json: &'a [u8]) -> Result<Self, String> {
+    pub(super) fn parse(json: &'a [u8]) -> Result<Self, Malformed> {
         let text = std::str::from_utf8(json).map_err(|err| {
-            format!("not UTF-8 text: invalid byte at offset {}", err.valid_up_to())
+            let error = format!("not UTF-8 text: invalid byte at offset {}", err.valid_up_to());
+            Malformed { id: None, error }
         })?;
-        let line: Self = serde_json::from_str(text).map_err(|err| explain(text, &err))?;
-        // Serde reads a list into the fields in their order; nobody means that.
-        if !text.trim_start().starts_with('{') {
-            return Err(NO_OBJECT.to_owned());
+        let mut line = Self::default();
+        let mut at = None;
+        line.read(text, &mut at).map_err(|err| Malformed {
+            id: line.id.take().or_else(|| id(text)),
+            error: explain(text, at, &err),
+        })?;
+        match line.out_of_range() {
+            None => Ok(line),
+            Some(error) => Err(Malformed { id: line.id, error }),
         }
-        for (name, number) in [("latency_ms", line.latency_ms), ("cost_usd", line.cost_usd)] {
+    }
+
+    /// Reads an object into the fields. `at` says which key could not be read.
+    fn read(&mut self, text: &'a str, at: &mut Option<&'static str>) -> serde_json::Result<()> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        deserializer.deserialize_map(Fields { line: self, at })?;
+        deserializer.end()
+    }
+
+    fn out_of_range(&self) -> Option<String> {
+        for (name, number) in [("latency_ms", self.latency_ms), ("cost_usd", self.cost_usd)] {
             if number.is_some_and(|it| it < 0.0) {
-                return Err(format!("`{name}` is negative"));
+                return Some(format!("`{name}` is negative"));
             }
         }
-        if line.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
-            return Err("`threshold` is not between 0 and 1".to_owned());
-        }
-        Ok(line)
+        let bad = self.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it));
+        bad.then(|| "`threshold` is not between 0 and 1".to_owned())
+    }
+
+    /// Whether the record says anything about what an agent said or did.
+    pub(super) fn has_evidence(&self) -> bool {
+        self.agent_output.is_some() || self.tool_calls.is_some() || self.has_events
     }
 
     /// The evidence that the record is.
@@ -87,13 +125,82 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The keys of a record that are not ours.
-pub(super) fn extra(json: &[u8]) -> Result<Map<String, Value>, String> {
-    serde_json::from_slice::<Record>(json).map(|it| it.extra).map_err(|err| err.to_string())
+/// The entries of a record whose keys are not ours.
+pub(super) fn extra(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
+    let mut all: Map<String, Value> = serde_json::from_slice(json)?;
+    all.retain(|key, _| !KEYS.contains(&key.as_str()));
+    Ok(all)
 }
 
-/// What is wrong with a text that should be a record. Its place within the line is the column.
-fn explain(text: &str, err: &serde_json::Error) -> String {
+/// Reads the entries of an object into a [`Line`].
+struct Fields<'l, 'a> {
+    line: &'l mut Line<'a>,
+    at: &'l mut Option<&'static str>,
+}
+
+/// A text that is copied only where it has escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> Visitor<'a> for Fields<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { line, at } = self;
+        let mut seen = [false; KEYS.len()];
+        while let Some(Text(key)) = map.next_key::<Text<'a>>()? {
+            let Some(index) = KEYS.iter().position(|it| *it == key) else {
+                map.next_value::<IgnoredAny>()?;
+                line.others.push(key);
+                continue;
+            };
+            *at = Some(KEYS[index]);
+            if mem::replace(&mut seen[index], true) {
+                return Err(A::Error::custom(TWICE));
+            }
+            match KEYS[index] {
+                "id" => line.id = Some(map.next_value()?),
+                "agent_input" => line.agent_input = Some(map.next_value()?),
+                "agent_output" => line.agent_output = map.next_value()?,
+                "assertions" => line.assertions = map.next_value()?,
+                "tool_calls" => line.tool_calls = map.next_value()?,
+                "events" => line.has_events = map.next_value::<Option<IgnoredAny>>()?.is_some(),
+                "baseline" => line.baseline = map.next_value::<Option<Text<'a>>>()?.map(|it| it.0),
+                "vars" => line.vars = map.next_value()?,
+                "usage" => line.usage = map.next_value()?,
+                "latency_ms" => line.latency_ms = map.next_value()?,
+                "cost_usd" => line.cost_usd = map.next_value()?,
+                "expect" => line.expect = map.next_value()?,
+                _ => line.threshold = map.next_value()?,
+            }
+            *at = None;
+        }
+        Ok(())
+    }
+}
+
+const TWICE: &str = "is there twice";
+
+/// The id of a record of which something else cannot be read.
+fn id(text: &str) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: Value,
+    }
+    // Serde reads a list into the fields in their order; nobody means that.
+    let is_object = text.trim_start().starts_with('{');
+    serde_json::from_str::<Named>(text).ok().filter(|_| is_object).map(|it| it.id)
+}
+
+/// What is wrong with a text that should be a record: with the value of a key, or with its JSON.
+fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> String {
+    if err.is_data() && !text.trim_start().starts_with('{') {
+        return NO_OBJECT.to_owned();
+    }
     let said = err.to_string();
     let words = said.split(" at line ").next().unwrap_or(&said);
     let place = if text.contains('\n') {
@@ -101,15 +208,56 @@ fn explain(text: &str, err: &serde_json::Error) -> String {
     } else {
         format!("column {}", err.column())
     };
-    if err.is_data() && !text.trim_start().starts_with('{') {
-        return NO_OBJECT.to_owned();
+    match at.filter(|_| err.is_data()) {
+        Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
+        Some(key) => format!("`{key}` is not {} (at {place})", expected(key)),
+        None => {
+            let several = words.starts_with("trailing characters") && text.contains('\n');
+            let help = if several { "; one record on each line? then say `--jsonl`" } else { "" };
+            format!("not JSON: {} at {place}{help}", in_words(words))
+        }
     }
-    if err.is_data() {
-        return format!("not a record: {words} at {place}");
+}
+
+/// What the value of a key should be.
+fn expected(key: &str) -> &'static str {
+    match key {
+        "tool_calls" => "a list of calls, each an object with a `name`",
+        "baseline" => "a text",
+        "vars" => "an object of variables",
+        "usage" => {
+            "an object of whole numbers: `input_tokens`, `output_tokens`, `total_tokens`, `cached_input_tokens`"
+        }
+        "latency_ms" | "cost_usd" | "threshold" => "a number",
+        _ => "a JSON value",
     }
-    let several = words.starts_with("trailing characters") && text.contains('\n');
-    let help = if several { "; one record on each line? then say `--jsonl`" } else { "" };
-    format!("not JSON: {words} at {place}{help}")
+}
+
+/// What the parser means, in words of those who write JSON rather than parsers.
+fn in_words(said: &str) -> &str {
+    for (begin, meaning) in [
+        ("EOF", "it ends too early"),
+        ("expected ident", "a word that is none of `true`, `false` and `null`"),
+        ("expected value", "a value is missing, or is not quoted"),
+        ("trailing characters", "something follows after its end"),
+        ("trailing comma", "a comma before the end of an object or list"),
+        ("key must be a string", "a key without double quotes"),
+        (
+            "control character",
+            "a line break or tab in a text, which must be written `\\n` or `\\t`",
+        ),
+        ("invalid escape", "an unknown escape: a backslash must be written `\\\\`"),
+        ("lone leading surrogate", "half a character: `\\ud800` to `\\udfff` go in pairs"),
+        ("unexpected end of hex escape", "half a character: `\\ud800` to `\\udfff` go in pairs"),
+        ("recursion limit", "more than 127 levels of objects and lists"),
+        ("number out of range", "a number that is too large"),
+        ("invalid number", "a number that is not written as JSON has it"),
+    ] {
+        if said.starts_with(begin) {
+            return meaning;
+        }
+    }
+    said
 }
 
 #[cfg(test)]
@@ -119,41 +267,78 @@ mod tests {
     #[test]
     fn says_what_is_wrong_with_a_record() {
         for (json, message) in [
-            ("{", "not JSON: EOF while parsing an object at column 1"),
-            ("", "not JSON: EOF while parsing a value at column 0"),
+            ("{", "not JSON: it ends too early at column 1"),
+            ("", "not JSON: it ends too early at column 0"),
             ("[]", NO_OBJECT),
             ("[1]", NO_OBJECT),
             ("3", NO_OBJECT),
             (
-                r#"{"latency_ms": "fast"}"#,
-                "not a record: invalid type: string \"fast\", expected f64 at column 21",
+                r#"{"id": nope}"#,
+                "not JSON: a word that is none of `true`, `false` and `null` at column 9",
             ),
+            (r#"{"id": hello}"#, "not JSON: a value is missing, or is not quoted at column 8"),
+            ("{id: 1}", "not JSON: a key without double quotes at column 2"),
+            (r#"{"id": 1,}"#, "not JSON: a comma before the end of an object or list at column 10"),
+            (r#"{"latency_ms": "fast"}"#, "`latency_ms` is not a number (at column 21)"),
             (r#"{"latency_ms": -1}"#, "`latency_ms` is negative"),
             (r#"{"threshold": 1.5}"#, "`threshold` is not between 0 and 1"),
+            (r#"{"id": 1, "id": 2}"#, "`id` is there twice (at column 14)"),
             (
                 "{}\n{}",
-                "not JSON: trailing characters at line 2, column 1; one record on each line? then say `--jsonl`",
+                "not JSON: something follows after its end at line 2, column 1; one record on each line? then say `--jsonl`",
             ),
-            (r#"{"tool_calls": [{}]}"#, "not a record: missing field `name` at column 18"),
+            (
+                r#"{"tool_calls": [{}]}"#,
+                "`tool_calls` is not a list of calls, each an object with a `name` (at column 18)",
+            ),
         ] {
-            assert_eq!(Line::parse(json.as_bytes()).err().as_deref(), Some(message), "{json}");
+            let err = Line::parse(json.as_bytes()).err().unwrap();
+            assert_eq!(err.error, message, "{json}");
         }
         let err = Line::parse(b"{\"id\": \"\xff\"}").err().unwrap();
-        assert_eq!(err, "not UTF-8 text: invalid byte at offset 8");
+        assert_eq!(err.error, "not UTF-8 text: invalid byte at offset 8");
     }
 
     #[test]
-    fn an_output_may_be_any_json() {
+    fn an_error_keeps_the_id_that_can_be_read() {
+        for (json, id) in [
+            (r#"{"id": "a", "latency_ms": []}"#, Some(Value::from("a"))),
+            (r#"{"latency_ms": [], "id": 7}"#, Some(Value::from(7))),
+            (r#"{"id": "a", "expect": {"#, Some(Value::from("a"))),
+            (r#"{"expect": {, "id": "a"}"#, None),
+        ] {
+            assert_eq!(Line::parse(json.as_bytes()).err().unwrap().id, id, "{json}");
+        }
+    }
+
+    #[test]
+    fn an_output_may_be_any_json_but_null() {
         for (json, output, output_json) in [
             (r#"{"agent_output": "a"}"#, "a", None),
             (r#"{"agent_output": {"a": 1.0}}"#, r#"{"a":1}"#, Some(serde_json::json!({"a": 1.0}))),
-            (r#"{"agent_output": null}"#, "null", Some(Value::Null)),
+            (r#"{"agent_output": null}"#, "", None),
             ("{}", "", None),
             (r#"{"tool_calls": null, "vars": null, "expect": null, "results": [1]}"#, "", None),
         ] {
-            let execution = Line::parse(json.as_bytes()).unwrap().execution();
+            let mut line = Line::parse(json.as_bytes()).unwrap();
+            assert_eq!(line.has_evidence(), !output.is_empty(), "{json}");
+            let execution = line.execution();
             assert_eq!((execution.output.as_str(), execution.output_json), (output, output_json));
         }
+    }
+
+    #[test]
+    fn the_keys_are_those_of_a_record() {
+        let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "assertions": [{"id": "a"}],
+            "tool_calls": [{"name": "a"}], "events": [1], "baseline": "b", "vars": {"a": 1}, "usage": {},
+            "latency_ms": 1, "cost_usd": 1, "expect": {}, "threshold": 1, "\u0061": 2}"#;
+        let record: kindlm_types::wire::evaluate::Record = serde_json::from_str(json).unwrap();
+        assert_eq!(record.extra.len(), 1);
+        let all = serde_json::to_value(record).unwrap();
+        let known = all.as_object().unwrap().keys().filter(|it| *it != "a");
+        let known: std::collections::BTreeSet<&str> = known.map(String::as_str).collect();
+        assert_eq!(known, KEYS.into_iter().collect());
+        assert_eq!(Line::parse(json.as_bytes()).unwrap().others, ["a"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod cache;
 mod judge;
 mod line;
+mod notes;
 mod stream;
 
 use kindlm_assertions::{Check, Evidence, Setup};
@@ -12,9 +13,11 @@ use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::Failure;
 use cache::Cache;
 pub(crate) use judge::Asking;
-use line::Line;
+use line::{Line, Malformed};
+use notes::Notes;
 pub(crate) use stream::run as run_stream;
 
 /// What paths are relative to, in the words of those who read them for a suite, and here.
@@ -27,10 +30,8 @@ pub(crate) struct Evaluator<'a> {
     asking: Asking<'a>,
     echo: bool,
     cache: Cache,
+    notes: Notes,
 }
-
-/// Why a record cannot be evaluated.
-struct Malformed(String);
 
 impl<'a> Evaluator<'a> {
     /// An evaluator that reads the files of `expect` blocks from `files`. `models` are the ids that checks may
@@ -41,7 +42,8 @@ impl<'a> Evaluator<'a> {
         asking: Asking<'a>,
         echo: bool,
     ) -> Self {
-        Self { setup: Setup::new(files, models), asking, echo, cache: Cache::default() }
+        let (cache, notes) = (Cache::default(), Notes::default());
+        Self { setup: Setup::new(files, models), asking, echo, cache, notes }
     }
 
     /// Whether a record may have to wait for a model.
@@ -54,30 +56,46 @@ impl<'a> Evaluator<'a> {
         self.asking.was_in_vain()
     }
 
+    /// What is odd about the records so far, though they were evaluated.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.notes.warnings()
+    }
+
     /// Evaluates one record and writes one line; never fails, says how it went.
     ///
     /// `number` is where the record is in its file, from 1.
     pub(crate) fn record(&self, json: &[u8], number: u64, out: &mut Vec<u8>) -> ExitStatus {
-        match self.evaluate(json) {
+        match self.evaluate(json, number) {
             Ok((evaluation, status)) => {
                 write(out, &evaluation);
                 status
             }
-            Err(Malformed(error)) => refuse(error, number, out),
+            Err(malformed) => refuse(malformed, number, out),
         }
     }
 
-    fn evaluate(&self, json: &[u8]) -> Result<(Evaluation, ExitStatus), Malformed> {
-        let mut line = Line::parse(json).map_err(Malformed)?;
+    fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
+        let mut line = Line::parse(json)?;
+        self.notes.keys(&line.others);
         let expect = line.expect.map(RawValue::get);
         let assertions = line.assertions.map(RawValue::get);
         let checks = self.cache.get(expect, assertions, || self.compile(expect, assertions));
-        let checks = checks.as_ref().as_ref().map_err(|it| Malformed(it.clone()))?;
+        let checks = match checks.as_ref() {
+            Ok(checks) if !checks.is_empty() && !line.has_evidence() => {
+                let error = "the record has no `agent_output`".to_owned();
+                return Err(Malformed { id: line.id, error });
+            }
+            Ok(checks) => checks,
+            Err(error) => return Err(Malformed { id: line.id, error: error.clone() }),
+        };
         let execution = line.execution();
         let results = self.results(checks, &execution, line.baseline.as_deref());
+        if results.is_empty() {
+            self.notes.unchecked(number, line.id.as_ref());
+        }
         let mut evaluation = Evaluation::new(line.id.take(), &results, line.threshold);
         if self.echo {
-            evaluation.input = Some(line::extra(json).map_err(Malformed)?);
+            evaluation.input = Some(line::extra(json).unwrap_or_default());
         }
         let status = status(evaluation.outcome, &results);
         Ok((evaluation, status))
@@ -139,9 +157,16 @@ fn compiled(
     Err(said.collect::<Vec<_>>().join("\n").replace(CONFIG_FOLDER, BASE_FOLDER))
 }
 
+/// There was nothing but white space.
+pub(crate) fn no_record() -> Failure {
+    Failure::input("there is no record to evaluate")
+        .with_help("pipe one in, or name a file: `kindlm evaluate record.json`")
+}
+
 /// Writes what comes back for a record that cannot be evaluated.
-fn refuse(error: String, line: u64, out: &mut Vec<u8>) -> ExitStatus {
-    write(out, &LineError { error, line });
+fn refuse(malformed: Malformed, line: u64, out: &mut Vec<u8>) -> ExitStatus {
+    let Malformed { id, error } = malformed;
+    write(out, &LineError { id, error, line });
     ExitStatus::InvalidInput
 }
 

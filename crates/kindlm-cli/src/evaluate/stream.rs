@@ -11,7 +11,7 @@ use std::thread;
 
 use kindlm_types::ExitStatus;
 
-use super::Evaluator;
+use super::{Evaluator, Malformed};
 use crate::Failure;
 use crate::failure::Outcome;
 
@@ -63,10 +63,10 @@ pub(crate) fn run(
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer stopped")));
         let status = written.map_err(|err| Failure::stdout(&err))?;
         read.map_err(|err| Failure {
-            status: status.or(ExitStatus::Internal),
+            status: status.unwrap_or(ExitStatus::Success).or(ExitStatus::Internal),
             ..Failure::internal(format!("cannot read the records: {}", kindlm_store::words(&err)))
         })?;
-        Ok(status)
+        status.ok_or_else(super::no_record)
     })
 }
 
@@ -89,7 +89,8 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
             }
             Work::TooLong => {
                 let error = format!("the line is longer than {} MiB", LONGEST >> 20);
-                done.status = super::refuse(error, job.first, &mut done.text);
+                let malformed = Malformed { id: None, error };
+                done.status = super::refuse(malformed, job.first, &mut done.text);
             }
         }
         // If nobody waits for it any more, the stream has ended.
@@ -97,11 +98,12 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
     }
 }
 
+/// Writes everything; says how it went, or nothing if there was nothing to write.
 fn write_all(
     output: &mut (dyn Write + Send),
     results: &Receiver<Receiver<Done>>,
-) -> io::Result<ExitStatus> {
-    let mut status = ExitStatus::Success;
+) -> io::Result<Option<ExitStatus>> {
+    let mut status = None;
     loop {
         let next = match results.try_recv() {
             Ok(next) => next,
@@ -114,7 +116,10 @@ fn write_all(
             }
         };
         let done = next.recv().map_err(|_| io::Error::other("a worker stopped"))?;
-        status = status.or(done.status);
+        if done.text.is_empty() {
+            continue;
+        }
+        status = Some(status.map_or(done.status, |it: ExitStatus| it.or(done.status)));
         output.write_all(&done.text)?;
     }
     output.flush()?;

@@ -148,7 +148,11 @@ fn each_line_is_answered_before_the_next_one_is_sent() {
 #[test]
 fn somebody_who_stops_reading_is_no_error() {
     let input: String = (0..50_000).fold(String::new(), |mut text, id| {
-        writeln!(text, r#"{{"id":{id},"agent_output":"x"}}"#).unwrap();
+        writeln!(
+            text,
+            r#"{{"id":{id},"agent_output":"x","expect":{{"output":{{"maxLength":1}}}}}}"#
+        )
+        .unwrap();
         text
     });
     let mut child = Command::new(binary())

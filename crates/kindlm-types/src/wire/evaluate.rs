@@ -197,6 +197,9 @@ pub struct EvaluatedResult {
 /// What comes back for a line that could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineError {
+    /// The record's id, if that much of the line could be read.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub id: Option<Value>,
     /// What is wrong with the line, and what to do.
     pub error: String,
     /// Which line, from 1.
@@ -239,7 +242,7 @@ impl Evaluation {
     ///
     /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. An errored check
     /// makes the outcome `errored`. A record whose checks failed passes all the same if a `threshold` is given
-    /// and its score reaches it.
+    /// and its score reaches it. Without any result nothing was checked, and the outcome is `skipped`.
     #[expect(clippy::cast_precision_loss, reason = "counts of checks stay far below 2^52")]
     pub fn new(id: Option<Value>, results: &[AssertionResult], threshold: Option<f64>) -> Self {
         let count =
@@ -252,6 +255,7 @@ impl Evaluation {
             _ => false,
         };
         let outcome = match Outcome::of(results) {
+            _ if results.is_empty() => Outcome::Skipped,
             Outcome::Failed if reached => Outcome::Passed,
             outcome => outcome,
         };

@@ -1,0 +1,127 @@
+//! What is odd about records, though it does not keep them from being evaluated: told once, at the end.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use serde_json::Value;
+
+use super::line::KEYS;
+
+/// How many records are named in a warning; the others are counted.
+const NAMED: usize = 5;
+
+/// How many keys are remembered; a bound, so that memory stays flat.
+const REMEMBERED: usize = 1000;
+
+/// What is odd, from any number of threads.
+#[derive(Default)]
+pub(super) struct Notes {
+    unchecked: Mutex<Unchecked>,
+    keys: RwLock<HashSet<String>>,
+    misspelt: Mutex<BTreeSet<String>>,
+}
+
+/// Records in which nothing was checked.
+#[derive(Default)]
+struct Unchecked {
+    count: u64,
+    /// The first of them, by their lines.
+    first: BTreeMap<u64, Option<String>>,
+}
+
+impl Notes {
+    /// Nothing was checked in the record on that line.
+    pub(super) fn unchecked(&self, line: u64, id: Option<&Value>) {
+        let mut unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
+        unchecked.count += 1;
+        unchecked.first.insert(line, id.map(ToString::to_string));
+        if unchecked.first.len() > NAMED {
+            unchecked.first.pop_last();
+        }
+    }
+
+    /// Keys that are not ours; they may be misspelt.
+    pub(super) fn keys(&self, keys: &[Cow<'_, str>]) {
+        for key in keys {
+            let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+            if known.contains(key.as_ref()) || known.len() >= REMEMBERED {
+                continue;
+            }
+            drop(known);
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_string());
+            if let Some(meant) = meant(key) {
+                let warning = format!("the key `{key}` is not known: did you mean `{meant}`?");
+                self.misspelt.lock().unwrap_or_else(PoisonError::into_inner).insert(warning);
+            }
+        }
+    }
+
+    /// The warnings, in an order that does not depend on the threads.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let misspelt = self.misspelt.lock().unwrap_or_else(PoisonError::into_inner);
+        let unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
+        misspelt.iter().cloned().chain(unchecked.warning()).collect()
+    }
+}
+
+impl Unchecked {
+    fn warning(&self) -> Option<String> {
+        let named = self.first.iter().map(|(line, id)| match id {
+            Some(id) => format!("line {line} (id {id})"),
+            None => format!("line {line}"),
+        });
+        let mut places: Vec<String> = named.collect();
+        let more = self.count.saturating_sub(places.len() as u64);
+        if more > 0 {
+            places.push(format!("{more} more"));
+        }
+        (self.count > 0).then(|| {
+            format!("nothing was checked in {}: `expect` says what must hold", places.join(", "))
+        })
+    }
+}
+
+/// The key that another one is most likely meant to be. `id` is too short to be misspelt.
+fn meant(key: &str) -> Option<&'static str> {
+    kindlm_types::nearest(key, KEYS.into_iter().filter(|it| it.len() > 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_key_is_told_from_one_that_means_something_else() {
+        for (key, expected) in [
+            ("expekt", Some("expect")),
+            ("tool_call", Some("tool_calls")),
+            ("agent_outputt", Some("agent_output")),
+            ("Expect", Some("expect")),
+            ("trace", None),
+            ("results", None),
+            ("uid", None),
+            ("kind", None),
+        ] {
+            assert_eq!(meant(key), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_told_once_and_the_first_records_are_named() {
+        let notes = Notes::default();
+        for line in (1..=9).rev() {
+            notes.keys(&["expekt".into(), "trace".into()]);
+            notes.unchecked(line, (line == 2).then(|| Value::from("b")).as_ref());
+        }
+        assert_eq!(
+            notes.warnings(),
+            [
+                "the key `expekt` is not known: did you mean `expect`?",
+                "nothing was checked in line 1, line 2 (id \"b\"), line 3, line 4, line 5, 4 more: \
+                 `expect` says what must hold",
+            ]
+        );
+        assert_eq!(Notes::default().warnings(), Vec::<String>::new());
+    }
+}
