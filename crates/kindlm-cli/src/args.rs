@@ -68,7 +68,7 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
-    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --dry-run"
+    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --dry-run"
 )]
 pub(crate) struct TestArgs {
     #[command(flatten)]
@@ -103,9 +103,13 @@ pub(crate) struct TestArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Send nothing more once a test case has failed or could not be judged
+    /// Send nothing more once a test case has failed or could not be judged: `--max-failures 1`
     #[arg(long)]
     pub(crate) fail_fast: bool,
+
+    /// Send nothing more once so many test cases have failed or could not be judged, counted per model
+    #[arg(long, value_name = "N", conflicts_with = "fail_fast", value_parser = values::count::<1_000_000>)]
+    pub(crate) max_failures: Option<u32>,
 
     /// Treat soft checks like gates: a case that is only `scored` has failed
     #[arg(long)]
@@ -127,9 +131,10 @@ pub(crate) struct TestArgs {
 /// Which test cases, on which models.
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
-    /// Only test cases with one of these tags; repeatable, or divided by commas
-    #[arg(long, value_name = "TAG", value_delimiter = ',')]
-    pub(crate) tags: Vec<String>,
+    /// Only test cases with one of these tags, and with none of those that have a `!` in front; repeatable, or
+    /// divided by commas
+    #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
+    pub(crate) tags: Vec<values::Tag>,
 
     /// Only test cases whose name fits: a part of it (`refund`), a glob (`refund*`) or a regular expression
     /// (`/^refund/i`); repeatable
@@ -139,6 +144,15 @@ pub(crate) struct SelectArgs {
     /// Only these models, by id (`command` for tests of commands); repeatable, or divided by commas
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
+
+    /// Only what did not pass in the last run, each test case on the models on which it did not
+    #[arg(long)]
+    pub(crate) failed: bool,
+
+    /// Only test cases whose prompt, variables or expectations have changed since they were last run, and those
+    /// that never were
+    #[arg(long, conflicts_with = "failed")]
+    pub(crate) changed: bool,
 }
 
 /// Writes a first suite that runs as it is

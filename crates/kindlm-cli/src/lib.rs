@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod project;
 mod saved;
+mod select;
 mod values;
 
 use std::ffi::OsString;

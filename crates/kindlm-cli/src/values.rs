@@ -34,6 +34,27 @@ pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
     }
 }
 
+/// A tag to select by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// Test cases that have it.
+    With(String),
+    /// Test cases that do not have it.
+    Without(String),
+}
+
+/// `tag` or `!tag`.
+pub(crate) fn tag(text: &str) -> Result<Tag, String> {
+    let (name, tag): (&str, fn(String) -> Tag) = match text.strip_prefix('!') {
+        Some(name) => (name, Tag::Without),
+        None => (text, Tag::With),
+    };
+    if name.is_empty() {
+        return Err("a tag has a name: write `slow`, or `!slow` for what is not `slow`".to_owned());
+    }
+    Ok(tag(name.to_owned()))
+}
+
 /// A pass rate: `95`, `95%` or `0.95`. From 0 to 1.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, percent) = match text.trim().strip_suffix('%') {
@@ -114,6 +135,13 @@ mod tests {
             }
         }
         assert_eq!(rate("1").unwrap_err(), "`1` may mean 1 % or all; write `1%` or `100%`");
+    }
+
+    #[test]
+    fn reads_a_tag_and_what_must_not_have_it() {
+        assert_eq!(tag("slow"), Ok(Tag::With("slow".to_owned())));
+        assert_eq!(tag("!slow"), Ok(Tag::Without("slow".to_owned())));
+        assert!(tag("").is_err() && tag("!").is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How a suite is to be run, and which part of it.
 
+use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,8 +16,11 @@ pub struct RunOptions {
     pub concurrency: Option<usize>,
     /// How long one request or command may take, whatever the suite and its cases say.
     pub timeout: Option<Duration>,
-    /// Whether nothing more is sent once a case has failed or could not be judged.
+    /// Whether nothing more is sent once a case has failed or could not be judged: a
+    /// [`max_failures`](Self::max_failures) of 1.
     pub fail_fast: bool,
+    /// After how many cases that failed or could not be judged nothing more is sent, counted per model; from 1.
+    pub max_failures: Option<u32>,
     /// Whether a soft check below its threshold fails the execution.
     pub strict: bool,
     /// Which part of the suite is run.
@@ -28,10 +32,56 @@ pub struct RunOptions {
 pub struct Filter {
     /// Cases with any of these tags.
     pub tags: Vec<String>,
+    /// Cases with none of these tags.
+    pub without_tags: Vec<String>,
     /// Cases whose name any of these matches.
     pub tests: Vec<Pattern>,
     /// Models with any of these ids; `command` selects the command tests.
     pub models: Vec<String>,
+    /// Only these, if given: what failed in an earlier run, for example.
+    pub only: Option<Targets>,
+}
+
+/// Test cases, each on some of its models.
+///
+/// ```
+/// let mut targets = kindlm_engine::Targets::default();
+/// targets.insert("greets", "gpt");
+/// assert!(targets.contains("greets", "gpt"));
+/// assert!(!targets.contains("greets", "claude"));
+/// assert_eq!(targets.len(), 1);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Targets(HashMap<String, HashSet<String>>);
+
+impl Targets {
+    /// Adds a case on a model; `command` for tests of commands.
+    pub fn insert(&mut self, case: &str, model: &str) {
+        match self.0.get_mut(case) {
+            Some(models) => _ = models.insert(model.to_owned()),
+            None => _ = self.0.insert(case.to_owned(), HashSet::from([model.to_owned()])),
+        }
+    }
+
+    /// Whether the case is meant on this model.
+    pub fn contains(&self, case: &str, model: &str) -> bool {
+        self.0.get(case).is_some_and(|models| models.contains(model))
+    }
+
+    /// Whether the case is meant on any model.
+    pub fn has_case(&self, case: &str) -> bool {
+        self.0.contains_key(case)
+    }
+
+    /// How many there are, each case counted once for each of its models.
+    pub fn len(&self) -> usize {
+        self.0.values().map(HashSet::len).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// A pattern for names of test cases.

@@ -96,6 +96,7 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
                 case: case.name.clone(),
                 tags: case.tags.clone(),
                 reason,
+                plan_index: None,
             });
         } else {
             let repeats = options.repeat.unwrap_or(case.repeat).max(1);
@@ -126,7 +127,7 @@ fn targets(
 ) -> Result<Option<Vec<Target>>, PlanError> {
     let mut targets: Vec<Target> = Vec::new();
     match &case.subject {
-        Subject::Command { .. } if filter.selects_model(COMMAND) => targets.push((None, 1)),
+        Subject::Command { .. } if filter.selects_model(case, COMMAND) => targets.push((None, 1)),
         Subject::Command { .. } => {}
         Subject::Prompt { .. } if case.models.is_empty() => return Ok(None),
         Subject::Prompt { .. } => {
@@ -138,7 +139,7 @@ fn targets(
                         help: suggest_model(suite, id),
                     });
                 };
-                if !filter.selects_model(id) {
+                if !filter.selects_model(case, id) {
                     continue;
                 }
                 match targets.iter_mut().find(|(known, _)| *known == Some(model)) {
@@ -157,7 +158,7 @@ fn skip_reason(case: &TestCase, without_models: bool) -> Option<String> {
 }
 
 fn check(suite: &Suite, filter: &Filter) -> Result<(), PlanError> {
-    for tag in &filter.tags {
+    for tag in filter.tags.iter().chain(&filter.without_tags) {
         if !suite.cases.iter().any(|case| case.tags.contains(tag)) {
             let mut tags: Vec<&str> =
                 suite.cases.iter().flat_map(|case| &case.tags).map(String::as_str).collect();
@@ -195,12 +196,16 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
 
 impl Filter {
     fn selects(&self, case: &TestCase) -> bool {
-        (self.tags.is_empty() || case.tags.iter().any(|tag| self.tags.contains(tag)))
+        let has_any = |tags: &[String]| case.tags.iter().any(|tag| tags.contains(tag));
+        (self.tags.is_empty() || has_any(&self.tags))
+            && !has_any(&self.without_tags)
             && (self.tests.is_empty() || self.tests.iter().any(|it| it.is_match(&case.name)))
+            && self.only.as_ref().is_none_or(|it| it.has_case(&case.name))
     }
 
-    fn selects_model(&self, id: &str) -> bool {
-        self.models.is_empty() || self.models.iter().any(|it| it == id)
+    fn selects_model(&self, case: &TestCase, id: &str) -> bool {
+        (self.models.is_empty() || self.models.iter().any(|it| it == id))
+            && self.only.as_ref().is_none_or(|it| it.contains(&case.name, id))
     }
 
     fn parts(&self) -> String {
@@ -208,12 +213,18 @@ impl Filter {
         if !self.tags.is_empty() {
             parts.push(format!("the tags `{}`", self.tags.join("`, `")));
         }
+        if !self.without_tags.is_empty() {
+            parts.push(format!("the tags `!{}`", self.without_tags.join("`, `!")));
+        }
         if !self.tests.is_empty() {
             let tests: Vec<&str> = self.tests.iter().map(crate::Pattern::as_str).collect();
             parts.push(format!("the test names `{}`", tests.join("`, `")));
         }
         if !self.models.is_empty() {
             parts.push(format!("the models `{}`", self.models.join("`, `")));
+        }
+        if self.only.is_some() {
+            parts.push("what an earlier run says".to_owned());
         }
         parts.join(" and ")
     }

@@ -105,6 +105,8 @@ pub struct TestCase {
     pub vars: Map<String, Value>,
     /// How long one request or command may take; the suite's default if absent.
     pub timeout: Option<Duration>,
+    /// Changes when what the case sends or expects changes; `None` if nobody worked it out.
+    pub digest: Option<String>,
 }
 
 impl TestCase {
@@ -137,6 +139,7 @@ impl TestCase {
             skip: None,
             vars: Map::new(),
             timeout: None,
+            digest: None,
         }
     }
 }

@@ -61,6 +61,8 @@ pub struct SkippedCase {
     pub tags: Vec<String>,
     /// Why.
     pub reason: String,
+    /// In a part of a run: the position among the skipped cases of the whole run, from 0.
+    pub plan_index: Option<u64>,
 }
 
 /// What the `compliance` block of the suite says about the system under test.

@@ -196,6 +196,10 @@ pub struct CaseResult {
     pub model: String,
     /// The test case's tags.
     pub tags: Vec<String>,
+    /// Changes when what the case sends or expects changes; `None` where nobody worked it out.
+    pub digest: Option<String>,
+    /// In a part of a run: the position in the plan of the whole run, from 0.
+    pub plan_index: Option<u64>,
     /// How the case ended: `errored` if any repeat is, else by its pass rate.
     pub outcome: Outcome,
     /// Passed repeats / judged repeats, from 0 to 1; 0 when no repeat could be judged.

@@ -3,9 +3,7 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use kindlm_engine::{
-    Baseline, Control, Event, Filter, Pattern, Plan, RunOptions, Suite, execute, plan,
-};
+use kindlm_engine::{Baseline, Control, Event, Plan, RunOptions, Suite, execute};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::{Baselines, Folder, Runs};
@@ -14,13 +12,13 @@ use kindlm_types::{Backend, ExitStatus, Report};
 
 use super::baseline;
 use super::gate::set_pass_rate;
-use crate::args::{SelectArgs, TestArgs};
+use crate::args::TestArgs;
 use crate::failure::Outcome;
 use crate::interrupt::{Abortable, attend};
 use crate::output::{Output, render, verbosity};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
-use crate::{Failure, Io, dry_run, identity, print};
+use crate::{Failure, Io, dry_run, identity, print, select};
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -38,10 +36,11 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         concurrency: args.concurrency.map(|it| it as usize),
         timeout: args.timeout,
         fail_fast: args.fail_fast,
+        max_failures: args.max_failures,
         strict: args.strict,
-        filter: filter(args.select)?,
+        filter: select::filter(io, &place, &suite, args.select)?,
     };
-    let plan = plan(&suite, &options).map_err(|err| Failure::input(err.to_string()))?;
+    let Some(plan) = select::plan(io, &suite, &options)? else { return Ok(ExitStatus::Success) };
     let baseline = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
     if args.dry_run {
         print(io, &dry_run::describe(&suite, &plan, &options))?;
@@ -64,12 +63,6 @@ fn client(io: &Io, suite: &Suite, files: &Folder) -> Result<Client, Failure> {
         });
         Failure::input(said.collect::<Vec<_>>().join("\n"))
     })
-}
-
-fn filter(select: SelectArgs) -> Result<Filter, Failure> {
-    let tests: Result<Vec<Pattern>, _> = select.tests.iter().map(|it| it.parse()).collect();
-    let tests = tests.map_err(|err| Failure::input(err.to_string()))?;
-    Ok(Filter { tags: select.tags, tests, models: select.models })
 }
 
 /// The outputs that drift is measured against; none if no baseline was set and none was asked for.

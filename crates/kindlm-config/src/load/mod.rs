@@ -1,6 +1,7 @@
 //! From bytes to a suite: every problem of a file in one pass.
 
 mod dataset;
+mod digest;
 mod model;
 mod prompt;
 mod reference;
@@ -58,12 +59,14 @@ pub fn load(
         }
     };
     let tree = read(&source, 0..source.text().len());
-    let setup = Setup::new(files, None);
+    let referred = digest::Referred::new(files);
+    let setup = Setup::new(&referred, None);
     let mut loader = Loader {
         source: Arc::clone(&source),
         files,
         env,
         setup: &setup,
+        referred: &referred,
         found: Found { errors: tree.diagnostics, ..Found::default() },
         suite: Suite::default(),
         defaults: DefaultsBlock::default(),
@@ -110,6 +113,8 @@ struct Loader<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     /// Where the assertions look for files; keeps each schema file compiled.
     setup: &'a Setup<'a>,
+    /// The files that assertions refer to.
+    referred: &'a digest::Referred<'a>,
     found: Found,
     suite: Suite,
     defaults: DefaultsBlock,

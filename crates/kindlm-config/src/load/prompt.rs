@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::Check;
 use kindlm_types::Role;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Loader;
 use crate::diagnostic::{Piece, escape};
@@ -27,6 +27,8 @@ pub(super) struct Prompts {
 pub(super) struct Prompt {
     pub(super) parts: Vec<PromptPart>,
     pub(super) checks: Vec<Check>,
+    /// The rules that the checks are made of, as written; null if there are none.
+    pub(super) rules: Value,
 }
 
 /// One message of a prompt.
@@ -103,6 +105,7 @@ impl Loader<'_> {
         if is_broken {
             return None;
         }
+        let rules = value.get("assertions").cloned().unwrap_or_default();
         let entry: PromptEntry = self.read(piece, at, value)?;
         let texts = [
             (Role::System, "system", entry.system),
@@ -117,6 +120,6 @@ impl Loader<'_> {
                 Some(PromptPart { role, template, source: piece.source.clone(), span })
             })
             .collect();
-        Some(Prompt { parts, checks })
+        Some(Prompt { parts, checks, rules })
     }
 }

@@ -25,6 +25,8 @@ struct Parts {
     subject: Option<Subject>,
     checks: Vec<Check>,
     conversation: Vec<ConversationTurn>,
+    /// Tells whether something of it has changed.
+    digest: Option<String>,
 }
 
 impl Loader<'_> {
@@ -79,7 +81,8 @@ impl Loader<'_> {
         let Some(entry) = self.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
         let Some(subject) = parts.subject else { return };
-        let case = self.case(entry, subject, parts.checks, parts.conversation);
+        let mut case = self.case(entry, subject, parts.checks, parts.conversation);
+        case.digest = parts.digest;
         self.suite.cases.push(case);
     }
 
@@ -113,6 +116,7 @@ impl Loader<'_> {
             },
             vars: entry.vars,
             timeout: entry.timeout_ms.map(Duration::from_millis),
+            digest: None,
         }
     }
 
@@ -204,7 +208,9 @@ impl Loader<'_> {
                 self.idle.0 = Some(diagnostic);
             }
         }
-        Parts { subject, checks, conversation }
+        let rules = prompt.map_or(&Value::Null, |it| &it.rules);
+        let digest = subject.as_ref().map(|it| self.digest(value, it, &conversation, rules));
+        Parts { subject, checks, conversation, digest }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one test, taken apart by its caller")]

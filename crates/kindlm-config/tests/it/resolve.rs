@@ -258,3 +258,40 @@ fn files_are_read_through_the_door_that_is_given() {
     let text = with("contains: [Ada]", "format: json, schemaFile: ./schemas/order.json");
     assert!(load_with(&text, &files).suite.is_some());
 }
+
+/// A suite with one test; the digest of that test.
+fn digest(test: &str, schema: &str) -> String {
+    let text = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\nproviders: {{ echo: {{}} }}\n\
+         models: [{{ id: m, provider: echo, model: m }}]\n\
+         prompts: {{ p: {{ user: \"Hi {{{{a}}}}{{{{b}}}}\" }}, q: {{ user: \"Ho {{{{a}}}}{{{{b}}}}\" }} }}\n\
+         tests:\n  - {test}\n"
+    );
+    let loaded = load_with(&text, &Memory::of([("s.json", schema)]));
+    let said = said(&loaded);
+    let suite = loaded.suite.unwrap_or_else(|| panic!("{said}"));
+    suite.cases[0].digest.clone().unwrap()
+}
+
+#[test]
+fn a_test_has_another_digest_when_what_it_sends_or_expects_has_changed() {
+    const OBJECT: &str = "{\"type\": \"object\"}";
+    let test = "{ name: t, prompt: p, vars: { a: 1, b: 2 }, expect: { output: { format: json, schemaFile: s.json } } }";
+    let first = digest(test, OBJECT);
+    for (from, to, changes) in [
+        ("", "", false),
+        ("name: t", "name: u", false),
+        ("a: 1, b: 2", "b: 2, a: 1", false),
+        ("prompt: p", "tags: [x], repeat: 3, timeoutMs: 5, models: [m], prompt: p", false),
+        ("prompt: p", "prompt: q", true),
+        ("a: 1, b: 2", "a: 12, b: ''", true),
+        ("a: 1, b: 2", "a: 1, b: 2, c: 3", true),
+        ("output: {", "output: { maxLength: 5,", true),
+        ("expect:", "tools: [{ name: x }], expect:", true),
+        ("expect:", "conversation: [{ turn: x, user: y }], expect:", true),
+    ] {
+        let other = digest(&test.replacen(from, to, 1), OBJECT);
+        assert_eq!(other != first, changes, "{from} → {to}");
+    }
+    assert_ne!(digest(test, "{\"type\": \"object\", \"minProperties\": 0}"), first);
+}

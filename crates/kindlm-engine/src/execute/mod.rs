@@ -18,8 +18,8 @@ use crate::{Baseline, Control, Event, Judges, Plan, RunOptions, Suite, TestCase,
 /// the order of the plan, whatever finished first; `watch` hears of things as they happen. Nothing here
 /// fails: what could not be done is in the results.
 ///
-/// The run stops early when `control` says so, when [`RunOptions::fail_fast`] is set and a case does not
-/// pass, and when a gate's budget ([`Gate::budget_usd`](crate::gates::Gate::budget_usd)) is spent. Then what
+/// The run stops early when `control` says so, after so many cases that do not pass as
+/// [`RunOptions::max_failures`] allows, and when a gate's budget ([`Gate::budget_usd`](crate::gates::Gate::budget_usd)) is spent. Then what
 /// is in flight is finished, and the rest is reported as not run.
 ///
 /// Runs on any tokio runtime that has time enabled. All of it is one task, so the checks run on one thread.
@@ -68,6 +68,7 @@ impl Run<'_> {
     ) -> Vec<CaseResult> {
         (self.watch)(Event::RunStarted { total: units.len() });
         let mut collector = Collector::new(units);
+        let mut failures = Failures::of(self.options);
         let mut finished = stream::iter(units.iter().copied().enumerate())
             .map(|(index, unit)| async move { (index, self.unit(unit).await) })
             .buffer_unordered(concurrency);
@@ -78,11 +79,7 @@ impl Run<'_> {
             (self.watch)(Event::ExecutionFinished(&result));
             if let Some(case) = collector.add(index, result, self.suite) {
                 (self.watch)(Event::CaseFinished(case));
-                if self.options.fail_fast && !case.passed() {
-                    let reason = format!(
-                        "not sent: the run stops at the first failure, which was `{}` on `{}`",
-                        case.case, case.model
-                    );
+                if let Some(reason) = failures.count(case) {
                     self.own_control.stop(reason);
                 }
             }
@@ -111,6 +108,33 @@ impl Budget {
         (self.spent > self.usd + TOLERANCE).then(|| {
             let (spent, budget) = (dollars(self.spent), dollars(self.usd));
             format!("not sent: the run's budget is exceeded: {spent} > {budget}")
+        })
+    }
+}
+
+/// The failures that end a run.
+struct Failures {
+    most: Option<u32>,
+    seen: u32,
+}
+
+impl Failures {
+    fn of(options: &RunOptions) -> Self {
+        let first = options.fail_fast.then_some(1);
+        let most = first.or(options.max_failures.map(|it| it.max(1)));
+        Self { most, seen: 0 }
+    }
+
+    /// Why nothing more may be sent, if so.
+    fn count(&mut self, case: &CaseResult) -> Option<String> {
+        let most = self.most.filter(|_| !case.passed())?;
+        self.seen = self.seen.saturating_add(1);
+        let last = format!("`{}` on `{}`", case.case, case.model);
+        (self.seen >= most).then(|| match most {
+            1 => format!("not sent: the run stops at the first failure, which was {last}"),
+            _ => format!(
+                "not sent: the run stops after {most} failures, the last of which was {last}"
+            ),
         })
     }
 }
@@ -154,6 +178,9 @@ impl<'a> Collector<'a> {
         let tags = case.map(|it: &TestCase| it.tags.clone()).unwrap_or_default();
         let executions = std::mem::take(&mut group.executions);
         group.done = aggregate(executions, pass_rate_min, tags).ok();
+        if let Some(done) = &mut group.done {
+            done.digest = case.and_then(|it| it.digest.clone());
+        }
         group.done.as_ref()
     }
 

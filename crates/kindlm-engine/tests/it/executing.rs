@@ -159,6 +159,26 @@ async fn fail_fast_sends_nothing_after_the_first_failed_case() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn so_many_failures_stop_the_run() {
+    let mut suite = suite(&["bad 1", "good", "bad 2", "bad 3", "never"]);
+    for case in &mut suite.cases {
+        case.checks = vec![says("good")];
+    }
+    for (most, sent) in [(1, 1), (2, 3), (3, 4), (4, 5)] {
+        let options = RunOptions { max_failures: Some(most), ..at_once(1) };
+        let fake = Fake::new(|_, prompt| Ok(reply(last_user(prompt))));
+        let cases = executed(&suite, &options, &fake).await;
+        assert_eq!(fake.asked().len(), sent, "at most {most}");
+        if most == 2 {
+            assert_eq!(
+                cases[4].executions[0].error.as_ref().unwrap().message(),
+                "not sent: the run stops after 2 failures, the last of which was `bad 2` on `a`"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_budget_stops_the_run_when_it_is_exceeded() {
     let mut suite = suite(&["x", "y", "z", "w"]);
     let block = serde_json::json!({ "costMaxUsd": 20e-6 });

@@ -167,6 +167,8 @@ impl Written {
             case: self.case,
             model: self.model,
             tags: Vec::new(),
+            digest: None,
+            plan_index: None,
             outcome: self.outcome,
             pass_rate: if self.outcome.held() { 1.0 } else { 0.0 },
             repeats: 1,

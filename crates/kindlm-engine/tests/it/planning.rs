@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kindlm_engine::{Filter, PlanError, RunOptions, Suite, TestCase, Unit, plan};
+use kindlm_engine::{Filter, PlanError, RunOptions, Suite, Targets, TestCase, Unit, plan};
 use proptest::prelude::*;
 
 use crate::support::{model, suite};
@@ -27,6 +27,7 @@ fn options(tags: &[&str], tests: &[&str], models: &[&str]) -> RunOptions {
             tags: owned(tags),
             tests: tests.iter().map(|it| it.parse().unwrap()).collect(),
             models: owned(models),
+            ..Filter::default()
         },
         ..RunOptions::default()
     }
@@ -74,6 +75,52 @@ fn selects_by_tag_name_and_model() {
         assert_eq!(plan.skipped.len(), skipped, "{case}");
         assert_eq!(plan.deselected, deselected, "{case}");
     }
+}
+
+#[test]
+fn leaves_out_what_has_a_tag() {
+    let suite = example();
+    for (tags, without, units) in [
+        (&[][..], &["slow"][..], 4),
+        (&["eu"], &["slow"], 4),
+        (&["eu", "slow"], &["eu"], 1),
+        (&[], &["eu"], 1),
+    ] {
+        let mut options = options(tags, &[], &[]);
+        options.filter.without_tags = without.iter().map(|&it| it.to_owned()).collect();
+        let plan = plan(&suite, &options).unwrap();
+        assert_eq!(plan.units.len(), units, "{tags:?} without {without:?}");
+    }
+    let mut options = options(&["eu"], &[], &[]);
+    options.filter.without_tags = vec!["eu".to_owned()];
+    assert_eq!(
+        plan(&suite, &options).unwrap_err().to_string(),
+        "no test case is selected: each of the tags `eu` and the tags `!eu` selects some, but none is selected by \
+         all; ask for less at once"
+    );
+    options.filter.without_tags = vec!["slwo".to_owned()];
+    assert_eq!(
+        plan(&suite, &options).unwrap_err().to_string(),
+        "no test case has the tag `slwo`: did you mean `slow`?"
+    );
+}
+
+#[test]
+fn selects_cases_on_some_of_their_models() {
+    let suite = example();
+    let mut targets = Targets::default();
+    targets.insert("refund-late", "b");
+    targets.insert("agent", "command");
+    targets.insert("tone", "b");
+    targets.insert("gone", "a");
+    let mut options = options(&[], &[], &[]);
+    options.filter.only = Some(targets);
+    let it = plan(&suite, &options).unwrap();
+    let units: Vec<_> = it.units.iter().map(|it| (it.case, it.model, it.repeat)).collect();
+    assert_eq!(units, [(1, Some(1), 0), (1, Some(1), 1), (3, None, 0)]);
+    assert_eq!((it.skipped.len(), it.deselected), (0, 2));
+    options.filter.only = Some(Targets::default());
+    assert!(matches!(plan(&suite, &options), Err(PlanError::NothingSelected { .. })));
 }
 
 #[test]

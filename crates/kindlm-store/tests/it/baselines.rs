@@ -92,6 +92,8 @@ fn case(name: &str, model: &str) -> CaseResult {
         case: name.to_owned(),
         model: model.to_owned(),
         tags: Vec::new(),
+        digest: None,
+        plan_index: None,
         outcome: Outcome::Passed,
         pass_rate: 1.0,
         repeats: 1,

@@ -90,6 +90,8 @@ pub(super) fn case(
         case: name.to_owned(),
         model: model.to_owned(),
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+        digest: None,
+        plan_index: None,
         outcome: executions.iter().map(|it| it.outcome).max().unwrap_or(Outcome::Passed),
         pass_rate: if judged == 0 { 0.0 } else { held as f64 / judged as f64 },
         repeats: u32::try_from(executed.count()).unwrap_or(u32::MAX),

@@ -34,6 +34,7 @@ pub fn sample_report() -> Report {
             case: "answers in French".to_owned(),
             tags: vec!["tone".to_owned(), "i18n".to_owned()],
             reason: "`skip: true` in the suite".to_owned(),
+            plan_index: None,
         }],
         gates: gates(),
         compliance: Some(ComplianceInfo {

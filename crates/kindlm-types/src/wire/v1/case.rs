@@ -17,6 +17,12 @@ pub struct Case {
     /// The test case's tags.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// Changes when what the case sends or expects changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case_digest: Option<String>,
+    /// In the report of a shard: the position in the plan of the whole run, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_index: Option<u64>,
     /// How the case ended.
     pub outcome: Outcome,
     /// Whether the case counts as passed (`scored` counts).
@@ -172,6 +178,8 @@ impl From<&CaseResult> for Case {
             case: case.case.clone(),
             model: case.model.clone(),
             tags: case.tags.clone(),
+            case_digest: case.digest.clone(),
+            plan_index: case.plan_index,
             outcome: case.outcome,
             pass: case.passed(),
             pass_rate: case.pass_rate,
@@ -196,6 +204,8 @@ impl TryFrom<Case> for CaseResult {
             case: wire.case,
             model: wire.model,
             tags: wire.tags,
+            digest: wire.case_digest,
+            plan_index: wire.plan_index,
             outcome: wire.outcome,
             pass_rate: wire.pass_rate,
             repeats: wire.repeats,

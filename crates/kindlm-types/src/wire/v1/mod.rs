@@ -129,6 +129,9 @@ pub struct SkippedCase {
     pub tags: Vec<String>,
     /// Why.
     pub reason: String,
+    /// In the report of a shard: the position among the skipped cases of the whole run, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_index: Option<u64>,
 }
 
 /// What the `compliance` block of the suite says.
@@ -303,13 +306,18 @@ impl From<Model> for report::ModelInfo {
 impl From<&report::SkippedCase> for SkippedCase {
     fn from(skipped: &report::SkippedCase) -> Self {
         let skipped = skipped.clone();
-        Self { case: skipped.case, tags: skipped.tags, reason: skipped.reason }
+        Self {
+            case: skipped.case,
+            tags: skipped.tags,
+            reason: skipped.reason,
+            plan_index: skipped.plan_index,
+        }
     }
 }
 
 impl From<SkippedCase> for report::SkippedCase {
     fn from(wire: SkippedCase) -> Self {
-        Self { case: wire.case, tags: wire.tags, reason: wire.reason }
+        Self { case: wire.case, tags: wire.tags, reason: wire.reason, plan_index: wire.plan_index }
     }
 }
 

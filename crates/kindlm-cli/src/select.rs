@@ -1,0 +1,157 @@
+//! Which part of the suite is run: by name, by tag, and by what earlier runs say.
+
+use std::collections::HashMap;
+
+use kindlm_engine::{
+    COMMAND, Filter, Pattern, Plan, PlanError, RunOptions, Subject, Suite, Targets, plan as planned,
+};
+use kindlm_store::Runs;
+use kindlm_types::wire::parse_report;
+use kindlm_types::{CaseResult, ExecutionError, Outcome, Report};
+
+use crate::args::SelectArgs;
+use crate::project::Place;
+use crate::values::Tag;
+use crate::{Failure, Io, saved};
+
+/// What the arguments select.
+pub(crate) fn filter(
+    io: &mut Io,
+    place: &Place,
+    suite: &Suite,
+    select: SelectArgs,
+) -> Result<Filter, Failure> {
+    let tests: Result<Vec<Pattern>, _> = select.tests.iter().map(|it| it.parse()).collect();
+    let tests = tests.map_err(|err| Failure::input(err.to_string()))?;
+    let mut filter = Filter { tests, models: select.models, ..Filter::default() };
+    for tag in select.tags {
+        match tag {
+            Tag::With(tag) => filter.tags.push(tag),
+            Tag::Without(tag) => filter.without_tags.push(tag),
+        }
+    }
+    filter.only = match (select.failed, select.changed) {
+        (true, _) => Some(failed(io, place, suite)?),
+        (_, true) => Some(changed(io, place, suite)?),
+        _ => None,
+    };
+    Ok(filter)
+}
+
+/// The plan; `None` if earlier runs leave nothing to do, which is then said.
+pub(crate) fn plan(
+    io: &mut Io,
+    suite: &Suite,
+    options: &RunOptions,
+) -> Result<Option<Plan>, Failure> {
+    let by_history = options.filter.only.is_some();
+    match planned(suite, options) {
+        Ok(plan) => Ok(Some(plan)),
+        Err(PlanError::NothingSelected { .. }) if by_history => {
+            io.tell("nothing to run, and nothing was sent");
+            Ok(None)
+        }
+        Err(err) => Err(Failure::input(err.to_string())),
+    }
+}
+
+/// What did not pass in the last run of the suite.
+fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
+    let mut report = saved::find(io, place, None)?.report;
+    if !is_of(&report, suite) {
+        // Several suites may share a folder.
+        report = past(place, suite)?.next().ok_or_else(|| {
+            Failure::input(format!("there is no run of the suite `{}` yet", suite.info.name))
+                .with_help("run `kindlm test` first")
+        })?;
+    }
+    let id = &report.run.id;
+    let mut targets = Targets::default();
+    let failed = |it: &&CaseResult| !it.passed() && it.outcome != Outcome::Skipped;
+    for case in report.cases.iter().filter(failed) {
+        targets.insert(&case.case, &case.model);
+    }
+    if report.cases.is_empty() {
+        io.tell(&format!("nothing was run in the last run, `{id}`"));
+    } else if targets.is_empty() {
+        io.tell(&format!("everything passed in the last run, `{id}`"));
+    } else if !suite.cases.iter().any(|it| targets.has_case(&it.name)) {
+        io.tell(&format!("what did not pass in the last run, `{id}`, is no longer in the suite"));
+    }
+    Ok(targets)
+}
+
+/// What is not as it was when it was last run.
+fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
+    let mut open = expected(suite);
+    let mut targets = Targets::default();
+    let mut runs = 0;
+    for report in past(place, suite)? {
+        runs += 1;
+        for result in report.cases.iter().filter(|it| was_run(it)) {
+            let Some((digest, models)) = open.get_mut(result.case.as_str()) else { continue };
+            let known = models.iter().position(|it| *it == result.model);
+            let Some(at) = known else { continue };
+            models.swap_remove(at);
+            if digest.is_none() || *digest != result.digest.as_deref() {
+                targets.insert(&result.case, &result.model);
+            }
+        }
+        open.retain(|_, (_, models)| !models.is_empty());
+        if open.is_empty() {
+            break;
+        }
+    }
+    if runs == 0 {
+        let name = &suite.info.name;
+        io.tell(&format!(
+            "there is no run of the suite `{name}` yet: everything counts as changed"
+        ));
+    }
+    // What was never run.
+    for (case, (_, models)) in open {
+        for model in models {
+            targets.insert(case, model);
+        }
+    }
+    if targets.is_empty() {
+        io.tell("no test case has changed since it was last run");
+    }
+    Ok(targets)
+}
+
+/// Of each case that is not skipped: its digest, and the models to run it on.
+fn expected(suite: &Suite) -> HashMap<&str, (Option<&str>, Vec<&str>)> {
+    let cases = suite.cases.iter().filter(|it| it.skip.is_none());
+    let expected = cases.map(|case| {
+        let models = match case.subject {
+            Subject::Command { .. } => vec![COMMAND],
+            Subject::Prompt { .. } => case.models.iter().map(String::as_str).collect(),
+        };
+        (case.name.as_str(), (case.digest.as_deref(), models))
+    });
+    expected.filter(|(_, (_, models))| !models.is_empty()).collect()
+}
+
+/// Whether any repeat was sent.
+fn was_run(case: &CaseResult) -> bool {
+    case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
+}
+
+/// The reports of the suite that are kept, newest first; without those that cannot be read.
+fn past<'a>(
+    place: &Place,
+    suite: &'a Suite,
+) -> Result<impl Iterator<Item = Report> + use<'a>, Failure> {
+    let runs = Runs::new(place.state());
+    let ids = runs.list().map_err(|err| Failure::store(&err))?;
+    let reports = ids
+        .into_iter()
+        .rev()
+        .filter_map(move |id| parse_report(runs.load(&id).ok()?.as_bytes()).ok());
+    Ok(reports.filter(|it| is_of(it, suite)))
+}
+
+fn is_of(report: &Report, suite: &Suite) -> bool {
+    report.suite.name == suite.info.name && report.suite.project == suite.info.project
+}

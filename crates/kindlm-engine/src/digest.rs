@@ -1,0 +1,93 @@
+//! Digests that tell whether something has changed, on any machine.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// A digest of texts and JSON values, one after the other: the first 128 bits of a SHA-256, in lower-case hex.
+///
+/// The order of keys in an object does not matter, that of everything else does.
+///
+/// ```
+/// use kindlm_engine::Digest;
+/// use serde_json::json;
+///
+/// let of = |value| Digest::default().value(&value).finish();
+/// assert_eq!(of(json!({ "a": 1, "b": [2] })), of(json!({ "b": [2], "a": 1 })));
+/// assert_ne!(of(json!([1, 2])), of(json!([2, 1])));
+/// assert_eq!(of(json!(null)).len(), 32);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Digest(Sha256);
+
+impl Digest {
+    /// Adds a text. Two texts are not the same as one that joins them.
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
+        self.add(text);
+        self
+    }
+
+    /// Adds a number.
+    #[must_use]
+    pub fn number(mut self, number: u64) -> Self {
+        self.0.update(number.to_le_bytes());
+        self
+    }
+
+    /// Adds a JSON value.
+    #[must_use]
+    pub fn value(mut self, value: &Value) -> Self {
+        self.add_value(value);
+        self
+    }
+
+    /// The digest of all that was added.
+    pub fn finish(self) -> String {
+        let bytes = self.0.finalize();
+        bytes.iter().take(16).fold(String::with_capacity(32), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    fn add(&mut self, text: &str) {
+        self.0.update((text.len() as u64).to_le_bytes());
+        self.0.update(text);
+    }
+
+    /// A letter for the kind, then the content: no two values read the same.
+    fn add_value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.0.update("n"),
+            Value::Bool(true) => self.0.update("t"),
+            Value::Bool(false) => self.0.update("f"),
+            Value::Number(number) => {
+                self.0.update("#");
+                self.add(&number.to_string());
+            }
+            Value::String(text) => {
+                self.0.update("s");
+                self.add(text);
+            }
+            Value::Array(items) => {
+                self.0.update("a");
+                self.0.update((items.len() as u64).to_le_bytes());
+                for item in items {
+                    self.add_value(item);
+                }
+            }
+            Value::Object(entries) => {
+                self.0.update("o");
+                self.0.update((entries.len() as u64).to_le_bytes());
+                let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
+                sorted.sort_unstable_by_key(|(key, _)| *key);
+                for (key, value) in sorted {
+                    self.add(key);
+                    self.add_value(value);
+                }
+            }
+        }
+    }
+}
