@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use kindlm_assertions::{Check, Evidence};
 use kindlm_engine::{Model, Plan, RunOptions, Subject, Suite, TestCase};
+use kindlm_reporters::one_line;
 use kindlm_types::{Answers, Execution, Question, Usage};
 
 /// Characters in a token, for texts of which nobody has counted the tokens.
@@ -12,21 +13,23 @@ const CHARS_PER_TOKEN: usize = 4;
 
 /// Tells the plan: which case runs on which model how often, with how many requests, for how much at most.
 pub(crate) fn describe(suite: &Suite, plan: &Plan, options: &RunOptions) -> String {
-    let mut text = format!("suite `{}`: {}\n\n", suite.info.name, executions(plan.units.len()));
+    let mut text =
+        format!("suite `{}`: {}\n\n", one_line(&suite.info.name), executions(plan.units.len()));
     let mut sum = Estimate::default();
     for group in groups(plan) {
         let Some(case) = suite.cases.get(group.case) else { continue };
         let model = group.model.and_then(|it| suite.models.get(it));
         let requests = requests(case, model.is_some());
-        let name = model.map_or("command", |it| it.id.as_str());
-        let _ =
-            writeln!(text, "  {} [{name}]: {} × {}", case.name, group.repeats, at_most(requests));
+        let name = one_line(model.map_or("command", |it| it.id.as_str()));
+        let case_name = one_line(&case.name);
+        let _ = writeln!(text, "  {case_name} [{name}]: {} × {}", group.repeats, at_most(requests));
         for _ in 0..group.repeats {
             sum.add_case(suite, case, model);
         }
     }
     for skipped in &plan.skipped {
-        let _ = writeln!(text, "  skipped: {} ({})", skipped.case, skipped.reason);
+        let skipped = one_line(&format!("{} ({})", skipped.case, skipped.reason));
+        let _ = writeln!(text, "  skipped: {skipped}");
     }
     if plan.deselected > 0 {
         let _ = writeln!(text, "  {} not selected", cases(plan.deselected));
@@ -34,7 +37,7 @@ pub(crate) fn describe(suite: &Suite, plan: &Plan, options: &RunOptions) -> Stri
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let _ = writeln!(text, "\n{sum}concurrency: {concurrency}");
     for warning in &suite.warnings {
-        let _ = writeln!(text, "warning: {warning}");
+        let _ = writeln!(text, "warning: {}", one_line(warning));
     }
     text.push_str("nothing was sent\n");
     text
@@ -164,7 +167,7 @@ impl std::fmt::Display for Estimate {
             writeln!(f, "judges: about {} {questions}", self.questions)?;
         }
         for unknown in &self.unknown {
-            writeln!(f, "unknown: {unknown}")?;
+            writeln!(f, "unknown: {}", one_line(unknown))?;
         }
         if self.usd > 0.0 {
             let more = if self.unknown.is_empty() { "" } else { ", and what is unknown" };

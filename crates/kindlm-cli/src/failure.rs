@@ -2,6 +2,7 @@
 
 use std::io;
 
+use kindlm_reporters::one_line;
 use kindlm_store::StoreError;
 use kindlm_types::ExitStatus;
 
@@ -21,13 +22,15 @@ pub(crate) type Outcome = Result<ExitStatus, Failure>;
 
 impl Failure {
     /// The arguments or a file are not as they should be; nothing was sent.
+    ///
+    /// Messages and help are often about names that somebody else chose; they are shown harmlessly, in one line.
     pub(crate) fn input(message: impl Into<String>) -> Self {
-        Self { status: ExitStatus::InvalidInput, message: Some(message.into()), help: None }
+        Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::InvalidInput) }
     }
 
     /// KindLM or the machine under it failed.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self { status: ExitStatus::Internal, message: Some(message.into()), help: None }
+        Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::Internal) }
     }
 
     /// The problems have been shown already.
@@ -53,8 +56,14 @@ impl Failure {
 
     /// Adds what to do about it.
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(one_line(&help.into()));
         self
+    }
+
+    /// Several things are not as they should be.
+    pub(crate) fn inputs(messages: impl IntoIterator<Item = String>) -> Self {
+        let lines: Vec<String> = messages.into_iter().map(|it| one_line(&it)).collect();
+        Self { message: Some(lines.join("\n")), ..Self::said(ExitStatus::InvalidInput) }
     }
 
     /// The lines for stderr.

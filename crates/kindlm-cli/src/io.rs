@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kindlm_reporters::visible;
 
 /// Reads an environment variable.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -102,8 +103,13 @@ impl Io {
             && self.var("TERM").as_deref() != Some("dumb")
     }
 
-    /// Writes lines to stderr. If nobody listens there, nobody is told.
+    /// Writes lines to stderr, with whatever is in them shown harmlessly. If nobody listens there, nobody is told.
     pub(crate) fn tell(&mut self, text: &str) {
+        self.show(&visible(text));
+    }
+
+    /// Writes lines to stderr as they are: with colours.
+    pub(crate) fn show(&mut self, text: &str) {
         let _ = self.stderr.write_all(text.as_bytes()).and_then(|()| self.stderr.write_all(b"\n"));
     }
 }

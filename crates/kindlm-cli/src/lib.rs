@@ -70,12 +70,15 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
 
 /// Shows what clap has to say: a mistake on stderr, help that was asked for on stdout.
 fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
+    let plain = err.render().to_string();
+    let harmless = kindlm_reporters::visible(&plain);
+    // What was typed is repeated: where it would act on the terminal, there are no colours either.
     let text = |color| {
-        if color { err.render().ansi().to_string() } else { err.render().to_string() }
+        if color && harmless == plain { err.render().ansi().to_string() } else { harmless.clone() }
     };
     if err.use_stderr() {
         let text = text(io.color_stderr());
-        io.tell(text.trim_end());
+        io.show(text.trim_end());
         return Err(Failure::said(ExitStatus::InvalidInput));
     }
     let text = text(io.color_stdout());
@@ -85,7 +88,7 @@ fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
 
 fn explain(failure: &Failure, io: &mut Io) -> ExitStatus {
     if let Some(text) = failure.render(io.color_stderr()) {
-        io.tell(&text);
+        io.show(&text);
     }
     failure.status
 }

@@ -124,7 +124,7 @@ pub(crate) fn show(io: &mut Io, place: &Place, loaded: &Loaded) {
     let color = io.color_stderr();
     for diagnostic in loaded.diagnostics.iter().chain(&loaded.warnings) {
         let text = kindlm_config::render(diagnostic, color);
-        io.tell(text.trim_end());
+        io.show(text.trim_end());
         io.tell("");
     }
     let problems = match loaded.diagnostics.len() {

@@ -30,6 +30,7 @@ mod plain;
 use std::fmt;
 
 use kindlm_types::Report;
+pub use plain::{one_line, visible};
 
 /// How much a human-readable report tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// The text in one line: line breaks are shown as `\n`.
-pub(crate) fn one_line(text: &str) -> String {
+/// The text in one harmless line: line breaks are shown as `\n`, everything else as [`visible`] has it.
+pub fn one_line(text: &str) -> String {
     visible(&text.replace("\r\n", "\n")).replace('\n', "\\n")
 }
 
@@ -13,8 +13,13 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
     text.strip_suffix('\n').unwrap_or(&text).split('\n').map(str::to_owned).collect()
 }
 
-/// The text with everything invisible shown as an escape; only line breaks stay.
-fn visible(text: &str) -> String {
+/// The text with everything that would move the cursor, colour, hide or reorder text shown as an escape such as
+/// `\x1b`, so that it can be written to a terminal or a CI log. Only line breaks stay; a tab is four spaces.
+///
+/// ```
+/// assert_eq!(kindlm_reporters::visible("a\u{1b}[31mb\u{202e}c"), "a\\x1b[31mb\\u{202e}c");
+/// ```
+pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

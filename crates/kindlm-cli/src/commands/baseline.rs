@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use kindlm_reporters::one_line;
 use kindlm_store::{Baseline, Baselines, Change, StoreError};
 use kindlm_types::{ExitStatus, Report, ecma, suggest};
 
@@ -40,7 +41,8 @@ fn set(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>, force: bo
     baselines.set(label, &baseline).map_err(|err| Failure::store(&err))?;
     let verb = if replaced { "replaced by" } else { "set from" };
     let cases = plural(baseline.entries().len(), "result");
-    print(io, &format!("baseline `{label}` {verb} {} ({cases})\n", saved.name))?;
+    let done = format!("baseline `{label}` {verb} {} ({cases})", saved.name);
+    print(io, &(one_line(&done) + "\n"))?;
     Ok(ExitStatus::Success)
 }
 
@@ -69,10 +71,11 @@ fn compare(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>) -> Ou
     let saved = saved::find(io, &place, run)?;
     let comparison = baseline.compare(&Baseline::of(&saved.report));
 
-    let mut text = format!(
-        "{} against baseline `{label}` of {} ({})\n\n",
+    let title = format!(
+        "{} against baseline `{label}` of {} ({})",
         saved.name, baseline.created_at, baseline.suite_name
     );
+    let mut text = one_line(&title) + "\n\n";
     for (title, changes) in [
         ("worse", &comparison.regressions),
         ("better", &comparison.improvements),
@@ -113,7 +116,7 @@ fn show(text: &mut String, title: &str, change: &Change) {
     if !change.new_failure_codes.is_empty() {
         let codes: Vec<&str> =
             change.new_failure_codes.iter().map(kindlm_types::FailureCode::as_str).collect();
-        let _ = write!(text, ", now {}", codes.join(", "));
+        let _ = write!(text, ", now {}", one_line(&codes.join(", ")));
     }
     if change.output_changed {
         text.push_str(", another output");
@@ -121,8 +124,8 @@ fn show(text: &mut String, title: &str, change: &Change) {
     text.push('\n');
     for score in &change.scores {
         let (before, after) = (ecma::to_fixed(score.before, 2), ecma::to_fixed(score.after, 2));
-        let _ =
-            writeln!(text, "{:14}  {} `{}`: {before} → {after}", "", score.assertion, score.label);
+        let what = one_line(&format!("{} `{}`", score.assertion, score.label));
+        let _ = writeln!(text, "{:14}  {what}: {before} → {after}", "");
     }
 }
 
@@ -139,10 +142,11 @@ fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
         let _ = match baselines.load(&label) {
             Ok(it) => {
                 let results = plural(it.entries().len(), "result");
-                writeln!(text, "{label:width$}  {}  {results}  {}", it.created_at, it.suite_name)
+                let suite = one_line(&it.suite_name);
+                writeln!(text, "{label:width$}  {}  {results}  {suite}", it.created_at)
             }
             // One damaged file must not hide the others.
-            Err(err) => writeln!(text, "{label:width$}  {err}"),
+            Err(err) => writeln!(text, "{label:width$}  {}", one_line(&err.to_string())),
         };
     }
     print(io, &text)?;
@@ -174,7 +178,7 @@ fn missing(baselines: &Baselines, err: StoreError) -> Failure {
 }
 
 fn name(case: &str, model: &str) -> String {
-    if model.is_empty() { case.to_owned() } else { format!("{case} [{model}]") }
+    one_line(&if model.is_empty() { case.to_owned() } else { format!("{case} [{model}]") })
 }
 
 fn percent(rate: f64) -> String {

@@ -51,10 +51,8 @@ fn client(
     files: &dyn kindlm_types::Files,
     options: ClientOptions,
 ) -> Result<Client, Failure> {
-    Client::new(providers, files, options).map_err(|problems| {
-        let said: Vec<&str> = problems.iter().map(|it| it.message.as_str()).collect();
-        Failure::input(said.join("\n"))
-    })
+    Client::new(providers, files, options)
+        .map_err(|problems| Failure::inputs(problems.into_iter().map(|it| it.message)))
 }
 
 /// The model that `provider:model` names.

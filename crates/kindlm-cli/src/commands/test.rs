@@ -57,11 +57,10 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
 fn client(io: &Io, suite: &Suite, files: &Folder) -> Result<Client, Failure> {
     let options = ClientOptions::new(Arc::clone(&io.env), files.root());
     Client::new(&suite.providers, files, options).map_err(|problems| {
-        let said = problems.iter().map(|it| {
+        Failure::inputs(problems.iter().map(|it| {
             let place = it.pointer.replace('/', ".");
             format!("`providers{place}`: {}", it.message)
-        });
-        Failure::input(said.collect::<Vec<_>>().join("\n"))
+        }))
     })
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use kindlm_engine::{Subject, Suite};
+use kindlm_reporters::one_line;
 use kindlm_types::ExitStatus;
 use serde_json::{Value, json};
 
@@ -90,9 +91,9 @@ fn found(suite: &Suite) -> Value {
 
 fn describe(place: &Place, suite: &Suite) -> String {
     let counts = Counts::of(suite);
-    let mut text = format!("`{}` is valid.\n\n", place.name);
+    let mut text = format!("`{}` is valid.\n\n", one_line(&place.name));
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:10}  {value}");
+        let _ = writeln!(text, "{name:10}  {}", one_line(&value));
     };
     line("suite", format!("{} (project {})", suite.info.name, suite.info.project));
     line("tests", tests(suite, &counts));
