@@ -155,7 +155,7 @@ impl Run {
     /// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
     fn keep(&self, io: &mut Io, report: &Report) {
         let id = &report.run.id;
-        let kept = match serde_json::to_string(&v1::Report::from(report)) {
+        let kept = match serde_json::to_string(&v1::Report::borrowing(report)) {
             Ok(json) => {
                 Runs::new(self.place.state()).save(id, &json).map_err(|err| err.to_string())
             }

@@ -24,7 +24,7 @@ fn render(report: &Report, _style: &Style, out: &mut dyn fmt::Write) -> Result<(
 
 /// The JSON text, with a line break at its end.
 pub(crate) fn text(report: &Report) -> Result<String, RenderError> {
-    let mut json = serde_json::to_string_pretty(&v1::Report::from(report))
+    let mut json = serde_json::to_string_pretty(&v1::Report::borrowing(report))
         .map_err(|err| RenderError::Format { format: "json", message: err.to_string() })?;
     json.push('\n');
     Ok(json)

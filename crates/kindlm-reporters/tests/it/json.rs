@@ -140,3 +140,10 @@ fn a_json_null_that_an_agent_returned_is_not_the_absence_of_one() {
     let json = render("json", &report, &Style::default());
     assert_eq!(parse_report(json.as_bytes()).unwrap(), report);
 }
+
+#[test]
+fn what_is_written_case_by_case_is_what_is_written_at_once() {
+    let report = sample_report();
+    let whole = serde_json::to_string(&v1::Report::from(&report)).unwrap();
+    assert_eq!(serde_json::to_string(&v1::Report::borrowing(&report)).unwrap(), whole);
+}

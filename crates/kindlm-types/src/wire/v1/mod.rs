@@ -29,7 +29,7 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM report")]
-pub struct Report {
+pub struct Report<Cases = Vec<Case>> {
     /// Version of this format; 1.
     #[schemars(extend("const" = 1))]
     pub schema_version: u32,
@@ -48,7 +48,7 @@ pub struct Report {
     /// The models that took part, in the order of the suite.
     pub models: Vec<Model>,
     /// Test cases × models, in the order of the plan.
-    pub cases: Vec<Case>,
+    pub cases: Cases,
     /// Test cases that were not run.
     pub skipped: Vec<SkippedCase>,
     /// What the suite says about the system under test.
@@ -197,6 +197,20 @@ pub fn schema() -> Value {
 
 impl From<&crate::Report> for Report {
     fn from(report: &crate::Report) -> Self {
+        Self::with_cases(report, report.cases.iter().map(Case::from).collect())
+    }
+}
+
+impl<'a> Report<CasesOf<'a>> {
+    /// The form to write, which takes its cases out of the report one by one: a large report is never in
+    /// memory twice.
+    pub fn borrowing(report: &'a crate::Report) -> Self {
+        Self::with_cases(report, CasesOf(&report.cases))
+    }
+}
+
+impl<Cases> Report<Cases> {
+    fn with_cases(report: &crate::Report, cases: Cases) -> Self {
         Self {
             schema_version: VERSION,
             run: Run::from(&report.run),
@@ -206,11 +220,21 @@ impl From<&crate::Report> for Report {
             totals: Totals::from(report.totals()),
             gates: report.gates.iter().map(Gate::from).collect(),
             models: report.models.iter().map(Model::from).collect(),
-            cases: report.cases.iter().map(Case::from).collect(),
+            cases,
             skipped: report.skipped.iter().map(SkippedCase::from).collect(),
             compliance: report.compliance.as_ref().map(Compliance::from),
             warnings: report.warnings.clone(),
         }
+    }
+}
+
+/// The cases of a report, each given its wire form only when it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct CasesOf<'a>(&'a [crate::CaseResult]);
+
+impl Serialize for CasesOf<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Case::from))
     }
 }
 
