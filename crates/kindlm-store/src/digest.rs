@@ -1,6 +1,6 @@
-//! Digests that tell whether something has changed.
+//! Digests: short ones that tell whether something has changed, long ones that name a file.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -63,13 +63,23 @@ impl TryFrom<String> for Digest {
     }
 }
 
+/// The whole SHA-256, in lower-case hex.
+pub(crate) fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn is_the_beginning_of_the_sha256() {
-        assert_eq!(Digest::of("abc").to_string(), "ba7816bf8f01cfea");
+        let long = sha256("abc");
+        assert_eq!(long, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(Digest::of("abc").to_string(), long[..16]);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! [`Folder`] reads the files that a suite refers to and nothing outside its folder; [`Runs`] keeps the
 //! report of each run; [`journal`] keeps its executions as they finish, so that a run can be resumed;
-//! [`Baselines`] keeps what later runs are compared with, and [`Baseline::compare`] compares. Every write but
-//! the journal's is atomic: whoever looks sees the old file or the new one.
+//! [`responses`] keeps what models answered, so that nobody pays for it twice; [`Baselines`] keeps what later
+//! runs are compared with, and [`Baseline::compare`] compares. Every write but the journal's is atomic: whoever
+//! looks sees the old file or the new one.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};
@@ -31,6 +32,7 @@ mod error;
 mod folder;
 pub mod journal;
 mod name;
+pub mod responses;
 mod runs;
 
 pub use atomic::write;

@@ -6,4 +6,5 @@ mod baselines;
 mod differences;
 mod folder;
 mod journal;
+mod responses;
 mod runs;

@@ -1,0 +1,82 @@
+//! The response store: what models answered, kept to be used again.
+//!
+//! [`Recorded`] stands before any [`Backend`](kindlm_types::Backend). What it does is its [`Mode`]; what it keeps
+//! is one file for each request, `.kindlm/responses/ab/<digest>.json`, made to be read and compared by people:
+//!
+//! ```json
+//! {
+//!   "schemaVersion": 1,
+//!   "request": {
+//!     "messages": [{ "content": "Where is order 7?", "role": "user" }],
+//!     "model": "gpt-4o",
+//!     "params": { "temperature": 0 },
+//!     "provider": "openai",
+//!     "sample": 1
+//!   },
+//!   "response": {
+//!     "text": "On its way.",
+//!     "usage": { "inputTokens": 12, "outputTokens": 4, "totalTokens": 16 },
+//!     "finishReason": "stop",
+//!     "model": "gpt-4o-2024-08-06",
+//!     "latencyMs": 812.5
+//!   }
+//! }
+//! ```
+//!
+//! The digest is the SHA-256 of the request, with its keys sorted, secrets removed, and the ids of tool calls
+//! replaced by numbers, as providers make up new ones each time. `sample` keeps repeats apart; the first has
+//! none. There is no time in a file unless one is asked for, and no header at all. One that differs from a new
+//! answer in nothing but its time is left alone, so that git shows what has changed.
+//!
+//! Several processes may share a folder: files are replaced whole, and nothing is locked.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use kindlm_store::responses::{Mode, Recorded, Responses};
+//! use kindlm_types::{Backend, Prompt, ProviderErrorKind};
+//! # use std::sync::Arc;
+//! # use kindlm_types::{BoxFuture, CommandOutput, CommandSpec, ProviderError, Reply};
+//! # struct Model;
+//! # impl Backend for Model {
+//! #     fn complete<'a>(&'a self, _: &'a str, _: &'a Prompt, _: Duration) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+//! #         Box::pin(std::future::ready(Ok(Reply::text("On its way."))))
+//! #     }
+//! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+//! #         Box::pin(std::future::ready(Ok(Arc::from([0.5]))))
+//! #     }
+//! #     fn run<'a>(&'a self, _: &'a CommandSpec) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+//! #         Box::pin(std::future::ready(Ok(CommandOutput::default())))
+//! #     }
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let folder = tempfile::tempdir()?;
+//! let prompt: Prompt = serde_json::from_str(
+//!     r#"{ "model": "gpt-4o", "messages": [{ "role": "user", "content": "Where is order 7?" }] }"#,
+//! )?;
+//! let minute = Duration::from_secs(60);
+//!
+//! let first = Recorded::new(&Model, Responses::new(folder.path(), Mode::Cache));
+//! assert!(!first.complete("openai", &prompt, minute).await?.cached);
+//! let later = Recorded::new(&Model, Responses::new(folder.path(), Mode::Replay));
+//! assert!(later.complete("openai", &prompt, minute).await?.cached);
+//!
+//! let again = Prompt { sample: 1, ..prompt };
+//! let err = later.complete("openai", &again, minute).await.unwrap_err();
+//! assert_eq!(err.kind, ProviderErrorKind::NotRecorded);
+//! assert!(err.message.contains("differs in /sample: recorded 0, asked 1"), "{err}");
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod differences;
+mod nearest;
+mod recorded;
+mod recording;
+mod redact;
+mod request;
+mod sketch;
+mod store;
+
+pub use recorded::Recorded;
+pub use store::{Mode, ModeError, Responses, Tally};

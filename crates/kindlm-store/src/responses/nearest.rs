@@ -1,0 +1,110 @@
+//! What is recorded: to say of a request that is not, which recording is nearest and in what it differs.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use kindlm_types::ecma;
+use serde_json::Value;
+
+use super::differences::differences;
+use super::recording::{self, request_in};
+use super::request::{Request, addressee};
+use super::sketch::Sketch;
+
+/// How many recordings are looked at, and how large they may be, in bytes.
+const MAX_RECORDINGS: usize = 5_000;
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The recordings of a folder, as far as they are needed to find the nearest one.
+#[derive(Debug, Default)]
+pub(super) struct Catalogue(Vec<Item>);
+
+#[derive(Debug)]
+struct Item {
+    provider: String,
+    model: String,
+    is_embedding: bool,
+    digest: String,
+    sketch: Sketch,
+}
+
+impl Catalogue {
+    /// Reads the recordings of a folder. What cannot be read is not among them.
+    pub(super) fn read(folder: &Path) -> Self {
+        let files = sorted(folder).into_iter().flat_map(|it| sorted(&it));
+        let json = files.filter(|it| it.extension().is_some_and(|it| it == "json"));
+        Self(json.take(MAX_RECORDINGS).filter_map(|it| Item::read(&it)).collect())
+    }
+
+    /// Says that a request is not recorded, what comes nearest, and what to do.
+    pub(super) fn miss(&self, folder: &Path, request: &Request) -> String {
+        let advice = "run once with `--responses cache` to record what is missing";
+        let folder_name = folder.display();
+        if self.0.is_empty() {
+            return format!("there are no recordings in `{folder_name}`: {advice}");
+        }
+        let (provider, model) = request.addressee();
+        let Some((path, recorded)) = self.nearest(folder, request) else {
+            let kind = if is_embedding(&request.value) { "vectors" } else { "answers" };
+            let many = self.0.len();
+            return format!(
+                "none of the {many} recordings in `{folder_name}` has {kind} of `{model}` from `{provider}`: {advice}"
+            );
+        };
+        let path = path.display();
+        let differences = differences(&recorded, &request.value);
+        format!(
+            "this request is not recorded; the nearest recording `{path}` differs in {differences}; {advice}"
+        )
+    }
+
+    fn nearest(&self, folder: &Path, request: &Request) -> Option<(PathBuf, Value)> {
+        let (provider, model) = request.addressee();
+        let embedding = is_embedding(&request.value);
+        let sketch = Sketch::of(&ecma::stringify(&request.value));
+        let of_model = self.0.iter().filter(|it| {
+            it.provider == provider && it.model == model && it.is_embedding == embedding
+        });
+        // The first of several, so that a run says the same each time.
+        let nearest = of_model.rev().max_by_key(|it| it.sketch.in_common(&sketch))?;
+        let path = recording::path(folder, &nearest.digest);
+        let recorded = read(&path)?;
+        Some((path, recorded))
+    }
+}
+
+impl Item {
+    fn read(path: &Path) -> Option<Self> {
+        let digest = path.file_stem()?.to_str()?.to_owned();
+        let request = read(path)?;
+        let (provider, model) = addressee(&request);
+        Some(Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            is_embedding: is_embedding(&request),
+            digest,
+            sketch: Sketch::of(&ecma::stringify(&request)),
+        })
+    }
+}
+
+fn is_embedding(request: &Value) -> bool {
+    request.get("messages").is_none()
+}
+
+/// The request of a recording, unless it is too large.
+fn read(path: &Path) -> Option<Value> {
+    let mut text = String::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(MAX_BYTES + 1).read_to_string(&mut text).ok()?;
+    if text.len() as u64 > MAX_BYTES { None } else { request_in(&text) }
+}
+
+/// What is in a folder, by name; nothing if it cannot be read.
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let items = fs::read_dir(folder).into_iter().flatten();
+    let mut paths: Vec<PathBuf> = items.filter_map(|it| Some(it.ok()?.path())).collect();
+    paths.sort_unstable();
+    paths
+}

@@ -1,0 +1,80 @@
+//! A backend whose answers are kept, or come out of the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, Reply};
+
+use super::{Mode, Responses};
+
+/// Any backend, with a response store before it. Commands are not kept: they are run each time.
+///
+/// A recalled reply is marked as [`cached`](Reply::cached), was sent 0 times, and has the latency of its recording:
+/// checks judge what was recorded, statistics leave it out.
+#[derive(Debug)]
+pub struct Recorded<B> {
+    inner: B,
+    responses: Responses,
+}
+
+impl<B: Backend> Recorded<B> {
+    /// Puts a store before a backend.
+    pub fn new(inner: B, responses: Responses) -> Self {
+        Self { inner, responses }
+    }
+
+    /// The store.
+    pub fn responses(&self) -> &Responses {
+        &self.responses
+    }
+}
+
+impl<B: Backend> Backend for Recorded<B> {
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        if self.responses.mode() == Mode::Live {
+            return self.inner.complete(provider, prompt, timeout);
+        }
+        Box::pin(async move {
+            let request = self.responses.completion(provider, prompt)?;
+            if let Some(reply) = self.responses.recall(provider, &request)? {
+                return Ok(reply);
+            }
+            let reply = self.inner.complete(provider, prompt, timeout).await?;
+            self.responses.keep(&request, &reply);
+            Ok(reply)
+        })
+    }
+
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+        if self.responses.mode() == Mode::Live {
+            return self.inner.embed(provider, model, text, timeout);
+        }
+        Box::pin(async move {
+            let request = self.responses.embedding(provider, model, text);
+            if let Some(vector) = self.responses.recall(provider, &request)? {
+                return Ok(vector);
+            }
+            let vector = self.inner.embed(provider, model, text, timeout).await?;
+            self.responses.keep(&request, &vector);
+            Ok(vector)
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        self.inner.run(command)
+    }
+}

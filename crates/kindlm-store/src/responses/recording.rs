@@ -1,0 +1,238 @@
+//! The file of an answer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kindlm_types::{FinishReason, Reply, ToolCall, Usage};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::redact::Secrets;
+use super::request::{self, Request};
+use crate::error::is_absent;
+use crate::{StoreError, atomic, words};
+
+/// The `schemaVersion` of the files that are written.
+const VERSION: u32 = 1;
+
+/// What a file holds.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Recording<Q, R> {
+    schema_version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recorded_at: Option<String>,
+    request: Q,
+    response: R,
+}
+
+/// An answer as it is kept.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RecordedReply {
+    text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+    #[serde(default)]
+    usage: Usage,
+    #[serde(default = "stop")]
+    finish_reason: FinishReason,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency_ms: Option<f64>,
+}
+
+/// A vector as it is read.
+#[derive(Deserialize)]
+pub(super) struct RecordedVector {
+    vector: Vec<f32>,
+}
+
+/// A vector as it is written: on one line.
+#[derive(Serialize)]
+pub(super) struct WrittenVector {
+    vector: Box<RawValue>,
+}
+
+fn stop() -> FinishReason {
+    FinishReason::Stop
+}
+
+/// Something that can be kept.
+pub(super) trait Answer: Sized {
+    /// As it is read.
+    type Wire: DeserializeOwned + Into<Self>;
+    /// As it is written.
+    type Json: Serialize;
+
+    /// As it is written, without secrets; whether there were any. `None` for what JSON cannot hold.
+    fn to_json(&self, secrets: &Secrets) -> Option<(Self::Json, bool)>;
+}
+
+impl Answer for Reply {
+    type Wire = RecordedReply;
+    type Json = Value;
+
+    fn to_json(&self, secrets: &Secrets) -> Option<(Value, bool)> {
+        let mut value = serde_json::to_value(RecordedReply {
+            text: self.text.clone(),
+            tool_calls: self.tool_calls.clone(),
+            usage: self.usage,
+            finish_reason: self.finish_reason.clone(),
+            model: self.model.clone(),
+            refusal: self.refusal.clone(),
+            // Nobody reads nanoseconds.
+            latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
+        })
+        .ok()?;
+        let redacted = secrets.redact(&mut value);
+        Some((value, redacted))
+    }
+}
+
+impl From<RecordedReply> for Reply {
+    fn from(recorded: RecordedReply) -> Self {
+        Self {
+            text: recorded.text,
+            tool_calls: recorded.tool_calls,
+            usage: recorded.usage,
+            finish_reason: recorded.finish_reason,
+            model: recorded.model,
+            refusal: recorded.refusal,
+            latency_ms: recorded.latency_ms.unwrap_or(0.0),
+            attempts: 0,
+            cached: true,
+        }
+    }
+}
+
+impl Answer for Arc<[f32]> {
+    type Wire = RecordedVector;
+    type Json = WrittenVector;
+
+    fn to_json(&self, _secrets: &Secrets) -> Option<(WrittenVector, bool)> {
+        if !self.iter().all(|it| it.is_finite()) {
+            return None;
+        }
+        Some((WrittenVector { vector: to_raw_value(&**self).ok()? }, false))
+    }
+}
+
+impl From<RecordedVector> for Arc<[f32]> {
+    fn from(recorded: RecordedVector) -> Self {
+        recorded.vector.into()
+    }
+}
+
+/// Where the answer to a request is.
+pub(super) fn path(folder: &Path, digest: &str) -> PathBuf {
+    folder.join(digest.get(..2).unwrap_or_default()).join(format!("{digest}.json"))
+}
+
+/// Finds the answer to a request; `None` if it is not there, a message that names the file if it is spoiled.
+///
+/// An empty file is none: that is what a machine that went down leaves of a file just written.
+pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option<A>, String> {
+    let path = path(folder, &request.digest);
+    let spoiled = |what: &str| {
+        format!(
+            "the recording `{}` cannot be used: {what}; remove it, or record it again",
+            path.display()
+        )
+    };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) if text.is_empty() => return Ok(None),
+        Ok(text) => text,
+        Err(err) if is_absent(&err) => return Ok(None),
+        Err(err) => return Err(spoiled(&words(&err))),
+    };
+    let recording: Recording<Value, A::Wire> =
+        serde_json::from_str(&text).map_err(|err| spoiled(&what_is_wrong(&text, &err)))?;
+    if recording.schema_version != VERSION {
+        return Err(spoiled(&other_version(recording.schema_version)));
+    }
+    let mut asked = recording.request;
+    asked.sort_all_objects();
+    if request::digest(&asked) != request.digest {
+        return Err(spoiled(
+            "its request was changed, and is not the one that its name stands for",
+        ));
+    }
+    Ok(Some(recording.response.into()))
+}
+
+/// A later version may look quite different, and the message should say so.
+fn what_is_wrong(text: &str, err: &serde_json::Error) -> String {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        schema_version: u32,
+    }
+    match serde_json::from_str::<Version>(text) {
+        Ok(it) if it.schema_version != VERSION => other_version(it.schema_version),
+        _ => err.to_string(),
+    }
+}
+
+fn other_version(found: u32) -> String {
+    format!("it has `schemaVersion` {found}, and this KindLM reads {VERSION}")
+}
+
+/// The request of a recording; `None` if it is none.
+pub(super) fn request_in(text: &str) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Asked {
+        request: Value,
+    }
+    let mut request = serde_json::from_str::<Asked>(text).ok()?.request;
+    request.sort_all_objects();
+    request.is_object().then_some(request)
+}
+
+/// Keeps the answer to a request, unless it is there already but for the time that it took. Says whether secrets
+/// were removed from it.
+pub(super) fn keep<A: Answer>(
+    folder: &Path,
+    request: &Request,
+    answer: &A,
+    recorded_at: Option<&str>,
+    secrets: &Secrets,
+) -> Result<bool, StoreError> {
+    let path = path(folder, &request.digest);
+    let unwritable = |message: &str| StoreError::Io {
+        action: "write",
+        path: path.display().to_string(),
+        message: message.to_owned(),
+    };
+    let Some((response, redacted)) = answer.to_json(secrets) else {
+        return Err(unwritable("the answer has a number that JSON cannot hold"));
+    };
+    let recorded_at = recorded_at.map(str::to_owned);
+    let recording =
+        Recording { schema_version: VERSION, recorded_at, request: &request.value, response };
+    let mut text =
+        serde_json::to_string_pretty(&recording).map_err(|err| unwritable(&err.to_string()))?;
+    text.push('\n');
+    let same = fs::read_to_string(&path).is_ok_and(|before| is_same(&before, &text));
+    if !same {
+        atomic::write(&path, text.as_bytes())?;
+    }
+    Ok(redacted)
+}
+
+/// Whether two files say the same but for when and how fast.
+fn is_same(before: &str, now: &str) -> bool {
+    let timeless = |text: &str| {
+        let mut value: Value = serde_json::from_str(text).ok()?;
+        value.as_object_mut()?.shift_remove("recordedAt");
+        value.get_mut("response")?.as_object_mut()?.shift_remove("latencyMs");
+        Some(value)
+    };
+    timeless(before).is_some_and(|before| Some(before) == timeless(now))
+}

@@ -1,0 +1,90 @@
+//! A request in its canonical form, by which its answer is found again.
+
+use std::collections::HashMap;
+
+use kindlm_types::{Prompt, ecma};
+use serde_json::{Value, json};
+
+use super::redact::Secrets;
+use crate::digest::sha256;
+
+/// A request in its canonical form: keys sorted, without secrets, ids of tool calls in the order of appearance.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) value: Value,
+    pub(super) digest: String,
+}
+
+impl Request {
+    /// The request for an answer; `setup` is whatever else decides what the provider says.
+    pub(super) fn completion(
+        provider: &str,
+        setup: Option<&str>,
+        prompt: &Prompt,
+        secrets: &Secrets,
+    ) -> Result<Self, serde_json::Error> {
+        let mut value = serde_json::to_value(prompt)?;
+        number_tool_calls(&mut value);
+        Ok(Self::new(provider, setup, value, secrets))
+    }
+
+    /// The request for a vector.
+    pub(super) fn embedding(
+        provider: &str,
+        setup: Option<&str>,
+        model: &str,
+        text: &str,
+        secrets: &Secrets,
+    ) -> Self {
+        Self::new(provider, setup, json!({ "model": model, "text": text }), secrets)
+    }
+
+    fn new(provider: &str, setup: Option<&str>, mut value: Value, secrets: &Secrets) -> Self {
+        if let Value::Object(map) = &mut value {
+            map.insert("provider".to_owned(), provider.into());
+            if let Some(setup) = setup {
+                map.insert("setup".to_owned(), setup.into());
+            }
+        }
+        secrets.redact(&mut value);
+        value.sort_all_objects();
+        let digest = digest(&value);
+        Self { value, digest }
+    }
+
+    /// Who is asked: the provider, and the model.
+    pub(super) fn addressee(&self) -> (&str, &str) {
+        addressee(&self.value)
+    }
+}
+
+/// Who a canonical request asks.
+pub(super) fn addressee(request: &Value) -> (&str, &str) {
+    let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
+    (text("provider"), text("model"))
+}
+
+/// The digest of a request whose keys are sorted; numbers are the same however they were written.
+pub(super) fn digest(request: &Value) -> String {
+    sha256(&ecma::stringify(request))
+}
+
+/// Replaces the ids of tool calls by numbers: they are made up by the provider, anew for each answer.
+fn number_tool_calls(prompt: &mut Value) {
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut number = |id: &mut Value| {
+        if let Value::String(id) = id
+            && !id.is_empty()
+        {
+            let next = numbers.len() + 1;
+            let number = *numbers.entry(std::mem::take(id)).or_insert(next);
+            *id = format!("call_{number}");
+        }
+    };
+    let messages = prompt.get_mut("messages").and_then(Value::as_array_mut);
+    for message in messages.into_iter().flatten() {
+        let calls = message.get_mut("toolCalls").and_then(Value::as_array_mut);
+        calls.into_iter().flatten().filter_map(|call| call.get_mut("id")).for_each(&mut number);
+        message.get_mut("toolCallId").into_iter().for_each(&mut number);
+    }
+}

@@ -1,0 +1,67 @@
+//! How much two texts have in common, without comparing them word by word.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// How many hashes are kept of a text.
+const SIZE: usize = 64;
+/// What is looked at of a long text, in bytes.
+const LOOKED_AT: usize = 256 << 10;
+
+/// The smallest hashes of a text's runs of three words: two texts share about as many of them as of their runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sketch(Vec<u64>);
+
+impl Sketch {
+    pub(super) fn of(text: &str) -> Self {
+        let text = &text[..text.floor_char_boundary(LOOKED_AT)];
+        let words: Vec<&str> =
+            text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
+        let mut smallest = BTreeSet::new();
+        for run in words.windows(3.min(words.len().max(1))) {
+            let mut hasher = DefaultHasher::new();
+            run.hash(&mut hasher);
+            smallest.insert(hasher.finish());
+            if smallest.len() > SIZE {
+                smallest.pop_last();
+            }
+        }
+        Self(smallest.into_iter().collect())
+    }
+
+    /// How many of the smallest hashes of both texts together are in both, at most 64.
+    pub(super) fn in_common(&self, other: &Self) -> usize {
+        let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut common = 0;
+        for _ in 0..SIZE {
+            match (ours.peek(), theirs.peek()) {
+                (Some(a), Some(b)) if a == b => {
+                    common += 1;
+                    ours.next();
+                    theirs.next();
+                }
+                (Some(a), Some(b)) if a < b => drop(ours.next()),
+                (Some(_), Some(_)) => drop(theirs.next()),
+                _ => break,
+            }
+        }
+        common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_with_more_in_common_have_more_in_common() {
+        let words: Vec<String> = (0..400).map(|it| format!("word{it}")).collect();
+        let asked = Sketch::of(&words.join(" "));
+        let like = |from: usize| asked.in_common(&Sketch::of(&words[from..].join(" ")));
+        let counts = [0, 40, 200, 360, 398].map(like);
+        assert_eq!(counts[0], 64);
+        assert!(counts.is_sorted_by(|a, b| a > b), "{counts:?}");
+        assert_eq!(Sketch::of("").in_common(&asked), 0);
+        assert_eq!(Sketch::of("a b").in_common(&Sketch::of("a, b!")), 1);
+    }
+}
