@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod project;
 mod saved;
+mod secrets;
 mod select;
 mod values;
 

@@ -1,5 +1,4 @@
 //! The suites in the guide and the README's promises about them hold.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::Path;
 

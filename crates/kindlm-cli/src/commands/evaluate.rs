@@ -15,6 +15,7 @@ use serde_json::Map;
 use crate::args::{ConfigArgs, EvaluateArgs};
 use crate::evaluate::{Asking, Evaluator, no_record, run_stream};
 use crate::failure::Outcome;
+use crate::secrets::Secrets;
 use crate::{Failure, Io, project};
 
 pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
@@ -33,7 +34,9 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let default = suite.defaults.judge_model.as_deref();
         let asking = Asking::somebody(&client, &suite.models, default, concurrency)?;
         let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
-        return with(&Evaluator::new(&files, Some(&ids), asking, args.echo), args, io);
+        let secrets = Secrets::of(io, &suite.providers);
+        let evaluator = Evaluator::new(&files, Some(&ids), asking, args.echo);
+        return with(&evaluator.with_secrets(secrets), args, io);
     }
     let client = client(&Map::new(), &NoFiles, options)?;
     let judge = args.judge.as_deref().map(judge).transpose()?;
@@ -43,7 +46,17 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     } else {
         Asking::somebody(&client, &models, None, concurrency)?
     };
-    with(&Evaluator::new(&files, None, asking, args.echo), args, io)
+    let secrets = Secrets::of(io, &shorthand(&models));
+    with(&Evaluator::new(&files, None, asking, args.echo).with_secrets(secrets), args, io)
+}
+
+/// The configuration that models have which are named without any.
+fn shorthand(models: &[Model]) -> Map<String, serde_json::Value> {
+    let config = |it: &Model| {
+        let config = kindlm_providers::find(&it.provider)?.default_config()?;
+        Some((it.provider.clone(), config))
+    };
+    models.iter().filter_map(config).collect()
 }
 
 fn client(

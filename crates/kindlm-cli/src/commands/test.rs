@@ -18,6 +18,7 @@ use crate::interrupt::{Abortable, attend};
 use crate::output::{Output, render, verbosity};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
+use crate::secrets::Secrets;
 use crate::{Failure, Io, dry_run, identity, print, select};
 
 /// The reporter that writes the report of the `compliance` block.
@@ -131,7 +132,9 @@ impl Run {
         runtime.shutdown_background();
         info.duration_ms = identity::elapsed_ms(started, (io.now)());
         info.interrupted = interrupted;
-        Ok(kindlm_engine::report(suite, plan, cases, info))
+        let mut report = kindlm_engine::report(suite, plan, cases, info);
+        Secrets::of(io, &suite.providers).redact(&mut report);
+        Ok(report)
     }
 
     /// Keeps the report and writes it wherever it was asked for.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::Failure;
+use crate::secrets::Secrets;
 use cache::Cache;
 pub(crate) use judge::Asking;
 use line::{Line, Malformed};
@@ -31,6 +32,7 @@ pub(crate) struct Evaluator<'a> {
     echo: bool,
     cache: Cache,
     notes: Notes,
+    secrets: Secrets,
 }
 
 impl<'a> Evaluator<'a> {
@@ -42,8 +44,14 @@ impl<'a> Evaluator<'a> {
         asking: Asking<'a>,
         echo: bool,
     ) -> Self {
-        let (cache, notes) = (Cache::default(), Notes::default());
-        Self { setup: Setup::new(files, models), asking, echo, cache, notes }
+        let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
+        Self { setup: Setup::new(files, models), asking, echo, cache, notes, secrets }
+    }
+
+    /// Keeps these secrets out of the evaluations.
+    pub(crate) fn with_secrets(mut self, secrets: Secrets) -> Self {
+        self.secrets = secrets;
+        self
     }
 
     /// Whether a record may have to wait for a model.
@@ -89,13 +97,16 @@ impl<'a> Evaluator<'a> {
             Err(error) => return Err(Malformed { id: line.id, error: error.clone() }),
         };
         let execution = line.execution();
-        let results = self.results(checks, &execution, line.baseline.as_deref());
+        let mut results = self.results(checks, &execution, line.baseline.as_deref());
+        self.secrets.redact_results(&mut results);
         if results.is_empty() {
             self.notes.unchecked(number, line.id.as_ref());
         }
         let mut evaluation = Evaluation::new(line.id.take(), &results, line.threshold);
         if self.echo {
-            evaluation.input = Some(line::extra(json).unwrap_or_default());
+            let mut extra = line::extra(json).unwrap_or_default();
+            self.secrets.map(&mut extra);
+            evaluation.input = Some(extra);
         }
         let status = status(evaluation.outcome, &results);
         Ok((evaluation, status))

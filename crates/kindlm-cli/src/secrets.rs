@@ -1,0 +1,234 @@
+//! Keeps the values of keys out of everything that is shown or kept, also where a model or a command repeats them.
+
+use std::collections::BTreeSet;
+
+use kindlm_types::{
+    AssertionResult, CaseResult, Execution, ExecutionError, ExecutionResult, FinishReason, Message,
+    Report, ToolCall, Turn, Verdict,
+};
+use serde_json::{Map, Value};
+
+use crate::Io;
+
+/// What stands in the place of a secret.
+const REDACTED: &str = "[redacted]";
+
+/// Shorter values, in bytes, would be found in innocent words.
+const SHORTEST: usize = 6;
+
+/// The values of the environment variables that providers name. Never shown.
+#[derive(Default)]
+pub(crate) struct Secrets {
+    /// Longer ones first: one may be a part of another.
+    values: Vec<String>,
+    has_number: bool,
+}
+
+impl Secrets {
+    /// The secrets that the configuration of providers refers to.
+    pub(crate) fn of(io: &Io, providers: &Map<String, Value>) -> Self {
+        let named = providers.values().flat_map(variables);
+        Self::new(named.collect::<BTreeSet<_>>().into_iter().filter_map(|it| io.var(it)))
+    }
+
+    fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let mut all = BTreeSet::new();
+        for value in values {
+            // A key that was read from a file often ends with its line break, which is not sent.
+            let value = value.trim();
+            if value.len() < SHORTEST {
+                continue;
+            }
+            // The same in JSON that was made into a text.
+            let quoted = Value::from(value).to_string();
+            all.insert(quoted.trim_matches('"').to_owned());
+            all.insert(value.to_owned());
+        }
+        let has_number = all.iter().any(|it| it.parse::<f64>().is_ok());
+        let mut values: Vec<String> = all.into_iter().collect();
+        values.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        Self { values, has_number }
+    }
+
+    /// Takes the secrets out of a report: out of all that models, commands and checks said.
+    ///
+    /// The names of cases and models stay, since results are found by them.
+    pub(crate) fn redact(&self, report: &mut Report) {
+        if self.values.is_empty() {
+            return;
+        }
+        report.cases.iter_mut().for_each(|it| self.case(it));
+        report.gates.iter_mut().for_each(|it| self.text(&mut it.message));
+        report.skipped.iter_mut().for_each(|it| self.text(&mut it.reason));
+        report.warnings.iter_mut().for_each(|it| self.text(it));
+    }
+
+    fn case(&self, case: &mut CaseResult) {
+        case.scores.iter_mut().for_each(|it| self.text(&mut it.label));
+        case.executions.iter_mut().for_each(|it| self.redact_execution(it));
+    }
+
+    /// Takes the secrets out of one execution with its results.
+    pub(crate) fn redact_execution(&self, result: &mut ExecutionResult) {
+        self.evidence(&mut result.execution);
+        self.redact_results(&mut result.results);
+        match &mut result.error {
+            Some(ExecutionError::Provider(err)) => self.text(&mut err.message),
+            Some(
+                ExecutionError::NotRun { reason: message } | ExecutionError::Internal { message },
+            ) => {
+                self.text(message);
+            }
+            None => {}
+        }
+    }
+
+    /// Takes the secrets out of what checks found.
+    pub(crate) fn redact_results(&self, results: &mut [AssertionResult]) {
+        for result in results {
+            self.text(&mut result.label);
+            match &mut result.verdict {
+                Verdict::Pass => {}
+                Verdict::Fail { message, .. }
+                | Verdict::Errored { message, .. }
+                | Verdict::Skipped { reason: message } => self.text(message),
+            }
+            self.texts(&mut result.reasoning);
+            self.map(&mut result.metadata);
+        }
+    }
+
+    fn evidence(&self, execution: &mut Execution) {
+        execution.input.iter_mut().for_each(|it| self.message(it));
+        self.text(&mut execution.output);
+        if let Some(value) = &mut execution.output_json {
+            self.value(value);
+        }
+        execution.tool_calls.iter_mut().for_each(|it| self.call(it));
+        for Turn { user, text, .. } in &mut execution.turns {
+            self.texts(user);
+            self.text(text);
+        }
+        if let Some(FinishReason::Other(word)) = &mut execution.finish_reason {
+            self.text(word);
+        }
+        self.text(&mut execution.stderr);
+        self.map(&mut execution.vars);
+    }
+
+    fn message(&self, message: &mut Message) {
+        self.text(&mut message.content);
+        message.tool_calls.iter_mut().for_each(|it| self.call(it));
+    }
+
+    fn call(&self, call: &mut ToolCall) {
+        self.text(&mut call.id);
+        self.text(&mut call.name);
+        self.value(&mut call.arguments);
+        self.texts(&mut call.malformed_arguments);
+        if let Some(value) = &mut call.response {
+            self.value(value);
+        }
+    }
+
+    fn texts(&self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            self.text(text);
+        }
+    }
+
+    fn value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.text(text),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.value(it)),
+            Value::Object(map) => self.map(map),
+            Value::Number(number) if self.has_number => {
+                let mut text = number.to_string();
+                self.text(&mut text);
+                if text.contains(REDACTED) {
+                    *value = text.into();
+                }
+            }
+            Value::Number(_) | Value::Bool(_) | Value::Null => {}
+        }
+    }
+
+    /// Takes the secrets out of the values of an object, and out of its keys.
+    pub(crate) fn map(&self, map: &mut Map<String, Value>) {
+        if map.keys().any(|it| self.is_in(it)) {
+            let entries = std::mem::take(map).into_iter().map(|(mut key, value)| {
+                self.text(&mut key);
+                (key, value)
+            });
+            *map = entries.collect();
+        }
+        map.values_mut().for_each(|it| self.value(it));
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.values.iter().any(|it| text.contains(it.as_str()))
+    }
+
+    fn text(&self, text: &mut String) {
+        for secret in &self.values {
+            if text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), REDACTED);
+            }
+        }
+    }
+}
+
+/// The environment variables that a provider's configuration names: `apiKeyEnv`, and headers with `env:`.
+pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    match config {
+        Value::Object(map) => {
+            found.extend(map.get("apiKeyEnv").and_then(Value::as_str));
+            found.extend(map.values().flat_map(variables));
+        }
+        Value::Array(items) => found.extend(items.iter().flat_map(variables)),
+        Value::String(text) => found.extend(text.strip_prefix("env:").map(str::trim)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    found.remove("");
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn finds_the_variables_wherever_a_provider_names_them() {
+        let config = json!({
+            "apiKeyEnv": "KEY",
+            "headers": {"authorization": "env: TOKEN", "x": "plain", "y": "env:"},
+            "nested": [{"apiKeyEnv": "OTHER"}],
+        });
+        assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["KEY", "OTHER", "TOKEN"]);
+    }
+
+    #[test]
+    fn takes_out_what_is_long_enough_to_be_a_secret() {
+        let of = |values: &[&str]| Secrets::new(values.iter().map(|&it| it.to_owned()));
+        for (values, text, expected) in [
+            (&["hunter22"][..], "a hunter22 b hunter22", "a [redacted] b [redacted]"),
+            (&["short"], "short", "short"),
+            (&[" padded-key\n"], "<padded-key>", "<[redacted]>"),
+            (&["abcdef", "abcdefgh"], "abcdefgh abcdef", "[redacted] [redacted]"),
+            (
+                &["with\"quote"],
+                r#"{"a":"with\"quote"} with"quote"#,
+                r#"{"a":"[redacted]"} [redacted]"#,
+            ),
+        ] {
+            let mut got = text.to_owned();
+            of(values).text(&mut got);
+            assert_eq!(got, expected);
+        }
+        let mut value = json!({"secret-key": ["secret-key", 1_234_567], "n": 12});
+        of(&["secret-key", "1234567"]).value(&mut value);
+        assert_eq!(value, json!({"[redacted]": ["[redacted]", "[redacted]"], "n": 12}));
+    }
+}

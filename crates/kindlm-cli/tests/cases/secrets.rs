@@ -1,0 +1,136 @@
+//! The values of keys never leave the process, also where a model or a command repeats them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use kindlm_testing::{MockReply, MockServer};
+
+use crate::binary;
+
+const KEY: &str = "correct-horse-battery-staple";
+const TOKEN: &str = "tr0ub4dor\"and3";
+
+fn kindlm(folder: &Path, line: &str) -> Output {
+    Command::new(binary())
+        .args(line.split(' '))
+        .current_dir(folder)
+        .env("MY_KEY", format!("{KEY}\n"))
+        .env("MY_TOKEN", TOKEN)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Every file below a folder that has the text in it.
+fn leaks(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for item in fs::read_dir(folder).unwrap() {
+        let path = item.unwrap().path();
+        if path.is_dir() {
+            found.extend(leaks(&path));
+        } else if leaked(&fs::read(&path).unwrap()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+fn leaked(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.contains(KEY) || text.contains("tr0ub4dor")
+}
+
+#[test]
+fn keys_that_come_back_are_in_no_report_and_in_no_kept_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = MockServer::answering(|_| {
+        let arguments = serde_json::json!({"to": KEY, TOKEN: [TOKEN]}).to_string();
+        MockReply::json(&serde_json::json!({
+            "choices": [{
+                "message": {
+                    "content": format!("Your key is {KEY}, and {TOKEN}"),
+                    "tool_calls": [{
+                        "id": "1", "type": "function", "function": {"name": "send", "arguments": arguments},
+                    }],
+                },
+                "finish_reason": "tool_calls",
+            }],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+        }))
+    })
+    .unwrap();
+    let url = server.url();
+    let yaml = format!(
+        r#"kindlm: 1
+project: p
+suite: {{ name: leaky }}
+providers:
+  openai: {{ apiKeyEnv: MY_KEY, baseUrl: "{url}/v1" }}
+  http:
+    url: "{url}/v1/chat/completions"
+    headers: {{ x-token: "env:MY_TOKEN" }}
+models:
+  - {{ id: m, provider: openai, model: gpt-4o }}
+  - {{ id: h, provider: http, model: x }}
+prompts: {{ p: {{ user: hi }} }}
+tests:
+  - name: model
+    prompt: p
+    expect:
+      output: {{ contains: [bye], schema: {{ type: object }}, format: json }}
+      guardrails: {{ keywords: {{ deny: [horse] }} }}
+  - name: command
+    command: 'echo "out $MY_KEY"; echo "err $MY_TOKEN" >&2; exit 3'
+    expect: {{ output: {{ contains: [bye] }} }}
+"#
+    );
+    fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
+
+    let reporters: Vec<&str> = kindlm_reporters::REGISTRY.iter().map(|it| it.meta.id).collect();
+    let files: Vec<String> =
+        reporters.iter().map(|it| format!("--reporter {it}=reports/{it}")).collect();
+    let mut outputs = vec![kindlm(folder.path(), &format!("test -v {}", files.join(" ")))];
+    for reporter in &reporters {
+        outputs.push(kindlm(folder.path(), &format!("test -v --reporter {reporter}")));
+    }
+    for line in ["baseline set --force", "test -v", "baseline compare", "report -v"] {
+        outputs.push(kindlm(folder.path(), line));
+    }
+    for output in &outputs {
+        let (out, err) = (&output.stdout, &output.stderr);
+        let said = [out.as_slice(), err].concat();
+        assert!(!leaked(&said), "{}", String::from_utf8_lossy(&said));
+    }
+    let first = String::from_utf8_lossy(&outputs[0].stderr);
+    assert!(first.contains("report `json` written to reports/json"), "{first}");
+    assert_eq!(leaks(folder.path()), Vec::<String>::new());
+    let json = fs::read_to_string(folder.path().join("reports/json")).unwrap();
+    assert!(json.contains("Your key is [redacted], and [redacted]"), "{json}");
+    assert!(json.contains("out [redacted]") && json.contains("err [redacted]"), "{json}");
+}
+
+#[test]
+fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = MockServer::answering(|_| {
+        MockReply::text(format!(r#"{{"score": 0.1, "reasoning": "the key is {KEY}"}}"#))
+    })
+    .unwrap();
+    let yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyEnv: MY_KEY, baseUrl: \"{}/v1\" }} }}\n\
+         models: [{{ id: m, provider: openai, model: gpt-4o }}]\n\
+         prompts: {{ p: {{ user: hi }} }}\ntests: [{{ name: t, prompt: p, expect: {{ output: {{ maxLength: 5 }} }} }}]\n",
+        server.url()
+    );
+    fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
+    let record = format!(
+        r#"{{"agent_output": "x", "trace": "{KEY}", "expect": {{"judge": [{{"criteria": "is it?"}}]}}}}"#
+    );
+    fs::write(folder.path().join("record.json"), record).unwrap();
+    let output = kindlm(folder.path(), "evaluate -c kindlm.yaml --echo record.json");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("the key is [redacted]"), "{text}");
+    assert!(!leaked(&output.stdout) && !leaked(&output.stderr), "{text}");
+}
