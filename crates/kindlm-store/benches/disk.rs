@@ -1,0 +1,175 @@
+//! What durability and the response store cost, on the disk that holds the target folder.
+//!
+//! Prints one table: how often a second, and how long each takes.
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kindlm_store::journal::{Durability, Header, Journal, JournalWriter, PlannedCase};
+use kindlm_store::responses::{Mode, Recorded, Responses};
+use kindlm_types::{
+    AssertionResult, Backend, BoxFuture, CommandOutput, CommandSpec, Execution, ExecutionResult,
+    Message, Outcome, Prompt, ProviderError, Reply, Role, Usage,
+};
+
+fn main() {
+    // `cargo test --benches` only wants to know that it builds.
+    if std::env::args().any(|it| it == "--test") {
+        return;
+    }
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    println!("| what | a second | each |");
+    println!("|---|--:|--:|");
+    journal(scratch.path());
+    responses(scratch.path());
+    let peak = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if let Some(peak) = peak.lines().find(|it| it.starts_with("VmHWM:")) {
+        println!("\npeak memory of all of it: {}", peak.trim_start_matches("VmHWM:").trim());
+    }
+}
+
+fn row(what: &str, times: u32, work: impl FnOnce()) {
+    let begin = Instant::now();
+    work();
+    let each = begin.elapsed() / times;
+    println!("| {what} | {:.0} | {:.1} µs |", 1.0 / each.as_secs_f64(), each.as_secs_f64() * 1e6);
+}
+
+/// About 2 KiB as a line: three checks, an answer of 120 words.
+fn result(index: u32) -> ExecutionResult {
+    let labels = ["Output does not contain: sorry", "PII scan", "Keyword deny list"];
+    ExecutionResult {
+        execution: Execution {
+            case: format!("case number {index}"),
+            model: "gpt-4o".to_owned(),
+            input: vec![
+                Message::new(Role::System, "You are helpful."),
+                Message::new(Role::User, "Say hello."),
+            ],
+            output: "Your order is on its way. ".repeat(24),
+            requests: 1,
+            latency_ms: Some(812.345),
+            cost_usd: Some(0.0031),
+            ..Execution::default()
+        },
+        results: labels.map(|it| AssertionResult::pass("output", it)).into(),
+        outcome: Outcome::Passed,
+        error: None,
+        judge_cost_usd: Some(0.0),
+        judge_usage: Usage::default(),
+    }
+}
+
+fn journal(scratch: &Path) {
+    const MANY: u32 = 100_000;
+    let mut header = Header::new("r", "0.1.0", "2026-11-20T14:09:12Z", "bench");
+    header
+        .cases
+        .extend((0..MANY).map(|it| PlannedCase::new(format!("case number {it}"), "gpt-4o", 1)));
+    let folder = scratch.join("many");
+    let begin = Instant::now();
+    let writer = JournalWriter::create(&folder, &header, Durability::Flush).unwrap();
+    println!("| begin a journal of 100,000 cases | | {} ms |", begin.elapsed().as_millis());
+    row("append, `Flush`", MANY, || {
+        for index in 0..MANY {
+            writer.append(&result(index)).unwrap();
+        }
+    });
+    drop(writer);
+    for (name, count, batch) in [("one", 1_000, 1), ("sixteen", 4_000, 16)] {
+        let header = Header::new("r", "0.1.0", "2026-11-20T14:09:12Z", "bench");
+        let writer = JournalWriter::create(scratch.join(name), &header, Durability::Sync).unwrap();
+        let results: Vec<_> = (0..count).map(result).collect();
+        let what = if batch == 1 { "append, `Sync`" } else { "append 16 at once, `Sync`" };
+        row(what, count, || {
+            for some in results.chunks(batch) {
+                writer.append_all(some).unwrap();
+            }
+        });
+    }
+    let begin = Instant::now();
+    let journal = Journal::open(&folder).unwrap();
+    println!("| open it again | | {} ms |", begin.elapsed().as_millis());
+    println!("| compare it | | {} ms |", {
+        let begin = Instant::now();
+        assert!(journal.header().compare(&header).is_empty());
+        begin.elapsed().as_millis()
+    });
+    drop(header);
+    let mut index = None;
+    row("index", MANY, || index = Some(journal.index().unwrap()));
+    let index = index.unwrap();
+    row("read in another order", MANY, || {
+        for it in (0..MANY).rev() {
+            let place = index.get(&format!("case number {it}"), "gpt-4o", 0).unwrap();
+            journal.read(place).unwrap();
+        }
+    });
+}
+
+/// Answers at once.
+struct Instantly;
+
+impl Backend for Instantly {
+    fn complete<'a>(
+        &'a self,
+        _provider: &'a str,
+        _prompt: &'a Prompt,
+        _timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(std::future::ready(Ok(Reply::text("Your order is on its way. ".repeat(24)))))
+    }
+
+    fn embed<'a>(
+        &'a self,
+        _provider: &'a str,
+        _model: &'a str,
+        _text: &'a str,
+        _timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+        Box::pin(std::future::ready(Ok(vec![0.123_456_7; 1536].into())))
+    }
+
+    fn run<'a>(
+        &'a self,
+        _command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        Box::pin(std::future::ready(Ok(CommandOutput::default())))
+    }
+}
+
+fn responses(scratch: &Path) {
+    const COUNT: u32 = 5_000;
+    let folder = scratch.join("responses");
+    let prompt = |index: u32| Prompt {
+        model: "gpt-4o".to_owned(),
+        messages: vec![
+            Message::new(Role::System, "You are helpful. ".repeat(40)),
+            Message::new(Role::User, format!("Where is order {index}?")),
+        ],
+        params: kindlm_types::Params::default(),
+        tools: Vec::new(),
+        tool_choice: None,
+        response_format: None,
+        sample: 0,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let minute = Duration::from_mins(1);
+    let ask = |mode, from: u32, misses: bool| {
+        let store = Recorded::new(Instantly, Responses::new(&folder, mode));
+        runtime.block_on(async {
+            for index in from..from + COUNT {
+                let reply = store.complete("openai", &prompt(index), minute).await;
+                assert_eq!(reply.is_err(), misses);
+            }
+        });
+    };
+    row("answer without a store", COUNT, || ask(Mode::Live, 0, false));
+    row("keep an answer", COUNT, || ask(Mode::Record, 0, false));
+    row("keep the same answer again", COUNT, || ask(Mode::Record, 0, false));
+    row("recall an answer", COUNT, || ask(Mode::Replay, 0, false));
+    row("miss an answer among 5,000", COUNT, || ask(Mode::Replay, COUNT, true));
+}
