@@ -60,6 +60,10 @@ impl ClientOptions {
 
 /// The providers of a suite, ready to answer. Nothing is connected before the first request.
 ///
+/// Each model is asked as fast as it can take, within its [`Limits`]. Once a provider has refused the key, or
+/// the account has nothing left to spend, the client sends nothing more there: later calls fail at once, with
+/// an error of the same kind and no attempts. A client is made anew to try again.
+///
 /// ```
 /// use std::{sync::Arc, time::Duration};
 ///

@@ -41,6 +41,21 @@ struct State {
 }
 
 /// The place of one call in its lane. It keeps the place over its retries.
+///
+/// The transport enters and leaves lanes by itself. Who sends by other means does it so:
+///
+/// ```
+/// use kindlm_providers::limit::{Lane, Limits};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let lane = Lane::new(Limits { rpm: 600.try_into().ok(), ..Limits::default() });
+/// let ticket = lane.ticket(0);
+/// let permit = ticket.enter(0).await?;
+/// // Send it, and then:
+/// permit.answered();
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub struct Ticket<'a> {
     lane: &'a Lane,
     number: u64,
@@ -50,8 +65,9 @@ pub struct Ticket<'a> {
     used: AtomicU64,
 }
 
-/// A request that is in flight, or may be sent now. Leaves the lane when it is dropped.
-pub(crate) struct Permit<'a> {
+/// A request that may be sent now, or is in flight. It leaves the lane when this is dropped.
+#[must_use = "a request has left its lane when its permit is dropped"]
+pub struct Permit<'a> {
     ticket: &'a Ticket<'a>,
     sent: Sent,
     ended: Ended,
@@ -147,7 +163,7 @@ impl Ticket<'_> {
     /// Waits for the turn. `retry` says how often the same request was sent already.
     ///
     /// Fails if the lane is shut; the error says that nothing was sent.
-    pub(crate) async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
+    pub async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
         let mut waiting = None;
         loop {
             let when = match self.lane.state().enter(self, retry) {
@@ -243,15 +259,30 @@ impl Drop for Waiting<'_> {
     }
 }
 
+impl fmt::Debug for Ticket<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("number", &self.number)
+            .field("estimate", &self.estimate)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
 impl Permit<'_> {
     /// An answer came.
-    pub(crate) fn answered(mut self) {
+    pub fn answered(mut self) {
         self.ended = Ended::Answered;
     }
 
     /// No answer came. `pause` is how long the lane closes if even one request is too much, given how often
     /// that has happened in a row before.
-    pub(crate) fn failed(mut self, err: &ProviderError, pause: impl FnOnce(u32) -> Duration) {
+    pub fn failed(mut self, err: &ProviderError, pause: impl FnOnce(u32) -> Duration) {
         if !is_refusal(err) {
             // Without a status nobody knows whether the provider did the work.
             if err.status.is_some() {

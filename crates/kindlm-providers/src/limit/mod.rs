@@ -24,7 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "http")]
-pub use lane::{Lane, Ticket};
+pub use lane::{Lane, Permit, Ticket};
 #[cfg(feature = "http")]
 pub(crate) use {
     estimate::{estimate, tokens_of},

@@ -125,6 +125,20 @@ async fn a_server_without_tls_is_not_asked_again_for_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_stays_silent_is_given_up_before_the_timeout() {
+    // Connections are made, because the system queues them, but nobody speaks TLS on them.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let options = TransportOptions { connect_timeout: Duration::from_millis(100), ..options() };
+    let transport = HttpTransport::new(options).unwrap();
+    let request = request(&format!("https://{address}"));
+    let lane = Lane::default();
+    let err = transport.call("openai", &request, LONG, &lane.ticket(0), decode).await.unwrap_err();
+    assert_eq!((err.kind, err.attempts, err.retryable), (Kind::Connection, 3, true), "{err}");
+    assert!(err.message.starts_with(&format!("no connection to `{address}` in time")), "{err}");
+}
+
+#[tokio::test]
 async fn an_address_that_is_none_is_found_before_anything_is_sent() {
     for url in ["", "localhost", "ftp://example.org", "file:///etc/passwd", "http://", "http://a b"]
     {

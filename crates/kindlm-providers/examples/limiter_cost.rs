@@ -1,0 +1,54 @@
+//! What it costs to pass the limiter when nobody is in the way: `cargo run --release --example limiter_cost`.
+#![expect(clippy::print_stdout, reason = "it says what it measured")]
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kindlm_providers::limit::{Lane, Limits};
+use kindlm_providers::{Client, ClientOptions};
+use kindlm_types::{Backend, Message, NoFiles, Prompt, Role};
+use serde_json::{Map, from_value, json};
+
+const CALLS: u32 = 1_000_000;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let plenty = NonZeroU32::new(u32::MAX);
+    let concurrency = Limits { concurrency: NonZeroU32::new(64), ..Limits::default() };
+    let everything = Limits { rpm: plenty, tpm: plenty, concurrency: NonZeroU32::new(64) };
+    for (name, limits) in [
+        ("no limits", Limits::default()),
+        ("concurrency", concurrency),
+        ("rpm and tpm", everything),
+    ] {
+        let lane = Lane::new(limits);
+        let started = Instant::now();
+        for _ in 0..CALLS {
+            let ticket = lane.ticket(1);
+            black_box(&ticket).used(1);
+            ticket.enter(0).await?.answered();
+        }
+        tell(&format!("lane, {name}"), started.elapsed());
+    }
+    whole_calls().await
+}
+
+/// A provider that answers at once shows what is around the lane: its look-up, and the box of the future.
+async fn whole_calls() -> Result<(), Box<dyn std::error::Error>> {
+    let options = ClientOptions::new(Arc::new(|_| None), ".");
+    let client = Client::new(&Map::new(), &NoFiles, options).map_err(|it| format!("{it:?}"))?;
+    let prompt: Prompt =
+        from_value(json!({"model": "m", "messages": [Message::new(Role::User, "hi")]}))?;
+    let started = Instant::now();
+    for _ in 0..CALLS {
+        black_box(client.complete("echo", &prompt, Duration::from_secs(1)).await?);
+    }
+    tell("whole call of `echo`", started.elapsed());
+    Ok(())
+}
+
+fn tell(what: &str, took: Duration) {
+    println!("{what:<24} {:>6.0} ns per call", took.as_secs_f64() * 1e9 / f64::from(CALLS));
+}
