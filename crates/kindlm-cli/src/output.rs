@@ -1,8 +1,9 @@
 //! Writes reports to stdout and into files.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use kindlm_reporters::{Registration, Style, Verbosity};
+use kindlm_store::StoreError;
 use kindlm_types::Report;
 
 use crate::values::ReporterSpec;
@@ -46,9 +47,22 @@ impl Output {
             ))
             .with_help(format!("give one of them a file: `--reporter {second}=<path>`")));
         }
+        let mut taken: Vec<(PathBuf, &str)> = Vec::new();
         for spec in &specs {
-            if let Some(path) = &spec.path {
-                check_target(&io.working_dir.join(path), path)?;
+            let Some(path) = &spec.path else { continue };
+            let target = io.working_dir.join(path);
+            check_target(&target, path)?;
+            let (target, id) = (resolved(&target), spec.reporter.meta.id);
+            if let Some((_, other)) = taken.iter().find(|(it, _)| *it == target) {
+                return Err(Failure::input(format!(
+                    "`{other}` and `{id}` cannot both be written to `{}`",
+                    path.display()
+                ))
+                .with_help("give each of them a file of its own"));
+            }
+            // Into a device or a pipe any number of them may go.
+            if target.is_file() || !target.exists() {
+                taken.push((target, id));
             }
         }
         Ok(Self { specs, verbosity })
@@ -113,8 +127,8 @@ pub(crate) fn render(
     Ok(text)
 }
 
-/// Refuses what can never be written. What cannot be known yet is found out when writing.
-fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
+/// Refuses what cannot be written, before it is paid for.
+pub(crate) fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| {
         Err(Failure::input(format!("cannot write a report to `{}`: {why}", named.display())))
     };
@@ -125,5 +139,24 @@ fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     if blocked.is_some_and(|it| !it.is_dir()) {
         return refuse("a file stands where a folder should be");
     }
-    Ok(())
+    kindlm_store::check_writable(target).or_else(|err| match err {
+        StoreError::Io { message, .. } => refuse(&message),
+        err => refuse(&err.to_string()),
+    })
+}
+
+/// The same for every way to name a file: what exists without links, the rest without `.` and `..`.
+fn resolved(target: &Path) -> PathBuf {
+    let mut rest = Vec::new();
+    for folder in target.ancestors() {
+        if let Ok(found) = folder.canonicalize() {
+            return rest.iter().rev().fold(found, |path, name| path.join(name));
+        }
+        match folder.components().next_back() {
+            Some(Component::Normal(name)) => rest.push(name.to_owned()),
+            Some(Component::ParentDir) => return std::path::absolute(target).unwrap_or_default(),
+            _ => {}
+        }
+    }
+    target.to_owned()
 }

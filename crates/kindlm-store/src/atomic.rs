@@ -32,6 +32,32 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Finds out whether [`write`] can write there, without leaving anything behind: before what is to be written
+/// has cost something.
+pub fn check_writable(path: &Path) -> Result<(), StoreError> {
+    let failed = |err: &std::io::Error| StoreError::io("write", path, err);
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match fs::metadata(&target) {
+        Ok(it) if it.is_dir() => {
+            return Err(failed(&std::io::ErrorKind::IsADirectory.into()));
+        }
+        // A device or a pipe: opening it may already mean something to the other end.
+        Ok(it) if !it.is_file() => return Ok(()),
+        _ => {}
+    }
+    // The folders below the first one that exists will be made.
+    let folder = target.ancestors().skip(1).find(|it| it.symlink_metadata().is_ok());
+    let folder = folder.unwrap_or(Path::new("."));
+    if folder.is_file() {
+        return Err(StoreError::io(
+            "make the folder",
+            folder,
+            &std::io::ErrorKind::NotADirectory.into(),
+        ));
+    }
+    temporary(folder).map(drop).map_err(|err| failed(&err))
+}
+
 fn write_directly(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).open(path)?;
     file.write_all(content)?;

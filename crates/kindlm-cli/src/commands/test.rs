@@ -15,7 +15,7 @@ use super::gate::set_pass_rate;
 use crate::args::TestArgs;
 use crate::failure::Outcome;
 use crate::interrupt::{Abortable, attend};
-use crate::output::{Output, render, verbosity};
+use crate::output::{Output, check_target, render, verbosity};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
 use crate::secrets::Secrets;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
     }
-    check_compliance_folder(&suite, args.suite.allow_outside)?;
+    check_compliance_folder(&place, &suite, args.suite.allow_outside)?;
     let options = RunOptions {
         repeat: args.runs,
         concurrency: args.concurrency.map(|it| it as usize),
@@ -190,8 +190,12 @@ impl Run {
     }
 }
 
-/// A suite may not write outside its folder either.
-fn check_compliance_folder(suite: &Suite, allow_outside: bool) -> Result<(), Failure> {
+/// A suite may not write outside its folder either, and where it may, it must be able to.
+fn check_compliance_folder(
+    place: &Place,
+    suite: &Suite,
+    allow_outside: bool,
+) -> Result<(), Failure> {
     let Some(compliance) = suite.compliance.as_ref().filter(|it| it.enabled) else { return Ok(()) };
     let mut depth = 0_i32;
     let inside = Path::new(&compliance.output_dir).components().all(|part| {
@@ -204,7 +208,8 @@ fn check_compliance_folder(suite: &Suite, allow_outside: bool) -> Result<(), Fai
         depth >= 0
     });
     if inside || allow_outside {
-        return Ok(());
+        let file = Path::new(&compliance.output_dir).join("kindlm-compliance.md");
+        return check_target(&place.folder.join(&file), &file);
     }
     Err(Failure::input(format!(
         "`compliance.outputDir` is `{}`, outside the folder of the config file",

@@ -99,6 +99,22 @@ fn a_run_that_cannot_be_kept_is_a_warning() {
     assert!(stderr.contains("warning: the run is not kept: "), "{stderr}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn where_a_report_cannot_be_written_nothing_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path(), 1, 0, 1);
+    let output = kindlm(folder.path(), &["test", "--reporter", "json=/proc/report.json"]).output();
+    let output = output.unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.starts_with("error: cannot write a report to `/proc/report.json`: "),
+        "{stderr}"
+    );
+    assert!(!folder.path().join(".kindlm").exists());
+}
+
 #[cfg(unix)]
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
