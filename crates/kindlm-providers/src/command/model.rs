@@ -18,7 +18,8 @@ pub(crate) async fn ask(
 ) -> Result<Reply, ProviderError> {
     let failed =
         |message: String| ProviderError::new(ProviderErrorKind::Command, provider, message);
-    let input = serde_json::to_vec(prompt)
+    // Which sample it is concerns the response store alone.
+    let input = serde_json::to_vec(&Prompt { sample: 0, ..prompt.clone() })
         .map_err(|err| failed(format!("the prompt cannot be written as JSON: {err}")))?;
     let ran = capture(&config.command, folder, timeout, Some(input))
         .await

@@ -146,6 +146,17 @@ async fn a_program_can_be_a_model() {
 }
 
 #[tokio::test]
+async fn a_program_sees_the_same_prompt_each_time() {
+    let client = client(json!({"command": {"command": "cat"}}));
+    let mut texts = Vec::new();
+    for sample in [0, 2] {
+        let prompt = Prompt { sample, ..prompt("hi") };
+        texts.push(client.complete("command", &prompt, LONG).await.unwrap().text);
+    }
+    assert_eq!(texts[0], texts[1]);
+}
+
+#[tokio::test]
 async fn a_program_that_is_a_model_need_not_read_its_prompt() {
     let calls = r#"echo '{"kindlm":"tool_call","name":"f","arguments":{}}'"#;
     let large = prompt(&"x".repeat(1 << 20));
