@@ -5,6 +5,8 @@
 //! ([`Execution`](kindlm_types::wire::v1::Execution)). Nothing is ever changed in it: an execution that is made
 //! again is appended again, and the last one counts. One process at a time may append; anybody may read.
 //!
+//! Executions are kept as they are given: whoever appends one takes secrets out of it before.
+//!
 //! What a killed process leaves behind is whole lines and at most one that is torn. It is ignored by readers, and
 //! cut off when the run is resumed. Anything else that cannot be read is an error that names the line.
 //!

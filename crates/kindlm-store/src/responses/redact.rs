@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 const KEYS: [&str; 6] = ["sk-", "sk_", "gsk_", "AIza", "xai-", "hf_"];
 /// What follows is at least this long, in bytes: `sk-learn` is no key.
 const KEY_REST: usize = 16;
-/// Shorter secrets would be found in innocent words.
-const SHORTEST: usize = 8;
+/// Shorter secrets, in bytes, would be found in innocent words.
+const SHORTEST: usize = 6;
 const REDACTED: &str = "[redacted]";
 
 /// Secrets that are known, and the look of those that are not.
@@ -16,12 +16,20 @@ pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
     pub(super) fn add(&mut self, secret: &str) {
+        // A key that was read from a file often ends with its line break, which is not sent.
         let secret = secret.trim();
-        if secret.len() >= SHORTEST {
-            self.0.push(secret.to_owned());
-            // Of two that overlap, the longer one goes first.
-            self.0.sort_unstable_by_key(|it| std::cmp::Reverse(it.len()));
+        if secret.len() < SHORTEST {
+            return;
         }
+        // The same in JSON that was made into a text.
+        let quoted = Value::from(secret).to_string();
+        for secret in [secret, quoted.trim_matches('"')] {
+            if !self.0.iter().any(|it| it == secret) {
+                self.0.push(secret.to_owned());
+            }
+        }
+        // Of two that overlap, the longer one goes first.
+        self.0.sort_unstable_by_key(|it| std::cmp::Reverse(it.len()));
     }
 
     /// Removes secrets from all texts of a value; says whether there were any.
@@ -54,14 +62,10 @@ impl Secrets {
 
     /// The text without secrets; `None` if it has none.
     fn redacted(&self, text: &str) -> Option<String> {
-        let mut result: Option<String> = None;
-        for secret in &self.0 {
-            let current = result.as_deref().unwrap_or(text);
-            if let Some(next) = without(current, secret) {
-                result = Some(next);
-            }
-        }
-        without_keys(result.as_deref().unwrap_or(text)).or(result)
+        let known = self.0.iter().filter(|it| text.contains(it.as_str())).fold(None, |done, it| {
+            Some(done.as_deref().unwrap_or(text).replace(it.as_str(), REDACTED))
+        });
+        without_keys(known.as_deref().unwrap_or(text)).or(known)
     }
 }
 
@@ -70,26 +74,6 @@ impl std::fmt::Debug for Secrets {
         // Never the secrets.
         write!(f, "Secrets({})", self.0.len())
     }
-}
-
-/// Removes a secret wherever it stands for itself, not within a longer word.
-fn without(text: &str, secret: &str) -> Option<String> {
-    let mut out = String::new();
-    let mut done = 0;
-    for (start, _) in text.match_indices(secret) {
-        let end = start + secret.len();
-        let joined = |outer: Option<char>, inner: Option<char>| {
-            outer.is_some_and(char::is_alphanumeric) && inner.is_some_and(char::is_alphanumeric)
-        };
-        let within = joined(text[..start].chars().next_back(), secret.chars().next())
-            || joined(text[end..].chars().next(), secret.chars().next_back());
-        if !within {
-            out.push_str(&text[done..start]);
-            out.push_str(REDACTED);
-            done = end;
-        }
-    }
-    (done > 0).then(|| out + &text[done..])
 }
 
 /// Removes what looks like a key, up to its beginning: whoever checks for leaked keys still finds one.
@@ -129,7 +113,9 @@ mod tests {
 
     fn redact(text: &str) -> String {
         let mut secrets = Secrets::default();
-        for secret in ["hunter2-hunter2", "hunter2-hunter2-long", " s3cr3t-t0k3n\n", "short"] {
+        for secret in
+            ["hunter2-hunter2", "hunter2-hunter2-long", " s3cr3t-t0k3n\n", "with\"quote", "short"]
+        {
             secrets.add(secret);
         }
         let once = secrets.redacted(text).unwrap_or_else(|| text.to_owned());
@@ -155,7 +141,8 @@ mod tests {
             ("sk-short123", "sk-short123"),
             ("Bearer hunter2-hunter2", "Bearer [redacted]"),
             ("hunter2-hunter2-long hunter2-hunter2", "[redacted] [redacted]"),
-            ("xhunter2-hunter2 hunter2-hunter22", "xhunter2-hunter2 hunter2-hunter22"),
+            ("Bearer%20hunter2-hunter2!", "Bearer%20[redacted]!"),
+            (r#"{"a":"with\"quote"} with"quote"#, r#"{"a":"[redacted]"} [redacted]"#),
             ("s3cr3t-t0k3n!", "[redacted]!"),
             ("short is not secret", "short is not secret"),
         ] {

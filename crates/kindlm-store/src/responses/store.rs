@@ -116,7 +116,7 @@ impl Responses {
 
     /// Keeps these texts out of every file: the values of the variables that hold keys.
     ///
-    /// What looks like a key of a known provider is kept out anyway. Secrets of less than 8 bytes are not
+    /// What looks like a key of a known provider is kept out anyway. Secrets of less than 6 bytes are not
     /// looked for, as they would be found in innocent words.
     #[must_use]
     pub fn with_secrets<S: AsRef<str>>(mut self, secrets: impl IntoIterator<Item = S>) -> Self {
