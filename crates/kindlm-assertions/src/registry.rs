@@ -9,6 +9,7 @@ use kindlm_types::{
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
+use crate::pattern::Patterns;
 use crate::schema_file::SchemaFiles;
 
 /// A check of one execution.
@@ -88,13 +89,14 @@ pub struct Registration {
 pub type Built = Result<Arc<dyn Assertion>, Vec<Problem>>;
 
 /// What is at hand when checks are made out of configuration: one for a whole suite, because it keeps the
-/// schemas that it has compiled.
+/// schemas and the patterns that it has compiled.
 pub struct Setup<'a> {
     /// The files that the configuration refers to.
     pub files: &'a dyn Files,
     /// The ids of the suite's models; `None` where references to models are not checked.
     pub models: Option<&'a [String]>,
     pub(crate) schemas: SchemaFiles,
+    pub(crate) patterns: Patterns,
 }
 
 impl fmt::Debug for Setup<'_> {
@@ -107,7 +109,7 @@ impl<'a> Setup<'a> {
     /// Everything that configuration may refer to; `models` is `None` where references to models are not
     /// checked.
     pub fn new(files: &'a dyn Files, models: Option<&'a [String]>) -> Self {
-        Self { files, models, schemas: SchemaFiles::default() }
+        Self { files, models, schemas: SchemaFiles::default(), patterns: Patterns::default() }
     }
 }
 

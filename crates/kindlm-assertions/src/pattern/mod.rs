@@ -12,7 +12,9 @@ mod class;
 mod scanner;
 mod translate;
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_types::Problem;
 
@@ -29,13 +31,15 @@ pub struct Flags {
 }
 
 /// A compiled regular expression.
+///
+/// Clones share one program, and with it the memory that the engines work in.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    source: String,
-    program: Program,
+    source: Arc<str>,
+    program: Arc<Program>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Program {
     Linear(regex::Regex),
     Backtracking(fancy_regex::Regex),
@@ -112,7 +116,7 @@ impl Pattern {
         };
         let program = program
             .map_err(|reason| PatternError::Unusable { source_text: source.to_owned(), reason })?;
-        Ok(Self { source: source.to_owned(), program })
+        Ok(Self { source: source.into(), program: Arc::new(program) })
     }
 
     /// The pattern as it was written.
@@ -122,7 +126,7 @@ impl Pattern {
 
     /// Whether the pattern matches anywhere in a text.
     pub fn is_match(&self, text: &str) -> Result<bool, SearchError> {
-        match &self.program {
+        match &*self.program {
             Program::Linear(regex) => Ok(regex.is_match(text)),
             Program::Backtracking(regex) => regex.is_match(text).map_err(|_| self.gave_up()),
         }
@@ -136,7 +140,7 @@ impl Pattern {
     }
 
     fn find_at(&self, text: &str, at: usize) -> Result<Option<Range<usize>>, SearchError> {
-        match &self.program {
+        match &*self.program {
             Program::Linear(regex) => Ok(regex.find_at(text, at).map(|it| it.range())),
             Program::Backtracking(regex) => match regex.find_from_pos(text, at) {
                 Ok(found) => Ok(found.map(|it| it.start()..it.end())),
@@ -146,7 +150,31 @@ impl Pattern {
     }
 
     fn gave_up(&self) -> SearchError {
-        SearchError { source_text: self.source.clone() }
+        SearchError { source_text: self.source.as_ref().to_owned() }
+    }
+}
+
+/// How many patterns are remembered: more than a suite has, but a stream of records may have any number.
+const REMEMBERED: usize = 1_024;
+
+/// Patterns that ignore case and were already asked for, each compiled once for a suite.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns(Mutex<HashMap<String, Result<Pattern, PatternError>>>);
+
+impl Patterns {
+    /// The pattern, compiled now or before.
+    pub(crate) fn ignoring_case(&self, source: &str) -> Result<Pattern, PatternError> {
+        // The map is whole even if a panic elsewhere poisoned the lock.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pattern) = known.get(source) {
+            return pattern.clone();
+        }
+        let pattern = Pattern::new(source, Flags { ignore_case: true });
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(source.to_owned(), pattern.clone());
+        pattern
     }
 }
 

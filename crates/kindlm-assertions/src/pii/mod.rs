@@ -4,14 +4,14 @@ mod checksums;
 mod detectors;
 
 use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use kindlm_types::{AssertionResult, Class, Execution, FailureCode, Problem, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::pattern::{Flags, Pattern};
+use crate::pattern::Pattern;
 use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 use detectors::{Detector, DetectorName};
 
@@ -95,13 +95,6 @@ const DEFAULT_PATTERNS: [&str; 3] = [
     r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Z|a-z]{2,}\b",
 ];
 
-/// The default patterns, compiled once: most suites have them in every test.
-static COMPILED_DEFAULTS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-    DEFAULT_PATTERNS.iter().filter_map(|source| Pattern::new(source, FLAGS).ok()).collect()
-});
-
-const FLAGS: Flags = Flags { ignore_case: true };
-
 fn default_patterns() -> Vec<String> {
     DEFAULT_PATTERNS.map(str::to_owned).to_vec()
 }
@@ -131,20 +124,21 @@ enum Finder {
     Detector(Detector),
 }
 
-fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
     let mut problems = Vec::new();
     let mut searches = Vec::new();
     for (index, source) in config.deny_patterns.iter().enumerate() {
         let pointer = format!("/denyPatterns/{index}");
-        match pattern(format!("pii-pattern-{index}"), source, pointer) {
+        match pattern(setup, format!("pii-pattern-{index}"), source, pointer) {
             Ok(search) => searches.push(search),
             Err(problem) => problems.push(problem),
         }
     }
     for (index, custom) in config.custom_patterns.into_iter().enumerate() {
-        match pattern(custom.name, &custom.pattern, format!("/customPatterns/{index}/pattern")) {
+        let pointer = format!("/customPatterns/{index}/pattern");
+        match pattern(setup, custom.name, &custom.pattern, pointer) {
             Ok(search) => searches.push(search),
             Err(problem) => problems.push(problem),
         }
@@ -166,9 +160,13 @@ fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Proble
     Ok(Arc::new(Pii { searches, scan: config.scan }))
 }
 
-fn pattern(name: String, source: &str, pointer: String) -> Result<Search, Problem> {
-    let known = COMPILED_DEFAULTS.iter().find(|it| it.as_str() == source).cloned();
-    match known.map_or_else(|| Pattern::new(source, FLAGS), Ok) {
+fn pattern(
+    setup: &Setup<'_>,
+    name: String,
+    source: &str,
+    pointer: String,
+) -> Result<Search, Problem> {
+    match setup.patterns.ignoring_case(source) {
         Ok(pattern) => Ok(Search { name, finder: Finder::Pattern(pattern) }),
         Err(err) => Err(err.problem(pointer)),
     }
