@@ -1,4 +1,4 @@
-//! Ctrl-C: once to finish what is under way, twice to stop now.
+//! Ctrl-C, and signals that end a program: once to finish what is under way, twice to stop now.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,6 +9,8 @@ use kindlm_engine::Control;
 use kindlm_types::{
     Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
 };
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 /// A backend whose calls can all be given up at once: what they stand for is reported as lost, and nothing
@@ -33,36 +35,62 @@ pub(crate) async fn attend<T>(
     loop {
         tokio::select! {
             result = &mut run => return (result, interrupted),
-            () = signals.next() => {
+            stop = signals.next() => {
                 if interrupted {
                     say("stopping now; calls under way are given up");
                     abort.send_replace(true);
                 } else {
                     interrupted = true;
-                    say("interrupted: nothing more is sent, waiting for what is under way (again to stop now)");
-                    control.stop("the run was interrupted");
+                    say(&format!(
+                        "{}: nothing more is sent, waiting for what is under way (again to stop now)",
+                        stop.words()
+                    ));
+                    control.stop(format!("the run was {}", stop.words()));
                 }
             }
         }
     }
 }
 
-/// Ctrl-C, and the polite end that a CI service asks for.
+/// What asks a run to stop.
+#[derive(Clone, Copy)]
+enum Stop {
+    /// Ctrl-C.
+    Keys,
+    /// Another program, or the end of the session.
+    #[cfg(unix)]
+    Signal,
+}
+
+impl Stop {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Keys => "interrupted",
+            #[cfg(unix)]
+            Self::Signal => "stopped by a signal",
+        }
+    }
+}
+
+/// Ctrl-C, the polite end that a CI service asks for, and the end of the terminal.
 struct Signals {
     #[cfg(unix)]
-    terminate: Option<tokio::signal::unix::Signal>,
+    terminate: Option<Signal>,
+    #[cfg(unix)]
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
     fn new() -> Self {
         Self {
             #[cfg(unix)]
-            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-                .ok(),
+            terminate: signal(SignalKind::terminate()).ok(),
+            #[cfg(unix)]
+            hang_up: if ignores_hang_up() { None } else { signal(SignalKind::hangup()).ok() },
         }
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Stop {
         let ctrl_c = async {
             if tokio::signal::ctrl_c().await.is_err() {
                 // No signals here: then nobody can interrupt.
@@ -70,15 +98,38 @@ impl Signals {
             }
         };
         #[cfg(unix)]
-        if let Some(terminate) = &mut self.terminate {
-            tokio::select! {
-                () = ctrl_c => {}
-                _ = terminate.recv() => {}
-            }
-            return;
+        return tokio::select! {
+            () = ctrl_c => Stop::Keys,
+            () = received(&mut self.terminate) => Stop::Signal,
+            () = received(&mut self.hang_up) => Stop::Signal,
+        };
+        #[cfg(not(unix))]
+        {
+            ctrl_c.await;
+            Stop::Keys
         }
-        ctrl_c.await;
     }
+}
+
+#[cfg(unix)]
+async fn received(signal: &mut Option<Signal>) {
+    let received = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    if received.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Whether the process was started to outlive its terminal, as by `nohup`: then it must not listen either. Known
+/// on Linux only.
+#[cfg(unix)]
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    // A bit for each signal, from 1; SIGHUP is 1.
+    ignored.is_some_and(|it| it.trim().ends_with(['1', '3', '5', '7', '9', 'b', 'd', 'f']))
 }
 
 impl<'a> Abortable<'a> {

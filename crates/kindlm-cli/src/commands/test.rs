@@ -148,9 +148,13 @@ impl Run {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }
         if status == ExitStatus::Interrupted {
-            io.tell(
-                "interrupted: what was not sent is in the report as such; run again for the rest",
-            );
+            io.tell(if was_cut_short(report) {
+                "interrupted: what was not sent is in the report as such; run again for the rest"
+            } else {
+                "interrupted, but everything had been sent: the report is complete"
+            });
+        } else if report.totals().cases == 0 && report.shard.is_none() {
+            io.tell("nothing was run: every test case that was selected is skipped");
         }
         Ok(status)
     }
@@ -188,6 +192,11 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Whether something was not sent any more, or was given up.
+fn was_cut_short(report: &Report) -> bool {
+    report.cases.iter().flat_map(|it| &it.executions).any(|it| it.error.is_some())
 }
 
 /// A suite may not write outside its folder either, and where it may, it must be able to.

@@ -174,7 +174,9 @@ fn outcomes(report: &Value) -> Vec<&str> {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_finishes_what_is_under_way_and_reports() {
-    for name in ["-INT", "-TERM"] {
+    for (name, words) in
+        [("-INT", "interrupted"), ("-TERM", "stopped by a signal"), ("-HUP", "stopped by a signal")]
+    {
         let folder = tempfile::tempdir().unwrap();
         let server = slow_server(Duration::from_millis(400));
         slow_suite(folder.path(), &server.url());
@@ -187,9 +189,54 @@ fn an_interrupt_finishes_what_is_under_way_and_reports() {
         let outcomes = outcomes(&report);
         assert_eq!(outcomes.len(), 20);
         assert_eq!(outcomes.iter().filter(|it| **it == "passed").count(), server.count());
-        assert!(stderr.contains("interrupted: nothing more is sent"), "{stderr}");
+        assert!(stderr.contains(&format!("{words}: nothing more is sent")), "{stderr}");
+        assert!(stderr.contains("run again for the rest"), "{stderr}");
         assert!(folder.path().join(".kindlm/last-run").is_file());
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stop_after_everything_was_sent_leaves_no_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = slow_server(Duration::from_millis(800));
+    slow_suite(folder.path(), &server.url());
+    let mut child = kindlm(folder.path(), &["test", "--reporter", "json", "--concurrency", "20"])
+        .env("KEY", "k")
+        .spawn()
+        .unwrap();
+    while server.count() < 20 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it sent everything");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "-INT");
+    let (_, code, stderr) = report_of(child);
+    assert_eq!(code, Some(130), "{stderr}");
+    assert!(stderr.contains("everything had been sent"), "{stderr}");
+    assert!(!stderr.contains("run again"), "{stderr}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_should_outlive_its_terminal_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = slow_server(Duration::from_millis(100));
+    slow_suite(folder.path(), &server.url());
+    let child = Command::new("sh")
+        .args(["-c", &format!("trap '' HUP; exec {} test --reporter json", binary())])
+        .current_dir(folder.path())
+        .env("KEY", "k")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while server.count() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "-HUP");
+    let (report, code, stderr) = report_of(child);
+    assert_eq!((code, outcomes(&report).len()), (Some(0), 20), "{stderr}");
+    assert_eq!(server.count(), 20);
 }
 
 #[cfg(unix)]

@@ -11,6 +11,9 @@ use crate::Verbosity;
 use crate::amount::{cost, count, duration, plural, share};
 use crate::plain::one_line;
 
+/// The suite that is meant where none is named.
+const DEFAULT_CONFIG: &str = "kindlm.yaml";
+
 pub(super) fn render(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
     gates(page, report)?;
     totals(page, report, verbosity)?;
@@ -132,10 +135,13 @@ fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
         }
     };
     let mut clauses = Vec::new();
+    if report.totals().cases == 0 {
+        clauses.push("nothing was run".to_owned());
+    }
     match status {
         ExitStatus::ProviderError => clauses.push(provider_trouble(report)),
         ExitStatus::Internal => clauses.push("KindLM itself failed".to_owned()),
-        ExitStatus::Interrupted => clauses.push("the run was stopped by the user".to_owned()),
+        ExitStatus::Interrupted => clauses.push("the run was stopped by a signal".to_owned()),
         ExitStatus::Success | ExitStatus::GatesFailed | ExitStatus::InvalidInput => {}
     }
     clauses.push(gates_clause(report));
@@ -192,6 +198,27 @@ fn trouble_of(kind: ProviderErrorKind) -> &'static str {
     }
 }
 
+/// The command that shows the run again, without sending anything.
+fn report_again(report: &Report) -> String {
+    let mut command = "kindlm report".to_owned();
+    if !report.run.id.is_empty() {
+        command = format!("{command} {}", word(&report.run.id));
+    }
+    // Runs are kept beside the suite.
+    match report.suite.config_path.as_deref() {
+        None | Some("" | DEFAULT_CONFIG) => {}
+        Some(path) => command = format!("{command} -c {}", word(path)),
+    }
+    command + " -v"
+}
+
+/// A word for a shell, in quotes where it needs them.
+fn word(text: &str) -> String {
+    let text = one_line(text);
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@\\".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 /// What to do next; only what exists.
 fn next(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
     let totals = report.totals();
@@ -201,7 +228,7 @@ fn next(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Resu
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }
     if verbosity < Verbosity::Verbose && totals.failed + totals.errored + totals.scored > 0 {
-        tips.push(("kindlm test -v".to_owned(), "every check, and whole outputs"));
+        tips.push((report_again(report), "every check and output"));
     }
     let widest = tips.iter().map(|(command, _)| command.len()).max().unwrap_or(0).min(44);
     for (i, (command, what)) in tips.iter().enumerate() {

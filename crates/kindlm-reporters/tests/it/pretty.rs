@@ -55,7 +55,7 @@ fn says_it_when_the_run_was_interrupted() {
     report.run.interrupted = true;
     let text = render("pretty", &report, &Style::default());
     assert!(
-        text.contains("INTERRUPTED  the run was stopped by the user; the gate held; exit code 130"),
+        text.contains("INTERRUPTED  the run was stopped by a signal; the gate held; exit code 130"),
         "{text}"
     );
 }
