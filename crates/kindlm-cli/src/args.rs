@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use kindlm_engine::Shard;
 
 use crate::values::{self, ReporterSpec};
 
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Baseline(BaselineArgs),
     Report(ReportArgs),
     Gate(GateArgs),
+    Merge(MergeArgs),
     Assertions(AssertionsArgs),
     Explain(ExplainArgs),
     Schema(SchemaArgs),
@@ -68,7 +70,7 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
-    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --dry-run"
+    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --dry-run"
 )]
 pub(crate) struct TestArgs {
     #[command(flatten)]
@@ -153,6 +155,15 @@ pub(crate) struct SelectArgs {
     /// that never were
     #[arg(long, conflicts_with = "failed")]
     pub(crate) changed: bool,
+
+    /// Only part K of N parts: each test case is in exactly one. `kindlm merge` puts the reports together and decides
+    /// over the gates; a part ends with 0 even if test cases failed
+    #[arg(long, value_name = "K/N", value_parser = values::shard, conflicts_with_all = ["failed", "changed"])]
+    pub(crate) shard: Option<Shard>,
+
+    /// Make the parts equally long by the durations in this report; give all parts the same
+    #[arg(long, value_name = "REPORT", requires = "shard")]
+    pub(crate) shard_durations: Option<String>,
 }
 
 /// Writes a first suite that runs as it is
@@ -360,6 +371,32 @@ pub(crate) struct GateArgs {
     /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
+}
+
+/// Puts the reports of all shards of a run together
+///
+/// Gives the report, the gates and the exit code of the undivided run, but for times and ids. The shards must be of the
+/// same suite and the same plan; a missing one, or one that is given twice, is refused.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm test --shard 1/2 --reporter json=shard-1.json   (on one machine)\n  kindlm test --shard 2/2 --reporter json=shard-2.json   (on another)\n  kindlm merge shard-*.json --reporter pretty --reporter junit=junit.xml"
+)]
+pub(crate) struct MergeArgs {
+    /// The reports of all shards, as the `json` reporter writes them, in any order
+    #[arg(value_name = "REPORT", required = true)]
+    pub(crate) reports: Vec<String>,
+
+    /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
+    #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
+    pub(crate) reporters: Vec<ReporterSpec>,
+
+    /// Show the verdict, the gates and what failed
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Show every check, with outputs
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 /// Lists the assertions

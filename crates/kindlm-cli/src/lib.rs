@@ -61,6 +61,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
         Command::Baseline(args) => commands::baseline::run(args, io),
         Command::Report(args) => commands::report::run(&args, io),
         Command::Gate(args) => commands::gate::run(&args, io),
+        Command::Merge(args) => commands::merge::run(&args, io),
         Command::Assertions(args) => commands::assertions::run(&args, io),
         Command::Explain(args) => commands::explain::run(&args, io),
         Command::Schema(args) => commands::schema::run(&args, io),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kindlm_store::Runs;
 use kindlm_types::Report;
-use kindlm_types::wire::parse_report;
+use kindlm_types::wire::{parse_report, v1};
 
 use crate::project::Place;
 use crate::{Failure, Io};
@@ -31,6 +31,20 @@ pub(crate) fn find(io: &Io, place: &Place, run: Option<&str>) -> Result<Saved, F
     match as_file(io, run) {
         Some(path) => from_file(&path, run),
         None => by_id(&runs, run),
+    }
+}
+
+/// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
+pub(crate) fn keep(io: &mut Io, place: &Place, report: &Report, quiet: bool) {
+    let id = &report.run.id;
+    let kept = match serde_json::to_string(&v1::Report::borrowing(report)) {
+        Ok(json) => Runs::new(place.state()).save(id, &json).map_err(|err| err.to_string()),
+        Err(err) => Err(err.to_string()),
+    };
+    match kept {
+        Ok(_) if quiet => {}
+        Ok(_) => io.tell(&format!("run {id} kept in .kindlm/runs beside {}", place.name)),
+        Err(err) => io.tell(&format!("warning: the run is not kept: {err}")),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use kindlm_engine::{
-    COMMAND, Filter, Pattern, Plan, PlanError, RunOptions, Subject, Suite, Targets, plan as planned,
+    COMMAND, Durations, Filter, Pattern, Plan, PlanError, RunOptions, Shard, Subject, Suite,
+    Targets, plan as planned, shard as part_of,
 };
 use kindlm_store::Runs;
 use kindlm_types::wire::parse_report;
@@ -19,15 +20,15 @@ pub(crate) fn filter(
     io: &mut Io,
     place: &Place,
     suite: &Suite,
-    select: SelectArgs,
+    select: &SelectArgs,
 ) -> Result<Filter, Failure> {
     let tests: Result<Vec<Pattern>, _> = select.tests.iter().map(|it| it.parse()).collect();
     let tests = tests.map_err(|err| Failure::input(err.to_string()))?;
-    let mut filter = Filter { tests, models: select.models, ..Filter::default() };
-    for tag in select.tags {
+    let mut filter = Filter { tests, models: select.models.clone(), ..Filter::default() };
+    for tag in &select.tags {
         match tag {
-            Tag::With(tag) => filter.tags.push(tag),
-            Tag::Without(tag) => filter.without_tags.push(tag),
+            Tag::With(tag) => filter.tags.push(tag.clone()),
+            Tag::Without(tag) => filter.without_tags.push(tag.clone()),
         }
     }
     filter.only = match (select.failed, select.changed) {
@@ -53,6 +54,26 @@ pub(crate) fn plan(
         }
         Err(err) => Err(Failure::input(err.to_string())),
     }
+}
+
+/// The part of a plan that this machine runs, balanced by the durations in a report if one is named.
+pub(crate) fn part(
+    io: &mut Io,
+    place: &Place,
+    suite: &Suite,
+    plan: &Plan,
+    options: &RunOptions,
+    (shard, durations): (Shard, Option<&str>),
+) -> Result<Plan, Failure> {
+    let durations = match durations {
+        Some(named) => Some(Durations::of(&saved::find(io, place, Some(named))?.report)),
+        None => None,
+    };
+    let part = part_of(suite, plan, options, shard, durations.as_ref());
+    let (mine, all) = (part.units.len(), plan.units.len());
+    let Shard { index, count } = shard;
+    io.tell(&format!("shard {index} of {count}: {mine} of {all} executions"));
+    Ok(part)
 }
 
 /// What did not pass in the last run of the suite.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kindlm_engine::{Shard, ShardError};
 use kindlm_reporters::Registration;
 use kindlm_types::suggest;
 
@@ -53,6 +54,11 @@ pub(crate) fn tag(text: &str) -> Result<Tag, String> {
         return Err("a tag has a name: write `slow`, or `!slow` for what is not `slow`".to_owned());
     }
     Ok(tag(name.to_owned()))
+}
+
+/// `K/N`.
+pub(crate) fn shard(text: &str) -> Result<Shard, String> {
+    text.parse().map_err(|err: ShardError| err.to_string())
 }
 
 /// A pass rate: `95`, `95%` or `0.95`. From 0 to 1.

@@ -106,9 +106,11 @@ mod digest;
 mod execute;
 pub mod gates;
 mod judge;
+mod merge;
 mod options;
 mod plan;
 mod report;
+mod shard;
 mod suite;
 
 pub use aggregate::{AggregateError, aggregate};
@@ -117,9 +119,11 @@ pub use control::{Control, Event};
 pub use digest::Digest;
 pub use execute::execute;
 pub use judge::{Judged, Judges, judge};
+pub use merge::{MergeError, merge};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};
 pub use plan::{COMMAND, Plan, PlanError, Unit, plan};
 pub use report::{evaluate_gates, report, run};
+pub use shard::{Durations, Part, Shard, ShardError, shard};
 pub use suite::{
     Compliance, ConversationTurn, Defaults, Model, SimulatedResponse, SimulatedTool, Subject,
     Suite, TestCase,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kindlm_types::{SkippedCase, suggest};
 
-use crate::{Filter, RunOptions, Subject, Suite, TestCase};
+use crate::{Filter, Part, RunOptions, Subject, Suite, TestCase};
 
 /// The model id under which command tests are reported.
 pub const COMMAND: &str = "command";
@@ -29,6 +29,8 @@ pub struct Plan {
     pub skipped: Vec<SkippedCase>,
     /// How many test cases the filter left out.
     pub deselected: usize,
+    /// What this is a part of; `None` for the plan of a whole run.
+    pub part: Option<Part>,
 }
 
 /// Why there is nothing to execute, or not what was asked for.

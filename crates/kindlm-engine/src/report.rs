@@ -11,9 +11,11 @@ pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<Gate
 }
 
 /// The report of a run: the suite's names, the models that took part, the cases, and the gates over them.
-pub fn report(suite: &Suite, plan: &Plan, cases: Vec<CaseResult>, run: RunInfo) -> Report {
+pub fn report(suite: &Suite, plan: &Plan, mut cases: Vec<CaseResult>, run: RunInfo) -> Report {
     let mut used = vec![false; suite.models.len()];
-    for model in plan.units.iter().filter_map(|unit| unit.model) {
+    // A part names the models of the whole, so that all parts name the same.
+    let of_whole = plan.part.iter().flat_map(|it| it.models.iter().copied());
+    for model in plan.units.iter().filter_map(|unit| unit.model).chain(of_whole) {
         if let Some(it) = used.get_mut(model) {
             *it = true;
         }
@@ -25,13 +27,19 @@ pub fn report(suite: &Suite, plan: &Plan, cases: Vec<CaseResult>, run: RunInfo) 
             name: model.name.clone(),
             params: model.params.clone(),
         });
+    let mut skipped = plan.skipped.clone();
+    if let Some(part) = &plan.part {
+        cases.iter_mut().zip(&part.cases).for_each(|(it, index)| it.plan_index = Some(*index));
+        skipped.iter_mut().zip(&part.skipped).for_each(|(it, index)| it.plan_index = Some(*index));
+    }
     Report {
         run,
         suite: suite.info.clone(),
         models: models.collect(),
         gates: evaluate_gates(&suite.gates, &cases),
         cases,
-        skipped: plan.skipped.clone(),
+        skipped,
+        shard: plan.part.as_ref().map(|it| it.shard.clone()),
         compliance: suite.compliance.as_ref().map(|it| it.info.clone()),
         warnings: suite.warnings.clone(),
     }

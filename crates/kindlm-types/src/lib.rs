@@ -47,7 +47,8 @@ pub use prompt::{
 };
 pub use provider_error::{ProviderError, ProviderErrorKind};
 pub use report::{
-    ComplianceInfo, ModelInfo, RateCount, Report, RunInfo, SkippedCase, SuiteInfo, SuiteTotals,
+    ComplianceInfo, ModelInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase, SuiteInfo,
+    SuiteTotals,
 };
 pub use result::{
     AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary,

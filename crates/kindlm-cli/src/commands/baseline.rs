@@ -49,6 +49,9 @@ fn set(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>, force: bo
 /// Why a run should not be what others are compared with.
 fn unfit(report: &Report) -> Option<String> {
     let totals = report.totals();
+    if let Some(shard) = &report.shard {
+        return Some(format!("it is shard {} of {}", shard.index, shard.count));
+    }
     if report.run.interrupted {
         return Some("it was interrupted".to_owned());
     }

@@ -17,7 +17,13 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
     let place = Place::new(io, &config);
     let output = Output::new(io, args.reporters.clone(), Verbosity::Normal)?;
-    let mut report = saved::find(io, &place, args.run.as_deref())?.report;
+    let saved = saved::find(io, &place, args.run.as_deref())?;
+    if let Some(shard) = &saved.report.shard {
+        let (index, count) = (shard.index, shard.count);
+        return Err(Failure::input(format!("{} is shard {index} of {count}", saved.name))
+            .with_help("gates are about a whole run: merge all shards with `kindlm merge` first"));
+    }
+    let mut report = saved.report;
     let mut gates = match &args.config {
         Some(_) => project::open(io, &ConfigArgs { config, allow_outside: false })?.suite.gates,
         None => rebuild(&report.gates)?,
@@ -31,7 +37,7 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
 }
 
 /// The gates that a report was made with.
-fn rebuild(results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
+pub(crate) fn rebuild(results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
     let gate = |result: &GateResult| match gates::find(&result.gate) {
         Some(registration) => Ok((registration.build)(result.threshold)),
         None => Err(Failure::input(format!(

@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod gate;
 pub(crate) mod init;
 pub(crate) mod man;
+pub(crate) mod merge;
 pub(crate) mod report;
 pub(crate) mod schema;
 pub(crate) mod test;

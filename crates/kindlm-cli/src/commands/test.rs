@@ -6,8 +6,7 @@ use std::sync::Arc;
 use kindlm_engine::{Baseline, Control, Event, Plan, RunOptions, Suite, execute};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
-use kindlm_store::{Baselines, Folder, Runs};
-use kindlm_types::wire::v1;
+use kindlm_store::{Baselines, Folder};
 use kindlm_types::{Backend, ExitStatus, Report};
 
 use super::baseline;
@@ -19,7 +18,7 @@ use crate::output::{Output, check_target, render, verbosity};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
 use crate::secrets::Secrets;
-use crate::{Failure, Io, dry_run, identity, print, select};
+use crate::{Failure, Io, dry_run, identity, print, saved, select};
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -39,9 +38,15 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         fail_fast: args.fail_fast,
         max_failures: args.max_failures,
         strict: args.strict,
-        filter: select::filter(io, &place, &suite, args.select)?,
+        filter: select::filter(io, &place, &suite, &args.select)?,
     };
-    let Some(plan) = select::plan(io, &suite, &options)? else { return Ok(ExitStatus::Success) };
+    let Some(mut plan) = select::plan(io, &suite, &options)? else {
+        return Ok(ExitStatus::Success);
+    };
+    if let Some(shard) = args.select.shard {
+        let how = (shard, args.select.shard_durations.as_deref());
+        plan = select::part(io, &place, &suite, &plan, &options, how)?;
+    }
     let baseline = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
     if args.dry_run {
         print(io, &dry_run::describe(&suite, &plan, &options))?;
@@ -140,12 +145,15 @@ impl Run {
     /// Keeps the report and writes it wherever it was asked for.
     fn finish(&self, io: &mut Io, report: &Report, output: &Output) -> Outcome {
         // First of all: what was paid for is on disk.
-        self.keep(io, report);
+        saved::keep(io, &self.place, report, self.quiet);
         let written = output.write(io, report);
         let compliance = self.write_compliance(io, report);
         let status = report.exit_status();
         if let Err(failure) = written.and(compliance) {
             return Err(Failure { status: status.or(failure.status), ..failure });
+        }
+        if report.shard.is_some() && !self.quiet {
+            io.tell("`kindlm merge` puts the reports of all shards together, and decides over the gates");
         }
         if status == ExitStatus::Interrupted {
             io.tell(if was_cut_short(report) {
@@ -159,27 +167,15 @@ impl Run {
         Ok(status)
     }
 
-    /// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
-    fn keep(&self, io: &mut Io, report: &Report) {
-        let id = &report.run.id;
-        let kept = match serde_json::to_string(&v1::Report::borrowing(report)) {
-            Ok(json) => {
-                Runs::new(self.place.state()).save(id, &json).map_err(|err| err.to_string())
-            }
-            Err(err) => Err(err.to_string()),
-        };
-        match kept {
-            Ok(_) if self.quiet => {}
-            Ok(_) => io.tell(&format!("run {id} kept in .kindlm/runs beside {}", self.place.name)),
-            Err(err) => io.tell(&format!("warning: the run is not kept: {err}")),
-        }
-    }
-
     /// Writes the report that the `compliance` block asks for.
     fn write_compliance(&self, io: &mut Io, report: &Report) -> Result<(), Failure> {
         let Some(compliance) = self.suite.compliance.as_ref().filter(|it| it.enabled) else {
             return Ok(());
         };
+        if report.shard.is_some() {
+            // A part of a run proves nothing; `kindlm merge --reporter compliance=<path>` writes it.
+            return Ok(());
+        }
         let Some(reporter) = kindlm_reporters::find(COMPLIANCE) else { return Ok(()) };
         let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
         let folder = Path::new(&compliance.output_dir);

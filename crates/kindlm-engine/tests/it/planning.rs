@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use kindlm_engine::{Filter, PlanError, RunOptions, Suite, Targets, TestCase, Unit, plan};
+use kindlm_engine::{
+    Filter, PlanError, RunOptions, Shard, Suite, Targets, TestCase, Unit, plan, shard,
+};
 use proptest::prelude::*;
 
 use crate::support::{model, suite};
@@ -192,7 +194,73 @@ fn patterns_that_cannot_be_read_say_why() {
     }
 }
 
+#[test]
+fn texts_that_name_no_shard_are_refused() {
+    for text in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1/99999"] {
+        assert_eq!(
+            text.parse::<Shard>().unwrap_err().to_string(),
+            format!(
+                "`{text}` is no part of a run: write `1/3` to `3/3` for three parts, at most 10000"
+            )
+        );
+    }
+}
+
+#[test]
+fn shards_of_different_plans_have_different_digests() {
+    let suite = example();
+    let digest = |suite: &Suite, options: &RunOptions, durations, count| {
+        let whole = plan(suite, options).unwrap();
+        let part = shard(suite, &whole, options, Shard { index: 1, count }, durations);
+        part.part.unwrap().shard.plan_digest
+    };
+    let usual = RunOptions::default();
+    let first = digest(&suite, &usual, None, 2);
+    assert_eq!(digest(&suite, &usual, None, 2), first);
+    assert_ne!(digest(&suite, &usual, None, 3), first, "number of shards");
+    let others = [
+        RunOptions { repeat: Some(5), ..usual.clone() },
+        RunOptions { strict: true, ..usual.clone() },
+        options(&["eu"], &[], &[]),
+        options(&[], &[], &["b"]),
+    ];
+    for other in others {
+        assert_ne!(digest(&suite, &other, None, 2), first, "{other:?}");
+    }
+    let mut changed = example();
+    changed.cases[0].digest = Some("other".to_owned());
+    assert_ne!(digest(&changed, &usual, None, 2), first, "content of a case");
+}
+
 proptest! {
+    #[test]
+    fn shards_cover_each_unit_exactly_once(
+        repeats in proptest::collection::vec(1..9_u32, 0..20),
+        count in 1..9_u32,
+    ) {
+        let cases = repeats.iter().enumerate().map(|(i, repeat)| TestCase {
+            repeat: *repeat,
+            skip: (i % 5 == 4).then(|| "later".to_owned()),
+            ..TestCase::prompt(format!("case {i}"), "hi", &["a", "b"])
+        });
+        let suite = Suite { models: ["a", "b"].map(model).into(), cases: cases.collect(), ..Suite::default() };
+        let options = RunOptions::default();
+        let whole = plan(&suite, &options).unwrap();
+        let parts: Vec<_> = (1..=count)
+            .map(|index| shard(&suite, &whole, &options, Shard { index, count }, None))
+            .collect();
+        let mut units: Vec<Unit> = parts.iter().flat_map(|it| it.units.iter().copied()).collect();
+        units.sort_by_key(|it| (it.case, it.model, it.repeat));
+        prop_assert_eq!(&units, &whole.units);
+        prop_assert_eq!(parts.iter().map(|it| it.skipped.len()).sum::<usize>(), whole.skipped.len());
+        let digests: HashSet<String> = parts.iter().map(|it| it.part.clone().unwrap().shard.plan_digest).collect();
+        prop_assert_eq!(digests.len(), 1);
+        // No part has more than the one with least and the heaviest case.
+        let sizes: Vec<usize> = parts.iter().map(|it| it.units.len()).collect();
+        let heaviest = repeats.iter().max().copied().unwrap_or_default() as usize * 2;
+        prop_assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= heaviest);
+    }
+
     #[test]
     fn covers_each_unit_exactly_once(
         shape in proptest::collection::vec((1..4_u32, 0..4_usize, any::<bool>()), 0..12),

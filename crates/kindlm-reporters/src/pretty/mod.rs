@@ -67,6 +67,7 @@ fn header(page: &mut Page<'_>, report: &Report, style: &Style) -> fmt::Result {
     let facts = [
         (!report.run.id.is_empty()).then(|| format!("run {}", report.run.id)),
         report.suite.config_path.clone(),
+        report.shard.as_ref().map(|it| format!("shard {} of {}", it.index, it.count)),
         commit.map(|it| format!("commit {it}")),
         (style.verbosity == Verbosity::Verbose).then(|| report.run.started_at.clone()),
         (style.verbosity == Verbosity::Verbose).then(|| report.run.platform.clone()),

@@ -15,7 +15,9 @@ use crate::plain::one_line;
 const DEFAULT_CONFIG: &str = "kindlm.yaml";
 
 pub(super) fn render(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
-    gates(page, report)?;
+    if report.shard.is_none() {
+        gates(page, report)?;
+    }
     totals(page, report, verbosity)?;
     if verbosity > Verbosity::Quiet {
         warnings(page, report)?;
@@ -127,6 +129,7 @@ fn warnings(page: &mut Page<'_>, report: &Report) -> fmt::Result {
 fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
     let status = report.exit_status();
     let (ink, word) = match status {
+        ExitStatus::Success if report.shard.is_some() => (Ink::Strong, "DONE"),
         ExitStatus::Success => (Ink::Good, "PASSED"),
         ExitStatus::GatesFailed => (Ink::Bad, "FAILED"),
         ExitStatus::Interrupted => (Ink::Warning, "INTERRUPTED"),
@@ -144,7 +147,13 @@ fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
         ExitStatus::Interrupted => clauses.push("the run was stopped by a signal".to_owned()),
         ExitStatus::Success | ExitStatus::GatesFailed | ExitStatus::InvalidInput => {}
     }
-    clauses.push(gates_clause(report));
+    clauses.push(match &report.shard {
+        Some(it) => format!(
+            "shard {} of {}; the gates are decided over all of them by `kindlm merge`",
+            it.index, it.count
+        ),
+        None => gates_clause(report),
+    });
     if status != ExitStatus::Success {
         clauses.push(format!("exit code {}", status.code()));
     }

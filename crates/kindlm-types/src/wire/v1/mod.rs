@@ -37,6 +37,10 @@ pub struct Report<Cases = Vec<Case>> {
     pub run: Run,
     /// Which suite.
     pub suite: Suite,
+    /// Which part of a run this is; absent for a whole one. The gates are then measured over the part and decide
+    /// nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
     /// The exit code that this report calls for.
     pub exit_code: u8,
     /// Whether every gate held.
@@ -101,6 +105,22 @@ pub struct Suite {
     /// SHA-256 of the config file, in lower-case hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_sha256: Option<String>,
+}
+
+/// Which part of a run a report is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Shard {
+    /// Which part, from 1.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+    /// The same for all parts of one run.
+    pub plan_digest: String,
+    /// How many results the whole run has: test cases × models.
+    pub cases: u64,
+    /// How many test cases the whole run skips.
+    pub skipped: u64,
 }
 
 /// A model that took part.
@@ -215,6 +235,7 @@ impl<Cases> Report<Cases> {
             schema_version: VERSION,
             run: Run::from(&report.run),
             suite: Suite::from(&report.suite),
+            shard: report.shard.as_ref().map(Shard::from),
             exit_code: report.exit_status().code(),
             gates_passed: report.gates_passed(),
             totals: Totals::from(report.totals()),
@@ -248,6 +269,7 @@ impl TryFrom<Report> for crate::Report {
         Ok(Self {
             run: wire.run.into(),
             suite: wire.suite.into(),
+            shard: wire.shard.map(Into::into),
             models: wire.models.into_iter().map(Into::into).collect(),
             cases: wire.cases.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             skipped: wire.skipped.into_iter().map(Into::into).collect(),
@@ -310,6 +332,31 @@ impl From<Suite> for report::SuiteInfo {
             tags: wire.tags,
             config_path: wire.config_path,
             config_sha256: wire.config_sha256,
+        }
+    }
+}
+
+impl From<&report::ShardInfo> for Shard {
+    fn from(shard: &report::ShardInfo) -> Self {
+        let shard = shard.clone();
+        Self {
+            index: shard.index,
+            count: shard.count,
+            plan_digest: shard.plan_digest,
+            cases: shard.cases,
+            skipped: shard.skipped,
+        }
+    }
+}
+
+impl From<Shard> for report::ShardInfo {
+    fn from(wire: Shard) -> Self {
+        Self {
+            index: wire.index,
+            count: wire.count,
+            plan_digest: wire.plan_digest,
+            cases: wire.cases,
+            skipped: wire.skipped,
         }
     }
 }

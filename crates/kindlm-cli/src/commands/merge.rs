@@ -1,0 +1,30 @@
+//! `kindlm merge`: puts the reports of all shards of a run together.
+
+use std::path::Path;
+
+use kindlm_engine::merge;
+use kindlm_types::Report;
+
+use super::gate::rebuild;
+use crate::args::MergeArgs;
+use crate::failure::Outcome;
+use crate::output::{Output, verbosity};
+use crate::project::{CONFIG, Place};
+use crate::{Failure, Io, identity, saved};
+
+pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
+    let output = Output::new(io, args.reporters.clone(), verbosity(args.quiet, args.verbose))?;
+    let place = Place::new(io, Path::new(CONFIG));
+    let mut parts: Vec<(String, Report)> = Vec::with_capacity(args.reports.len());
+    for named in &args.reports {
+        let saved = saved::find(io, &place, Some(named))?;
+        parts.push((saved.name, saved.report));
+    }
+    // All parts must have the same gates; merging makes sure of it.
+    let gates = rebuild(parts.first().map_or(&[], |(_, it)| &it.gates))?;
+    let mut report = merge(parts, &gates).map_err(|err| Failure::input(err.to_string()))?;
+    report.run.id = identity::begin((io.now)(), &place.folder).id;
+    saved::keep(io, &place, &report, args.quiet);
+    output.write(io, &report)?;
+    Ok(report.exit_status())
+}

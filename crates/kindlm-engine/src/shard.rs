@@ -1,0 +1,203 @@
+//! One suite on many machines: which of them runs what.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use kindlm_types::{Report, ShardInfo};
+
+use crate::{COMMAND, Digest, Plan, RunOptions, Suite, Unit};
+
+/// The most parts that a run can be divided into.
+const MOST: u32 = 10_000;
+
+/// One of several equal parts of a run, written `K/N`.
+///
+/// ```
+/// use kindlm_engine::Shard;
+///
+/// assert_eq!("2/3".parse(), Ok(Shard { index: 2, count: 3 }));
+/// assert!("0/3".parse::<Shard>().is_err() && "4/3".parse::<Shard>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which part, from 1.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+}
+
+/// A text that names no part of a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no part of a run: write `1/3` to `3/3` for three parts, at most {MOST}")]
+pub struct ShardError(String);
+
+impl FromStr for Shard {
+    type Err = ShardError;
+
+    fn from_str(text: &str) -> Result<Self, ShardError> {
+        let number = |it: &str| it.trim().parse().ok().filter(|it| (1..=MOST).contains(it));
+        let parts = text.split_once('/').and_then(|(k, n)| Some((number(k)?, number(n)?)));
+        parts
+            .filter(|(index, count)| index <= count)
+            .map(|(index, count)| Self { index, count })
+            .ok_or_else(|| ShardError(text.to_owned()))
+    }
+}
+
+/// What a plan is a part of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which part of which whole.
+    pub shard: ShardInfo,
+    /// Of each case × model of this part, its position in the whole plan.
+    pub cases: Vec<u64>,
+    /// Of each skipped case of this part, its position among all that are skipped.
+    pub skipped: Vec<u64>,
+    /// The models of the whole plan: indices into [`Suite::models`].
+    pub models: Vec<usize>,
+}
+
+/// How long executions took in an earlier run.
+#[derive(Clone, Debug, Default)]
+pub struct Durations {
+    /// Mean milliseconds of an execution, by case and model.
+    known: HashMap<(String, String), f64>,
+    mean: Option<f64>,
+}
+
+impl Durations {
+    /// The durations in a report. Cached answers, and what was not sent, tell nothing.
+    pub fn of(report: &Report) -> Self {
+        let mut known = HashMap::new();
+        let (mut sum, mut count) = (0.0, 0.0);
+        for case in &report.cases {
+            if let Some(mean) = case.latency_avg_ms.filter(|it| it.is_finite() && *it >= 0.0) {
+                known.insert((case.case.clone(), case.model.clone()), mean);
+                sum += mean;
+                count += 1.0;
+            }
+        }
+        Self { known, mean: (count > 0.0).then(|| sum / count) }
+    }
+
+    /// Microseconds that so many executions will take: as before, or as all did on average.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast to an integer saturates, and a negative time is left out above"
+    )]
+    fn micros(&self, case: &str, model: &str, executions: usize) -> u64 {
+        let mean = self.known.get(&(case.to_owned(), model.to_owned())).copied().or(self.mean);
+        let each = mean.map_or(1, |it| (it * 1000.0).round() as u64).max(1);
+        each.saturating_mul(executions as u64)
+    }
+}
+
+/// The part of a plan that one of several machines runs.
+///
+/// Every test case is in exactly one part, with all its models and repeats; so is every skipped one. The longest cases
+/// are dealt out first, each to the part that has least to do: by `durations`, else by the number of executions.
+/// Machines that are given the same suite, options and durations agree on the parts, whatever they ran before.
+pub fn shard(
+    suite: &Suite,
+    plan: &Plan,
+    options: &RunOptions,
+    shard: Shard,
+    durations: Option<&Durations>,
+) -> Plan {
+    let groups: Vec<&[Unit]> =
+        plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)).collect();
+    let owners = deal(suite, &groups, shard.count, durations);
+    let owner = |case: usize| owners.get(&case).copied().unwrap_or_default();
+    let mine = shard.index.saturating_sub(1);
+    let mut part = Plan { deselected: plan.deselected, ..Plan::default() };
+    let mut cases = Vec::new();
+    for (index, group) in (0_u64..).zip(&groups) {
+        if group.first().is_some_and(|it| owner(it.case) == mine) {
+            cases.push(index);
+            part.units.extend_from_slice(group);
+        }
+    }
+    let mut skipped = Vec::new();
+    for (index, case) in (0_u64..).zip(&plan.skipped) {
+        if index % u64::from(shard.count) == u64::from(mine) {
+            skipped.push(index);
+            part.skipped.push(case.clone());
+        }
+    }
+    let mut models: Vec<usize> = plan.units.iter().filter_map(|it| it.model).collect();
+    models.sort_unstable();
+    models.dedup();
+    let info = ShardInfo {
+        index: shard.index,
+        count: shard.count,
+        plan_digest: digest(suite, plan, options, &groups, owner),
+        cases: groups.len() as u64,
+        skipped: plan.skipped.len() as u64,
+    };
+    part.part = Some(Part { shard: info, cases, skipped, models });
+    part
+}
+
+/// Of each case, the part that runs it, from 0.
+fn deal(
+    suite: &Suite,
+    groups: &[&[Unit]],
+    count: u32,
+    durations: Option<&Durations>,
+) -> HashMap<usize, u32> {
+    let mut cases: Vec<(usize, u64)> = Vec::new();
+    for unit in groups.iter().filter_map(|it| Some((it.first()?, it.len()))) {
+        let (first, executions) = unit;
+        let weight = match durations {
+            Some(durations) => {
+                let name = suite.cases.get(first.case).map_or("", |it| &it.name);
+                durations.micros(name, model(suite, first), executions)
+            }
+            None => executions as u64,
+        };
+        match cases.last_mut().filter(|(case, _)| *case == first.case) {
+            Some((_, sum)) => *sum = sum.saturating_add(weight),
+            None => cases.push((first.case, weight)),
+        }
+    }
+    cases.sort_by_key(|(case, weight)| (Reverse(*weight), *case));
+    let mut loads: std::collections::BinaryHeap<Reverse<(u64, u32)>> =
+        (0..count).map(|it| Reverse((0, it))).collect();
+    let mut owners = HashMap::with_capacity(cases.len());
+    for (case, weight) in cases {
+        let Some(Reverse((load, part))) = loads.pop() else { break };
+        owners.insert(case, part);
+        loads.push(Reverse((load.saturating_add(weight), part)));
+    }
+    owners
+}
+
+fn model<'s>(suite: &'s Suite, unit: &Unit) -> &'s str {
+    unit.model.and_then(|it| suite.models.get(it)).map_or(COMMAND, |it| &it.id)
+}
+
+/// The same for all parts of one run, and another if anything differs in what is run, how, or by whom.
+fn digest(
+    suite: &Suite,
+    plan: &Plan,
+    options: &RunOptions,
+    groups: &[&[Unit]],
+    owner: impl Fn(usize) -> u32,
+) -> String {
+    let mut digest = Digest::default().number(options.strict.into()).number(groups.len() as u64);
+    for (first, repeats) in groups.iter().filter_map(|it| Some((it.first()?, it.len()))) {
+        let case = suite.cases.get(first.case);
+        digest = digest
+            .text(case.map_or("", |it| &it.name))
+            .text(case.and_then(|it| it.digest.as_deref()).unwrap_or_default())
+            .text(model(suite, first))
+            .number(repeats as u64)
+            .number(owner(first.case).into());
+    }
+    for case in &plan.skipped {
+        digest = digest.text(&case.case).text(&case.reason);
+    }
+    digest.finish()
+}
