@@ -114,25 +114,40 @@ pub(crate) fn open(io: &mut Io, args: &ConfigArgs) -> Result<Project, Failure> {
         // Warnings are in the suite, and so in the report.
         return Ok(Project { place, suite, files });
     }
-    show(io, &place, &loaded);
+    show(io, &loaded);
     io.tell("nothing was sent");
     Err(Failure::said(ExitStatus::InvalidInput))
 }
 
 /// Shows problems on stderr, each with its place, and how many there are.
-pub(crate) fn show(io: &mut Io, place: &Place, loaded: &Loaded) {
+pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
     let color = io.color_stderr();
     for diagnostic in loaded.diagnostics.iter().chain(&loaded.warnings) {
         let text = kindlm_config::render(diagnostic, color);
         io.show(text.trim_end());
         io.tell("");
     }
-    let problems = match loaded.diagnostics.len() {
-        0 => return,
-        1 => "1 problem".to_owned(),
-        more => format!("{more} problems"),
-    };
-    io.tell(&format!("{problems} in `{}`", place.name));
+    // The config file first, as its problems come first; then datasets by name.
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for diagnostic in &loaded.diagnostics {
+        let file = diagnostic.file();
+        match counts.iter_mut().find(|(name, _)| *name == file) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((file, 1)),
+        }
+    }
+    let counts = counts.into_iter().enumerate().map(|(index, (file, count))| {
+        let problems = match (index, count) {
+            (0, 1) => " problem",
+            (0, _) => " problems",
+            _ => "",
+        };
+        format!("{count}{problems} in `{file}`")
+    });
+    let counts: Vec<String> = counts.collect();
+    if !counts.is_empty() {
+        io.tell(&counts.join(", "));
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

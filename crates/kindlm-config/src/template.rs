@@ -24,6 +24,8 @@ pub(crate) enum Part {
 pub(crate) struct Template {
     text: String,
     parts: Vec<Part>,
+    /// What looks like a placeholder and is text: its range, and the range of the name that is probably meant.
+    lookalikes: Vec<(Range<usize>, Range<usize>)>,
 }
 
 /// A text with its variables filled in, and what could not be.
@@ -72,6 +74,7 @@ impl Template {
     /// Reads a template. Never fails: what is not a placeholder is text.
     pub(crate) fn read(text: &str) -> Self {
         let mut parts = Vec::new();
+        let mut lookalikes = Vec::new();
         let mut done = 0;
         let mut from = 0;
         while let Some(found) = text.get(from..).and_then(|it| it.find("{{")) {
@@ -89,6 +92,9 @@ impl Template {
                 parts.push(Part::Placeholder(open..end, rest[..name].to_owned()));
                 done = end;
                 from = end;
+            } else if let Some((length, name)) = lookalike(&text[open..]) {
+                lookalikes.push((open..open + length, open + name.start..open + name.end));
+                from = open + length;
             } else {
                 // The second brace may be the first of a placeholder: `{{{a}}}`.
                 from = open + 1;
@@ -97,7 +103,7 @@ impl Template {
         if done < text.len() {
             parts.push(Part::Text(done..text.len()));
         }
-        Self { text: text.to_owned(), parts }
+        Self { text: text.to_owned(), parts, lookalikes }
     }
 
     /// The names of all placeholders with where they are.
@@ -106,6 +112,11 @@ impl Template {
             Part::Placeholder(range, name) => Some((range, name.as_str())),
             Part::Text(_) => None,
         })
+    }
+
+    /// What looks like a placeholder and is text, with the names that are probably meant.
+    pub(crate) fn lookalikes(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
+        self.lookalikes.iter().map(|(range, name)| (range, &self.text[name.clone()]))
     }
 
     /// Whether there is nothing to fill in.
@@ -155,6 +166,26 @@ impl Template {
     }
 }
 
+/// What looks like a placeholder at the beginning of a text: its length, and where the name is that is probably
+/// meant.
+///
+/// Spaces, filters and dashes are what other template languages allow; what begins otherwise (`{{#each}}`,
+/// `{{.Name}}`, JSON) belongs to them alone.
+fn lookalike(text: &str) -> Option<(usize, Range<usize>)> {
+    let line = text.get(2..)?.split('\n').next()?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let Some(end) = line.find("}}") else {
+        let end = line.find(|c| !is_name(c)).unwrap_or(line.len());
+        return (end > 0).then_some((end + 2, 2..end + 2));
+    };
+    let content = line[..end].split('|').next()?;
+    let name = content.trim_matches(|c: char| c == '-' || c == '~' || c.is_whitespace());
+    let is_like = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(is_name);
+    let start = 2 + content.find(name)?;
+    is_like.then_some((end + 4, start..start + name.len()))
+}
+
 /// The value of a placeholder. `env.` never means a variable of the test.
 pub(crate) fn look_up(
     name: &str,
@@ -171,5 +202,30 @@ pub(crate) fn look_up(
         Some(Value::String(text)) => Looked::Value(text.clone()),
         Some(value) => Looked::Value(ecma::stringify(value)),
         None => Looked::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_looks_like_a_placeholder() {
+        for (text, expected) in [
+            ("{{a}} {{a.b}}", &[][..]),
+            ("{{ m }}", &[("{{ m }}", "m")]),
+            ("x {{my-var}} {{a}}", &[("{{my-var}}", "my-var")]),
+            ("{{m|upper}}", &[("{{m|upper}}", "m")]),
+            ("{{- m -}}", &[("{{- m -}}", "m")]),
+            ("{{m", &[("{{m", "m")]),
+            ("{{m} {{a}}", &[]),
+            ("{{m}\n{{a}}", &[("{{m", "m")]),
+            ("{{#each a}} {{/each}} {{.Name}} {{\"a\": 1}} {{}} {{ }} {{a b}}", &[]),
+        ] {
+            let template = Template::read(text);
+            let found: Vec<(&str, &str)> =
+                template.lookalikes().map(|(range, name)| (&text[range.clone()], name)).collect();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 }

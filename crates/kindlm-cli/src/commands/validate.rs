@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
             print(io, &pretty(&value))?;
         }
         Format::Text => {
-            project::show(io, &place, &loaded);
+            project::show(io, &loaded);
             if let Some(suite) = &loaded.suite {
                 let text = describe(&place, suite);
                 print(io, &text)?;

@@ -46,6 +46,21 @@ impl Code {
     /// Something that is allowed and has no effect.
     pub const NO_EFFECT: Self = Self("CONFIG_NO_EFFECT");
 
+    /// Every code.
+    pub const ALL: [Self; 11] = [
+        Self::SYNTAX,
+        Self::TOO_LARGE,
+        Self::UNKNOWN_KEY,
+        Self::MISSING_KEY,
+        Self::INVALID_VALUE,
+        Self::UNKNOWN_REFERENCE,
+        Self::DUPLICATE,
+        Self::MISSING_VARIABLE,
+        Self::UNSAFE_TEMPLATE,
+        Self::FILE,
+        Self::NO_EFFECT,
+    ];
+
     /// The name.
     pub fn as_str(self) -> &'static str {
         self.0

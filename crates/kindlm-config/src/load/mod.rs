@@ -1,5 +1,6 @@
 //! From bytes to a suite: every problem of a file in one pass.
 
+mod advice;
 mod dataset;
 mod digest;
 mod model;
@@ -75,6 +76,7 @@ pub fn load(
         names: HashMap::new(),
         idle: (None, 0),
         tool_schemas: HashMap::new(),
+        linted: advice::Linted::default(),
     };
     if let Some(root) = tree.root {
         loader.document(&root);
@@ -128,6 +130,8 @@ struct Loader<'a> {
     idle: (Option<Diagnostic>, usize),
     /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
     tool_schemas: HashMap<String, Option<String>>,
+    /// What is odd about the schemas that tests refer to.
+    linted: advice::Linted,
 }
 
 /// A place in some file.

@@ -65,6 +65,15 @@ impl Loader<'_> {
             self.check_provider(piece, &format!("{at}/provider"), provider);
         }
         let Some(id) = text(&value, "id") else { return };
+        if id == kindlm_engine::COMMAND {
+            let message = format!("`{id}` cannot be the id of a model");
+            let diagnostic = piece
+                .error(Code::INVALID_VALUE, &format!("{at}/id"), Place::Value, message)
+                .with_help(
+                    "choose another one: reports and `--models` call tests of commands by it",
+                );
+            self.push(diagnostic);
+        }
         if !self.is_new_model(piece, &format!("{at}/id"), id) {
             return;
         }

@@ -41,6 +41,16 @@ impl Loader<'_> {
                 "the version of the format must be the number 1".clone_into(&mut problem.message);
                 problem.help = Some("write `kindlm: 1`, without quotes".to_owned());
             }
+            // A list or mapping of the right type can only be wrong in that nothing is in it.
+            let part = problem.pointer.trim_start_matches('/').to_owned();
+            let is_empty = |it: &Value| match it {
+                Value::Array(items) => items.is_empty(),
+                Value::Object(map) => map.is_empty(),
+                _ => false,
+            };
+            if OPEN.contains(&part.as_str()) && document.get(&part).is_some_and(is_empty) {
+                problem.message = format!("`{part}` {}", problem.message);
+            }
             self.push(piece.problem(problem));
         }
         if !document.is_object() {

@@ -8,6 +8,7 @@ use kindlm_schema::Schema;
 use kindlm_types::{Message, Place, ProblemKind, ToolSpec};
 use serde_json::{Map, Value};
 
+use super::advice::check_something;
 use super::prompt::{Prompt, Prompts};
 use super::vars::{Missing, Written};
 use super::{Loader, Spot, object, text};
@@ -78,6 +79,7 @@ impl Loader<'_> {
             return;
         }
         self.check_tools(piece, at, &value);
+        self.check_called(piece, at, &value);
         let Some(entry) = self.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
         let Some(subject) = parts.subject else { return };
@@ -186,18 +188,26 @@ impl Loader<'_> {
         let mut missing = Missing::default();
         let given = vars.unwrap_or(&no_vars);
         let (subject, prompt) = self.subject(piece, at, node, value, prompts, given, &mut missing);
+        let errors = self.found.errors.len();
         let conversation = self.turns(piece, at, node, value, given, &mut missing);
+        let turns_are_whole = self.found.errors.len() == errors;
         // `vars` that are not a mapping are reported by the shape, and then nothing is known about them.
         if vars.is_some() || value.get("vars").is_none() {
             self.report_missing(piece, at, vars, &missing);
         }
+        let errors = self.found.errors.len();
         let mut checks = match value.get("expect") {
             Some(expect @ Value::Object(_)) => self.expect(piece, &format!("{at}/expect"), expect),
             _ => Vec::new(),
         };
         checks.extend(prompt.into_iter().flat_map(|it| it.checks.iter().cloned()));
-        let has_turns = conversation.iter().any(|it| !it.checks.is_empty());
-        if object(value, "expect").is_some_and(Map::is_empty) && checks.is_empty() && !has_turns {
+        let in_turns = conversation.iter().flat_map(|it| &it.checks);
+        // Of what is broken nobody knows whether it would check something.
+        let is_whole = turns_are_whole && self.found.errors.len() == errors;
+        if is_whole
+            && object(value, "expect").is_some()
+            && !check_something(checks.iter().chain(in_turns))
+        {
             self.idle.1 += 1;
             if self.idle.0.is_none() {
                 let name = text(value, "name").unwrap_or_default();
@@ -264,6 +274,9 @@ impl Loader<'_> {
             return Vec::new();
         }
         let (checks, problems) = kindlm_assertions::compile(expect, self.setup);
+        if problems.is_empty() {
+            self.lint_schemas(piece, at, expect);
+        }
         for problem in problems {
             let outside = problem.kind == ProblemKind::File { outside: true };
             let mut diagnostic = piece.problem(problem.under(at));

@@ -23,7 +23,7 @@ pub(super) struct Written<'a> {
 impl Written<'_> {
     /// Where a placeholder is in its file. Placeholders survive every way of writing a text in YAML but
     /// escapes; if one is not found, the text's first line must do.
-    fn place(&self, range: &Range<usize>) -> Span {
+    pub(super) fn place(&self, range: &Range<usize>) -> Span {
         let needle = &self.template.text()[range.clone()];
         let before = self.template.text()[..range.start].matches(needle).count();
         let text = self.source.slice(self.span);
@@ -52,6 +52,7 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) -> String {
+        self.check_literals(written, vars);
         if written.template.is_plain() {
             return written.template.text().to_owned();
         }
@@ -66,6 +67,7 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) -> String {
+        self.check_literals(written, vars);
         if written.template.is_plain() {
             return written.template.text().to_owned();
         }

@@ -261,13 +261,13 @@ fn files_are_read_through_the_door_that_is_given() {
 
 /// A suite with one test; the digest of that test.
 fn digest(test: &str, schema: &str) -> String {
-    let text = format!(
+    let yaml = format!(
         "kindlm: 1\nproject: p\nsuite: {{ name: s }}\nproviders: {{ echo: {{}} }}\n\
          models: [{{ id: m, provider: echo, model: m }}]\n\
          prompts: {{ p: {{ user: \"Hi {{{{a}}}}{{{{b}}}}\" }}, q: {{ user: \"Ho {{{{a}}}}{{{{b}}}}\" }} }}\n\
          tests:\n  - {test}\n"
     );
-    let loaded = load_with(&text, &Memory::of([("s.json", schema)]));
+    let loaded = load_with(&yaml, &Memory::of([("s.json", schema)]));
     let said = said(&loaded);
     let suite = loaded.suite.unwrap_or_else(|| panic!("{said}"));
     suite.cases[0].digest.clone().unwrap()
