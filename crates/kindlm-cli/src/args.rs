@@ -168,8 +168,9 @@ pub(crate) struct SelectArgs {
 
 /// Writes a first suite that runs as it is
 ///
-/// Writes `kindlm.yaml` into the working directory, and the JSON Schema for editors beside it. The models of the
-/// templates are scripted, so `kindlm test` works at once, without a key; the file says how to go on from there.
+/// Writes `kindlm.yaml` into the working directory, and beside it `kindlm.schema.json`, from which editors know what
+/// may stand in it. The models of the templates are scripted, so `kindlm test` works at once, without a key; the
+/// file says how to go on from there.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kindlm init\n  kindlm init --template agent && kindlm test")]
 pub(crate) struct InitArgs {
@@ -371,6 +372,14 @@ pub(crate) struct GateArgs {
     /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
+
+    /// Show the verdict, the gates and what failed
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Show every check, with outputs
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 /// Puts the reports of all shards of a run together

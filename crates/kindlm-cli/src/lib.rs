@@ -12,6 +12,7 @@ mod git;
 mod identity;
 mod interrupt;
 mod io;
+mod keys;
 mod output;
 mod progress;
 mod project;

@@ -36,6 +36,78 @@ const COMMON: [(FailureCode, &str); 4] = [
     ),
 ];
 
+/// What the codes mean that no execution gives: problems in files, and gates.
+const OTHERS: [(&str, &str); 12] = [
+    (
+        "CONFIG_SYNTAX",
+        "The file is not YAML, or YAML that cannot be read safely: a quote or bracket that is never closed, a tab that \
+         indents, an alias that grows without end.\n\nLook at the place that is underlined, and at the line before it. A \
+         text with `: `, `#`, `{` or `[` in it belongs in quotes.",
+    ),
+    (
+        "CONFIG_TOO_LARGE",
+        "A file, or what its aliases stand for, is larger than is read.\n\nDivide the tests among datasets: \
+         `tests: \"file://cases/*.jsonl\"` reads many files.",
+    ),
+    (
+        "CONFIG_UNKNOWN_KEY",
+        "There is no such key in this place. It would be ignored, and what it should check would never be checked, so it \
+         is refused.\n\nMost often it is misspelt, or indented too far or not far enough. `kindlm schema config` lists \
+         every key, and an editor that knows this schema completes them.",
+    ),
+    (
+        "CONFIG_MISSING_KEY",
+        "A key that must be there is not.\n\nThe message names it, and the help says what belongs in it. If the key seems \
+         to be there, look how far it is indented: it may be in another block.",
+    ),
+    (
+        "CONFIG_INVALID_VALUE",
+        "A value has the wrong type, is out of range, or is none of those that are allowed.\n\nThe message says what was \
+         expected and what was found. YAML reads `yes`, `1.0` or `null` without quotes as something else than a text; and \
+         a key that has no value is `null`, which is no way to leave it out.",
+    ),
+    (
+        "CONFIG_UNKNOWN_REFERENCE",
+        "A name that nothing has: of a prompt, a model, a provider or a tool.\n\nThe help lists what there is, or says what \
+         was probably meant. As a warning it is about a tool that the test expects to be called and does not offer.",
+    ),
+    (
+        "CONFIG_DUPLICATE",
+        "A key, or the name of a test, a model or a turn, is given twice. Of two equal keys the first would be lost; and \
+         reports and baselines find results by names.\n\nRename one of the two, or remove it.",
+    ),
+    (
+        "CONFIG_MISSING_VARIABLE",
+        "A `{{variable}}` has no value in a test, or an `{{env.NAME}}` is not set.\n\nGive it one under the test's `vars`, as \
+         a column `vars.<name>` of a dataset, or in the environment.",
+    ),
+    (
+        "CONFIG_UNSAFE_TEMPLATE",
+        "A `{{variable}}` stands in a place of a command line where no value can be put in safely, so that its text might \
+         be run as a program.\n\nGive it as an argument of its own, such as `./agent --input {{name}}`: it is quoted for \
+         you.",
+    ),
+    (
+        "CONFIG_FILE",
+        "A file that the suite refers to cannot be used: it is not there, is outside the suite's folder, is not UTF-8 text, \
+         or is not what it should be.\n\nPaths are relative to the folder of the config file. Files outside it are read \
+         only with `--allow-outside`.",
+    ),
+    (
+        "CONFIG_NO_EFFECT",
+        "Something that is allowed and does nothing: a test that checks nothing, a text such as `{{ name }}` that is no \
+         variable, a misspelt keyword of a JSON Schema, a key that this kind of test does not use. It is a warning; the \
+         suite runs.\n\nRemove it, or write it in the way that has an effect.",
+    ),
+    (
+        "GATE_BROKEN",
+        "A gate of the suite is broken: what was measured over the whole run is beyond its threshold. The exit code is \
+         1.\n\nThe report shows the measured value and the threshold beside each gate. `kindlm explain gates` lists the \
+         gates, `kindlm explain <gate>` shows the page of one, and `kindlm gate <report> --gate 90%` tries another \
+         threshold without running anything again.",
+    ),
+];
+
 pub(crate) fn run(args: &ExplainArgs, io: &mut Io) -> Outcome {
     let text = match args.topic.as_deref() {
         None => overview(),
@@ -153,7 +225,7 @@ fn codes() -> String {
 fn code(topic: &str) -> Option<String> {
     let meanings: Vec<(String, String)> =
         all_codes().into_iter().filter(|(code, _)| code.eq_ignore_ascii_case(topic)).collect();
-    let (name, _) = meanings.first()?;
+    let Some((name, _)) = meanings.first() else { return other(topic) };
     let mut text = format!("# {name}\n\n");
     for (_, meaning) in &meanings {
         let _ = writeln!(text, "- {meaning}");
@@ -167,10 +239,17 @@ fn code(topic: &str) -> Option<String> {
     Some(text)
 }
 
+/// The page of a code that no execution gives.
+fn other(topic: &str) -> Option<String> {
+    let (name, text) = OTHERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(topic))?;
+    Some(format!("# {name}\n\n{text}\n"))
+}
+
 fn unknown(topic: &str) -> Failure {
     let ids: Vec<&str> = pages().map(|it| it.id).collect();
     let codes: Vec<String> = all_codes().into_iter().map(|(code, _)| code).collect();
-    let candidates = ids.iter().copied().chain(codes.iter().map(String::as_str));
+    let others = OTHERS.iter().map(|(name, _)| *name);
+    let candidates = ids.iter().copied().chain(codes.iter().map(String::as_str)).chain(others);
     let help = kindlm_types::nearest(topic, candidates).map_or_else(
         || "`kindlm explain` lists everything that there is a page about".to_owned(),
         |near| suggest(topic, "topics", [near]),
@@ -198,6 +277,19 @@ mod tests {
             assert_eq!(page(topic).unwrap().trim_end(), docs, "{topic}");
         }
         assert_eq!(page("nothing"), None);
+    }
+
+    #[test]
+    fn every_code_of_a_config_file_has_a_page() {
+        for code in kindlm_config::Code::ALL {
+            let text = code_page(code.as_str());
+            assert!(text.starts_with(&format!("# {code}\n\n")), "{text}");
+        }
+        assert!(code_page("gate_broken").contains("kindlm explain gates"));
+    }
+
+    fn code_page(name: &str) -> String {
+        code(name).unwrap_or_else(|| panic!("there is no page about `{name}`"))
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! `kindlm gate`: holds a past run against gates again.
 
 use kindlm_engine::gates::{self, Gate};
-use kindlm_reporters::Verbosity;
 use kindlm_types::GateResult;
 
 use crate::args::{ConfigArgs, GateArgs};
 use crate::failure::Outcome;
-use crate::output::Output;
+use crate::output::{Output, verbosity};
 use crate::project::{self, CONFIG, Place};
 use crate::{Failure, Io, saved};
 
@@ -16,7 +15,7 @@ const PASS_RATE: &str = "passRateMin";
 pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
     let place = Place::new(io, &config);
-    let output = Output::new(io, args.reporters.clone(), Verbosity::Normal)?;
+    let output = Output::new(io, args.reporters.clone(), verbosity(args.quiet, args.verbose))?;
     let saved = saved::find(io, &place, args.run.as_deref())?;
     if let Some(shard) = &saved.report.shard {
         let (index, count) = (shard.index, shard.count);

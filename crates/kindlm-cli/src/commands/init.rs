@@ -9,7 +9,7 @@ use crate::project::CONFIG;
 use crate::{Failure, Io, print};
 
 /// Where the schema for editors goes; the templates name it in their first line.
-const SCHEMA: &str = ".kindlm/kindlm.schema.json";
+const SCHEMA: &str = "kindlm.schema.json";
 
 pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
     if !args.force && io.working_dir.join(CONFIG).exists() {

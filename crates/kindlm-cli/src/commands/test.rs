@@ -18,7 +18,7 @@ use crate::output::{Output, check_target, render, verbosity};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
 use crate::secrets::Secrets;
-use crate::{Failure, Io, dry_run, identity, print, saved, select};
+use crate::{Failure, Io, dry_run, identity, keys, print, saved, select};
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -51,6 +51,9 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     if args.dry_run {
         print(io, &dry_run::describe(&suite, &plan, &options))?;
         return Ok(ExitStatus::Success);
+    }
+    for warning in keys::missing_for(io, &suite, &plan) {
+        io.tell(&format!("warning: {warning}"));
     }
     let client = client(io, &suite, &files)?;
     let quiet = verbosity == Verbosity::Quiet;

@@ -11,12 +11,16 @@ use super::schema::pretty;
 use crate::args::{Format, ValidateArgs};
 use crate::failure::Outcome;
 use crate::project::{self, Place};
-use crate::{Io, print};
+use crate::{Io, keys, print};
 
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     let (place, _, loaded) = project::load(io, &args.suite)?;
     let status =
         if loaded.suite.is_some() { ExitStatus::Success } else { ExitStatus::InvalidInput };
+    // What is missing on this machine is no fault of the suite.
+    for warning in loaded.suite.iter().flat_map(|it| keys::missing(io, it)).collect::<Vec<_>>() {
+        io.tell(&format!("warning: {warning}"));
+    }
     match args.format {
         Format::Json => {
             let value = json!({

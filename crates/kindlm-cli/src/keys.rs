@@ -1,0 +1,88 @@
+//! Says which keys are missing before anything is sent without them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kindlm_assertions::Evidence;
+use kindlm_engine::{Model, Plan, Subject, Suite, TestCase};
+use kindlm_types::{Answers, Execution, Question};
+
+use crate::Io;
+use crate::secrets::variables;
+
+/// Warnings about keys that a run of everything needs and that are not there.
+pub(crate) fn missing(io: &Io, suite: &Suite) -> Vec<String> {
+    let cases = suite.cases.iter().filter(|it| it.skip.is_none());
+    let pairs = cases.flat_map(|case| {
+        let models: &[String] = match case.subject {
+            Subject::Prompt { .. } => &case.models,
+            Subject::Command { .. } => &[],
+        };
+        let named = models.iter().filter_map(|id| suite.models.iter().find(|it| it.id == *id));
+        std::iter::once((case, None)).chain(named.map(move |it| (case, Some(it))))
+    });
+    warnings(io, suite, pairs)
+}
+
+/// Warnings about keys that a plan needs and that are not there.
+pub(crate) fn missing_for(io: &Io, suite: &Suite, plan: &Plan) -> Vec<String> {
+    let pairs = plan.units.iter().filter_map(|unit| {
+        Some((suite.cases.get(unit.case)?, unit.model.and_then(|it| suite.models.get(it))))
+    });
+    warnings(io, suite, pairs)
+}
+
+fn warnings<'s>(
+    io: &Io,
+    suite: &'s Suite,
+    pairs: impl Iterator<Item = (&'s TestCase, Option<&'s Model>)>,
+) -> Vec<String> {
+    let unset: BTreeMap<&str, BTreeSet<&str>> = suite
+        .providers
+        .iter()
+        .map(|(provider, config)| {
+            let all = variables(config).into_iter();
+            (provider.as_str(), all.filter(|it| io.var(it).is_none()).collect::<BTreeSet<_>>())
+        })
+        .filter(|(_, variables)| !variables.is_empty())
+        .collect();
+    if unset.is_empty() {
+        return Vec::new();
+    }
+    let mut asked = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for (case, model) in pairs {
+        asked.extend(model.map(|it| it.provider.as_str()));
+        if seen.insert(case.name.as_str()) {
+            asked.extend(judges(suite, case));
+        }
+    }
+    let missing = unset.iter().filter(|(provider, _)| asked.contains(*provider));
+    missing
+        .flat_map(|(provider, variables)| {
+            variables.iter().map(move |variable| {
+                format!("`{variable}` is not set, and the provider `{provider}` needs it")
+            })
+        })
+        .collect()
+}
+
+/// The providers that a case's checks ask.
+fn judges<'s>(suite: &'s Suite, case: &TestCase) -> Vec<&'s str> {
+    let (execution, answers) = (Execution::default(), Answers::default());
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let checks = case.checks.iter().chain(case.conversation.iter().flat_map(|it| &it.checks));
+    let questions = checks.flat_map(|it| it.questions(&evidence));
+    let default = suite.defaults.judge_model.as_deref();
+    let provider = |question: Question| {
+        let id = match &question {
+            Question::Judge(it) => it.model.as_deref(),
+            Question::Embedding(it) => it.model.as_deref(),
+        };
+        let model = match id.or(default) {
+            Some(id) => suite.models.iter().find(|it| it.id == id),
+            None => suite.models.first(),
+        };
+        Some(model?.provider.as_str())
+    };
+    questions.filter_map(provider).collect()
+}
