@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use kindlm_engine::Model;
 use kindlm_providers::{Client, ClientOptions};
+use kindlm_reporters::one_line;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
 use kindlm_types::{ExitStatus, NoFiles, Params, suggest};
 use serde_json::Map;
@@ -111,7 +112,7 @@ fn with(evaluator: &Evaluator<'_>, args: &EvaluateArgs, io: &mut Io) -> Outcome 
         one(evaluator, input, &mut *io.stdout)
     };
     for warning in evaluator.warnings() {
-        io.tell(&format!("warning: {warning}"));
+        io.tell(&format!("warning: {}", one_line(&warning)));
     }
     if evaluator.lacked_judge() {
         io.tell(
