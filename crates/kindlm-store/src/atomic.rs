@@ -32,7 +32,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Finds out whether [`write`] can write there, without leaving anything behind: before what is to be written
+/// Finds out whether [`write()`] can write there, without leaving anything behind: before what is to be written
 /// has cost something.
 pub fn check_writable(path: &Path) -> Result<(), StoreError> {
     let failed = |err: &std::io::Error| StoreError::io("write", path, err);
