@@ -3,7 +3,7 @@
 use kindlm_types::{Backend, CaseResult, GateResult, ModelInfo, Report, RunInfo};
 
 use crate::gates::Gate;
-use crate::{Baseline, Control, Plan, PlanError, RunOptions, Suite, execute, plan};
+use crate::{Plan, PlanError, Run, RunOptions, Suite, execute, plan};
 
 /// Evaluates each gate over all cases of a run, in the order given.
 pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<GateResult> {
@@ -55,7 +55,6 @@ pub async fn run(
     backend: &dyn Backend,
 ) -> Result<Report, PlanError> {
     let plan = plan(suite, options)?;
-    let (baseline, control) = (Baseline::default(), Control::default());
-    let cases = execute(suite, &plan, options, backend, &baseline, &control, &|_| {}).await;
-    Ok(report(suite, &plan, cases, RunInfo::default()))
+    let executed = execute(Run::new(suite, &plan, options, backend)).await;
+    Ok(report(suite, &plan, executed.cases, RunInfo::default()))
 }

@@ -3,7 +3,7 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use kindlm_engine::{Baseline, Control, Event, Plan, RunOptions, Suite, execute};
+use kindlm_engine::{self as engine, Baseline, Control, Event, Plan, RunOptions, Suite, execute};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::{Baselines, Folder};
@@ -132,15 +132,20 @@ impl Run {
         let (backend, abort) = Abortable::new(backend);
         let progress = Progress::new(io, self.quiet);
         let watch = |event: Event<'_>| progress.on(event);
-        let run = execute(suite, plan, options, &backend, baseline, &control, &watch);
-        let (cases, interrupted) =
+        let run = execute(engine::Run {
+            baseline: Some(baseline),
+            control: Some(&control),
+            watch: &watch,
+            ..engine::Run::new(suite, plan, options, &backend)
+        });
+        let (executed, interrupted) =
             runtime.block_on(attend(run, &control, abort, |text| progress.say(text)));
         drop(progress);
         // Whatever still hangs somewhere must not keep the report waiting.
         runtime.shutdown_background();
         info.duration_ms = identity::elapsed_ms(started, (io.now)());
         info.interrupted = interrupted;
-        let mut report = kindlm_engine::report(suite, plan, cases, info);
+        let mut report = kindlm_engine::report(suite, plan, executed.cases, info);
         Secrets::of(io, &suite.providers).redact(&mut report);
         Ok(report)
     }

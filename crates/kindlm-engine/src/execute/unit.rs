@@ -9,13 +9,13 @@ use kindlm_types::{
     Outcome, ProviderError, ProviderErrorKind, Usage,
 };
 
-use super::Run;
+use super::Running;
 use super::conversation::Conversation;
 use super::turns;
 use crate::judge::{Judged, judge};
 use crate::{COMMAND, Event, Model, Subject, TestCase, Unit};
 
-impl Run<'_> {
+impl Running<'_> {
     /// Carries out one unit of the plan. Whatever goes wrong is part of the result.
     pub(super) async fn unit(&self, unit: Unit) -> ExecutionResult {
         let Some((case, model)) = self.subject(unit) else {
@@ -26,7 +26,7 @@ impl Run<'_> {
         if let Some(reason) = self.stopped() {
             return broken(execution, ExecutionError::NotRun { reason: reason.to_owned() });
         }
-        (self.watch)(Event::ExecutionStarted {
+        (self.run.watch)(Event::ExecutionStarted {
             case: &execution.case,
             model: &execution.model,
             repeat: unit.repeat,
@@ -41,11 +41,17 @@ impl Run<'_> {
         }
     }
 
+    /// An execution of the plan of which nothing has happened yet.
+    pub(super) fn begun(&self, unit: Unit) -> Execution {
+        let subject = self.subject(unit);
+        subject.map(|(case, model)| begun(case, model, unit)).unwrap_or_default()
+    }
+
     /// The case, and the model that it runs on unless it is a command.
-    fn subject(&self, unit: Unit) -> Option<(&TestCase, Option<&Model>)> {
-        let case = self.suite.cases.get(unit.case)?;
+    pub(super) fn subject(&self, unit: Unit) -> Option<(&TestCase, Option<&Model>)> {
+        let case = self.run.suite.cases.get(unit.case)?;
         let model = match unit.model {
-            Some(index) => Some(self.suite.models.get(index)?),
+            Some(index) => Some(self.run.suite.models.get(index)?),
             None => None,
         };
         (model.is_some() == matches!(case.subject, Subject::Prompt { .. })).then_some((case, model))
@@ -77,7 +83,7 @@ impl Run<'_> {
     }
 
     fn timeout(&self, case: &TestCase) -> Duration {
-        self.options.timeout.or(case.timeout).unwrap_or(self.suite.defaults.timeout)
+        self.run.options.timeout.or(case.timeout).unwrap_or(self.run.suite.defaults.timeout)
     }
 
     async fn converse(
@@ -133,10 +139,11 @@ impl Run<'_> {
         if !case.conversation.is_empty() {
             self.judge_turns(case, model, &execution, &mut sum).await;
         }
-        let baseline = self.baseline.output(&execution.case, &execution.model);
+        let baseline =
+            self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
         add(&mut sum, judge(&case.checks, &execution, baseline, &self.judges).await, None);
         let outcome = match Outcome::of(&sum.results) {
-            Outcome::Scored if self.options.strict => Outcome::Failed,
+            Outcome::Scored if self.run.options.strict => Outcome::Failed,
             outcome => outcome,
         };
         ExecutionResult {
@@ -169,18 +176,24 @@ impl Run<'_> {
                 sum.results.extend(results);
                 continue;
             };
-            let baseline = self.baseline.turn(&execution.case, &execution.model, label);
+            let baseline =
+                self.run.baseline.and_then(|it| it.turn(&execution.case, &execution.model, label));
             let judged = judge(&turn.checks, &evidence, baseline, &self.judges).await;
             add(sum, judged, Some(label));
         }
     }
 }
 
+/// The name under which a model's executions are reported.
+pub(super) fn model_id(model: Option<&Model>) -> &str {
+    model.map_or(COMMAND, |it| it.id.as_str())
+}
+
 /// An execution of which nothing has happened yet.
 fn begun(case: &TestCase, model: Option<&Model>, unit: Unit) -> Execution {
     Execution {
         case: case.name.clone(),
-        model: model.map_or(COMMAND, |it| it.id.as_str()).to_owned(),
+        model: model_id(model).to_owned(),
         repeat: unit.repeat,
         vars: case.vars.clone(),
         cost_usd: Some(0.0),
@@ -211,7 +224,7 @@ fn truncated(execution: &Execution) -> AssertionResult {
 }
 
 /// An execution that could not be carried out.
-fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
+pub(super) fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
         execution,
         results: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kindlm_engine::{
-    Baseline, Control, Event, Plan, RunOptions, Suite, TestCase, execute, gates, plan, run,
+    Control, Event, Executed, Plan, Run, RunOptions, Suite, TestCase, execute, gates, plan, run,
 };
 use kindlm_types::{
     CaseResult, CommandOutput, ExecutionError, ExitStatus, Outcome, ProviderErrorKind, Reply,
@@ -78,8 +78,7 @@ async fn watchers_hear_of_everything_in_order() {
     };
     let options = at_once(2);
     let plan = plan(&suite, &options).unwrap();
-    let (baseline, control) = (Baseline::default(), Control::default());
-    execute(&suite, &plan, &options, &fake, &baseline, &control, &watch).await;
+    execute(Run { watch: &watch, ..Run::new(&suite, &plan, &options, &fake) }).await;
     assert_eq!(
         *heard.lock().unwrap(),
         [
@@ -125,8 +124,8 @@ async fn a_stop_finishes_what_is_in_flight_and_names_the_rest() {
     });
     let options = at_once(1);
     let plan = plan(&suite, &options).unwrap();
-    let cases =
-        execute(&suite, &plan, &options, &fake, &Baseline::default(), &control, &|_| {}).await;
+    let run = Run { control: Some(&control), ..Run::new(&suite, &plan, &options, &fake) };
+    let cases = execute(run).await.cases;
     assert_eq!(fake.asked(), ["x"]);
     assert_eq!(cases[0].outcome, Outcome::Passed);
     for case in &cases[1..] {
@@ -336,14 +335,11 @@ async fn a_command_that_hangs_is_given_up() {
 async fn a_plan_of_another_suite_is_an_error_and_no_panic() {
     let plan = plan(&suite(&["x", "y"]), &RunOptions::default()).unwrap();
     let (options, fake) = (RunOptions::default(), Fake::saying("ok"));
-    let (baseline, control) = (Baseline::default(), Control::default());
     let empty = Suite::default();
-    let cases = execute(&empty, &plan, &options, &fake, &baseline, &control, &|_| {}).await;
+    let cases = execute(Run::new(&empty, &plan, &options, &fake)).await.cases;
     assert!(cases.iter().all(|it| it.outcome == Outcome::Errored));
-    assert_eq!(
-        execute(&empty, &Plan::default(), &options, &fake, &baseline, &control, &|_| {}).await,
-        []
-    );
+    let nothing = execute(Run::new(&empty, &Plan::default(), &options, &fake)).await;
+    assert_eq!(nothing, Executed::default());
 }
 
 proptest! {

@@ -8,6 +8,7 @@ mod gating;
 mod in_rust;
 mod judging;
 mod planning;
+mod recording;
 mod runs;
 
 mod support;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use kindlm_assertions::Setup;
 use kindlm_engine::{
-    Baseline, Control, Filter, Model, RunOptions, Suite, TestCase, execute, gates, plan, report,
+    Baseline, Filter, Model, Run, RunOptions, Suite, TestCase, execute, gates, plan, report,
 };
 use kindlm_types::{
     CommandOutput, FileError, Files, Outcome, Price, ProviderErrorKind, Reply, Report, RunInfo,
@@ -197,9 +197,9 @@ async fn run(suite: &Suite, input: &Value, fake: &Fake) -> Report {
     let filter = Filter { tags, ..Filter::default() };
     let options = RunOptions { concurrency: Some(1), filter, ..RunOptions::default() };
     let plan = plan(suite, &options).unwrap();
-    let (baseline, control) = (baseline(input), Control::default());
-    let cases = execute(suite, &plan, &options, fake, &baseline, &control, &|_| {}).await;
-    report(suite, &plan, cases, RunInfo::default())
+    let baseline = baseline(input);
+    let run = Run { baseline: Some(&baseline), ..Run::new(suite, &plan, &options, fake) };
+    report(suite, &plan, execute(run).await.cases, RunInfo::default())
 }
 
 /// The facts of a run that both sides know, in the words of the original.

@@ -1,6 +1,6 @@
 //! Labelled turns: what is sent, and what each turn's checks see.
 
-use kindlm_engine::{Baseline, Control, ConversationTurn, RunOptions, Suite, execute, plan, run};
+use kindlm_engine::{Baseline, ConversationTurn, Run, RunOptions, Suite, execute, plan, run};
 use kindlm_types::{Outcome, Reply, Role, ToolCall};
 
 use crate::support::{Fake, asks, last_user, reply, says, sees, suite};
@@ -171,8 +171,8 @@ async fn turns_are_judged_and_compared_with_their_own_baseline() {
     let mut baseline = Baseline::default();
     baseline.insert("hi", "a", "whole");
     baseline.insert_turn("hi", "a", "second", "part");
-    let control = Control::default();
-    let cases = execute(&suite, &plan, &options, &fake, &baseline, &control, &|_| {}).await;
+    let run = Run { baseline: Some(&baseline), ..Run::new(&suite, &plan, &options, &fake) };
+    let cases = execute(run).await.cases;
     let results = &cases[0].executions[0].results;
     let baselines: Vec<bool> = ["None", "Some(\"part\")", "Some(\"whole\")"]
         .iter()

@@ -1,0 +1,39 @@
+//! Where finished executions are kept, so that a run can be gone on with.
+
+use kindlm_types::ExecutionResult;
+
+/// Keeps finished executions outside the memory of the run, and knows those that an earlier process finished.
+///
+/// An execution is counted, watched and aggregated only when it has been kept. Whoever keeps nothing is `()`.
+pub trait Record: Sync {
+    /// The execution of this case on this model and of this repeat (from 0), if it was kept and need not be made
+    /// again. Asked once for each execution of the plan, in its order, before anything is sent.
+    fn recall(
+        &self,
+        case: &str,
+        model: &str,
+        repeat: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError>;
+
+    /// Keeps an execution that has just been carried out, whatever came of it; what must not be kept, such as
+    /// secrets, is taken out of it on the way.
+    ///
+    /// Once this returns, the execution may be counted. After an error it must not be: the run sends nothing more,
+    /// and finishes what is in flight.
+    fn keep(&self, result: &mut ExecutionResult) -> Result<(), RecordError>;
+}
+
+/// Why an execution could not be kept or brought back: a sentence without a full stop that says where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RecordError(pub String);
+
+impl Record for () {
+    fn recall(&self, _: &str, _: &str, _: u32) -> Result<Option<ExecutionResult>, RecordError> {
+        Ok(None)
+    }
+
+    fn keep(&self, _: &mut ExecutionResult) -> Result<(), RecordError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! What is kept of a run, and how a run goes on from it.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use kindlm_engine::{
+    Control, Event, Executed, Plan, Record, RecordError, Run, RunOptions, Suite, TestCase, execute,
+    plan,
+};
+use kindlm_types::{ExecutionError, ExecutionResult, Outcome, ProviderErrorKind};
+
+use crate::support::{Fake, failure, last_user, model, reply, says, suite};
+
+/// Keeps executions in memory, as long as it has room.
+#[derive(Default)]
+struct Memory {
+    kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
+    /// After how many it is full; `None` for never.
+    room: Option<usize>,
+    /// A case that cannot be brought back.
+    unreadable: Option<&'static str>,
+}
+
+impl Record for Memory {
+    fn recall(
+        &self,
+        case: &str,
+        model: &str,
+        repeat: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError> {
+        if self.unreadable == Some(case) {
+            return Err(RecordError(format!("cannot read `{case}`")));
+        }
+        let kept = self.kept.lock().unwrap();
+        let found = kept.get(&(case.to_owned(), model.to_owned(), repeat));
+        Ok(found.filter(|it| it.outcome != Outcome::Errored).cloned())
+    }
+
+    fn keep(&self, result: &mut ExecutionResult) -> Result<(), RecordError> {
+        let mut kept = self.kept.lock().unwrap();
+        if self.room.is_some_and(|room| kept.len() >= room) {
+            return Err(RecordError("cannot write: full".to_owned()));
+        }
+        result.execution.stderr = "kept".to_owned();
+        let it = &result.execution;
+        kept.insert((it.case.clone(), it.model.clone(), it.repeat), result.clone());
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn names(&self) -> Vec<String> {
+        let kept = self.kept.lock().unwrap();
+        let mut names: Vec<String> =
+            kept.keys().map(|(case, _, repeat)| format!("{case} {repeat}")).collect();
+        names.sort();
+        names
+    }
+}
+
+async fn run(
+    suite: &Suite,
+    plan: &Plan,
+    options: &RunOptions,
+    fake: &Fake,
+    record: &Memory,
+) -> Executed {
+    execute(Run { record, ..Run::new(suite, plan, options, fake) }).await
+}
+
+fn one_by_one() -> RunOptions {
+    RunOptions { concurrency: Some(1), ..RunOptions::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_execution_is_kept_before_anybody_hears_of_it_and_counted_as_it_was_kept() {
+    let (suite, options) = (suite(&["x", "y"]), one_by_one());
+    let plan = plan(&suite, &options).unwrap();
+    let (fake, memory) = (Fake::saying("ok"), Memory::default());
+    let heard = Mutex::new(Vec::new());
+    let watch = |event: Event<'_>| {
+        if let Event::ExecutionFinished(result) = event {
+            assert_eq!(result.execution.stderr, "kept");
+            heard.lock().unwrap().push(memory.names());
+        }
+    };
+    let executed =
+        execute(Run { watch: &watch, record: &memory, ..Run::new(&suite, &plan, &options, &fake) })
+            .await;
+    assert_eq!(executed.failure, None);
+    assert!(executed.cases.iter().all(|it| it.executions[0].execution.stderr == "kept"));
+    let expected: [&[&str]; 2] = [&["x 0"], &["x 0", "y 0"]];
+    assert_eq!(*heard.lock().unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn goes_on_with_what_is_missing_or_errored_and_ends_as_if_it_had_never_stopped() {
+    let mut suite = suite(&["x", "y", "z"]);
+    suite.cases.iter_mut().for_each(|it| it.repeat = 2);
+    for at_once in [1, 3] {
+        let options = RunOptions { concurrency: Some(at_once), ..RunOptions::default() };
+        let plan = plan(&suite, &options).unwrap();
+        let whole = run(&suite, &plan, &options, &Fake::saying("ok"), &Memory::default()).await;
+        for stop_after in 0..=6 {
+            let memory = Memory::default();
+            let control = Control::default();
+            let handler = control.clone();
+            let fake = Fake::new(move |_, prompt| match last_user(prompt) {
+                "y" => Err(failure(ProviderErrorKind::Connection)),
+                _ => Ok(reply("ok")),
+            });
+            let watch = |event: Event<'_>| {
+                if matches!(event, Event::ExecutionFinished(_))
+                    && memory.names().len() == stop_after
+                {
+                    handler.stop("interrupted");
+                }
+            };
+            if stop_after == 0 {
+                handler.stop("interrupted");
+            }
+            execute(Run {
+                control: Some(&control),
+                watch: &watch,
+                record: &memory,
+                ..Run::new(&suite, &plan, &options, &fake)
+            })
+            .await;
+            let done = memory
+                .kept
+                .lock()
+                .unwrap()
+                .values()
+                .filter(|it| it.outcome != Outcome::Errored)
+                .count();
+            let fake = Fake::saying("ok");
+            assert_eq!(run(&suite, &plan, &options, &fake, &memory).await, whole);
+            assert_eq!(fake.asked().len(), 6 - done, "stopped after {stop_after}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_kept_is_not_counted_and_stops_the_run() {
+    let (suite, options) = (suite(&["x", "y", "z"]), one_by_one());
+    let plan = plan(&suite, &options).unwrap();
+    let (fake, memory) = (Fake::saying("ok"), Memory { room: Some(1), ..Memory::default() });
+    let executed = run(&suite, &plan, &options, &fake, &memory).await;
+    assert_eq!(executed.failure, Some(RecordError("cannot write: full".to_owned())));
+    assert_eq!(fake.asked(), ["x", "y"]);
+    assert_eq!(memory.names(), ["x 0"]);
+    let errors: Vec<Option<ExecutionError>> =
+        executed.cases.iter().map(|it| it.executions[0].error.clone()).collect();
+    let message = "cannot write: full".to_owned();
+    let reason = "not sent: the run was given up: cannot write: full".to_owned();
+    assert_eq!(
+        errors,
+        [None, Some(ExecutionError::Internal { message }), Some(ExecutionError::NotRun { reason })]
+    );
+    let lost = &executed.cases[1].executions[0];
+    assert_eq!((lost.execution.output.as_str(), lost.results.len()), ("", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_brought_back_stops_the_run_before_anything_is_sent() {
+    let (suite, options) = (suite(&["x", "y", "z"]), one_by_one());
+    let plan = plan(&suite, &options).unwrap();
+    let memory = Memory { unreadable: Some("y"), ..Memory::default() };
+    let fake = Fake::saying("ok");
+    let executed = run(&suite, &plan, &options, &fake, &memory).await;
+    assert_eq!(executed.failure, Some(RecordError("cannot read `y`".to_owned())));
+    assert_eq!(fake.asked(), Vec::<String>::new());
+    assert_eq!(executed.cases.len(), 3);
+}
+
+/// The case that failed before the run was stopped counts again, so nothing is sent.
+#[tokio::test(start_paused = true)]
+async fn failures_of_before_count() {
+    let mut suite = Suite { models: vec![model("a")], ..Suite::default() };
+    suite.cases = ["x", "y"].map(|it| TestCase::prompt(it, it, &["a"])).into();
+    suite.cases[0].checks.push(says("other"));
+    let options = RunOptions { fail_fast: true, ..one_by_one() };
+    let plan = plan(&suite, &options).unwrap();
+    let memory = Memory::default();
+    let first = run(&suite, &plan, &options, &Fake::saying("ok"), &memory).await;
+    assert_eq!(memory.names(), ["x 0"]);
+    let fake = Fake::saying("ok");
+    assert_eq!(run(&suite, &plan, &options, &fake, &memory).await, first);
+    assert!(fake.asked().is_empty());
+    // Without that limit it goes on.
+    let executed = run(&suite, &plan, &one_by_one(), &fake, &memory).await;
+    assert_eq!(fake.asked(), ["y"]);
+    assert!(executed.cases[1].passed());
+}
