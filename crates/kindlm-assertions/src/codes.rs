@@ -10,6 +10,9 @@ pub const EVIDENCE_MISSING: FailureCode = FailureCode::new("EVIDENCE_MISSING");
 /// A score is below the `threshold` of a list entry.
 pub const SCORE_BELOW_THRESHOLD: FailureCode = FailureCode::new("SCORE_BELOW_THRESHOLD");
 
+/// A check of the list form that has no more telling code did not hold.
+pub const ASSERTION_FAILED: FailureCode = FailureCode::new("ASSERTION_FAILED");
+
 /// A check written with `not-` held.
 pub const NEGATION_FAILED: FailureCode = FailureCode::new("NEGATION_FAILED");
 

@@ -6,7 +6,7 @@ use kindlm_schema::{Shape, normalise_numbers};
 use kindlm_types::{Problem, ProblemKind, Severity, nearest};
 use serde_json::{Map, Value, json};
 
-use crate::{Check, Options, REGISTRY, Registration, Setup};
+use crate::{Build, Check, Options, Own, REGISTRY, Registration, Setup};
 
 /// The key of the list form.
 const LIST: &str = "assert";
@@ -297,9 +297,19 @@ impl Compiler<'_> {
         None
     }
 
-    fn build(&mut self, rank: usize, order: usize, value: &Value, options: Options, at: &str) {
+    fn build(&mut self, rank: usize, order: usize, value: &Value, mut options: Options, at: &str) {
         let Some(registration) = REGISTRY.get(rank) else { return };
-        match (registration.build)(value, self.setup) {
+        let built = match registration.build {
+            Build::Plain(build) => build(value, self.setup),
+            Build::Own(build) => {
+                let own = Own {
+                    negate: std::mem::take(&mut options.negate),
+                    threshold: options.threshold.take(),
+                };
+                build(value, own, self.setup)
+            }
+        };
+        match built {
             Ok(assertion) => {
                 let check = Check { options, ..Check::new(&registration.meta, assertion) };
                 self.checks.push((order, check));

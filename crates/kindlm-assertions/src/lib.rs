@@ -38,7 +38,9 @@ pub mod codes;
 mod compare;
 mod cost;
 mod drift;
+mod equals;
 mod expect;
+mod grade;
 mod judge;
 mod judging;
 mod keywords;
@@ -53,7 +55,9 @@ mod tool_calls;
 
 pub use check::{Check, Options};
 pub use expect::{compile, expect_schema};
-pub use registry::{Assertion, Built, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+pub use registry::{
+    Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup,
+};
 
 // Every assertion is one folder, one `mod` line and one line in the slice below.
 
@@ -68,6 +72,7 @@ pub static REGISTRY: &[&Registration] = &[
     &latency::REGISTRATION,
     &cost::REGISTRATION,
     &prompt_assertion::REGISTRATION,
+    &equals::REGISTRATION,
 ];
 
 /// The assertion with this id.

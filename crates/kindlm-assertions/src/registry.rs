@@ -82,7 +82,25 @@ pub struct Registration {
     /// JSON Schema of its configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Makes a check out of its configuration, which has passed `schema`; reports every problem.
-    pub build: fn(&Value, &Setup<'_>) -> Built,
+    pub build: Build,
+}
+
+/// How a check is made out of its configuration.
+#[derive(Clone, Copy, Debug)]
+pub enum Build {
+    /// `not-` and `threshold` are applied to what the assertion finds, as [`Check`](crate::Check) says.
+    Plain(fn(&Value, &Setup<'_>) -> Built),
+    /// The assertion has its own meaning of `not-` and `threshold`, and is told them.
+    Own(fn(&Value, Own, &Setup<'_>) -> Built),
+}
+
+/// The options of an entry that an assertion applies itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Own {
+    /// Whether the entry was written with `not-`.
+    pub negate: bool,
+    /// The entry's `threshold` (or `atLeast`).
+    pub threshold: Option<f64>,
 }
 
 /// A check made out of configuration, or every problem with it, by pointers from the configuration.

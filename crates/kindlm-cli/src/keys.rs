@@ -77,6 +77,7 @@ fn judges<'s>(suite: &'s Suite, case: &TestCase) -> Vec<&'s str> {
         let id = match &question {
             Question::Judge(it) => it.model.as_deref(),
             Question::Embedding(it) => it.model.as_deref(),
+            Question::Script(_) => return None,
         };
         let model = match id.or(default) {
             Some(id) => suite.models.iter().find(|it| it.id == id),

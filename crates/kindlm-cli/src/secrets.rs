@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kindlm_types::{
     AssertionResult, CaseResult, Execution, ExecutionError, ExecutionResult, FinishReason, Message,
-    Report, ToolCall, Turn, Verdict,
+    Report, ToolCall, Trace, Turn, Verdict,
 };
 use serde_json::{Map, Value};
 
@@ -94,6 +94,8 @@ impl Secrets {
                 | Verdict::Skipped { reason: message } => self.text(message),
             }
             self.texts(&mut result.reasoning);
+            self.redact_results(&mut result.components);
+            result.named_scores.iter_mut().for_each(|it| self.text(&mut it.name));
             self.map(&mut result.metadata);
         }
     }
@@ -114,6 +116,26 @@ impl Secrets {
         }
         self.text(&mut execution.stderr);
         self.map(&mut execution.vars);
+        self.map(&mut execution.metadata);
+        if let Some(value) = &mut execution.provider_response {
+            self.value(value);
+        }
+        if let Some(trace) = &mut execution.trace {
+            self.trace(trace);
+        }
+    }
+
+    fn trace(&self, trace: &mut Trace) {
+        if let Some(map) = &mut trace.metadata {
+            self.map(map);
+        }
+        for span in &mut trace.spans {
+            self.text(&mut span.name);
+            self.texts(&mut span.status_message);
+            if let Some(map) = &mut span.attributes {
+                self.map(map);
+            }
+        }
     }
 
     fn message(&self, message: &mut Message) {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
     Backend, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
 };
@@ -50,6 +51,14 @@ impl<'a> Calls<'a> {
         // A command is run once; what is added is time to end its process group.
         let patience = command.timeout.saturating_add(Duration::from_secs(30));
         self.guarded(crate::COMMAND, patience, self.backend.run(command)).await
+    }
+
+    /// Runs a script. The host bounds its number and its time, and no provider is waited for.
+    pub(crate) async fn script(
+        &self,
+        question: &ScriptQuestion,
+    ) -> Result<ScriptAnswer, ScriptError> {
+        self.backend.script(question).await
     }
 
     async fn guarded<T>(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use crate::{FailureCode, ProviderError, ResponseFormat, Usage};
 
 /// Something that must be found out before a check can be made.
@@ -17,6 +18,8 @@ pub enum Question {
     Judge(JudgeQuestion),
     /// Turn a text into a vector.
     Embedding(EmbeddingQuestion),
+    /// Run a user's script.
+    Script(ScriptQuestion),
 }
 
 /// A question to a judge model. Sent with temperature 0.
@@ -60,6 +63,7 @@ impl Question {
             ])
             .to_string(),
             Self::Embedding(q) => serde_json::json!(["embedding", q.model, q.text]).to_string(),
+            Self::Script(q) => q.key(),
         }
     }
 }
@@ -80,6 +84,8 @@ pub enum Answer {
     },
     /// A vector.
     Vector(Arc<[f32]>),
+    /// What a script did.
+    Script(ScriptAnswer),
 }
 
 /// Why a question has no answer.
@@ -88,6 +94,9 @@ pub enum AskError {
     /// The model that should answer failed.
     #[error("{0}")]
     Provider(#[from] ProviderError),
+    /// A script did not come to an end, or could not be run.
+    #[error("{0}")]
+    Script(#[from] ScriptError),
     /// There is nobody to ask.
     #[error("{message}")]
     NobodyToAsk {
@@ -101,6 +110,7 @@ impl AskError {
     pub fn failure_code(&self) -> FailureCode {
         match self {
             Self::Provider(err) => err.kind.failure_code(),
+            Self::Script(_) => FailureCode::SCRIPT_ERROR,
             Self::NobodyToAsk { .. } => FailureCode::INTERNAL_ERROR,
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::script::{ScriptAnswer, ScriptError, ScriptErrorKind, ScriptQuestion};
 use crate::{Prompt, ProviderError, Reply, ToolCall};
 
 /// A boxed future, so that [`Backend`] can be a trait object.
@@ -66,6 +67,18 @@ pub trait Backend: Send + Sync {
         &'a self,
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>>;
+
+    /// Runs a user's script. Without a script host there is nobody who could.
+    fn script<'a>(
+        &'a self,
+        _question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        Box::pin(std::future::ready(Err(ScriptError {
+            kind: ScriptErrorKind::Runtime,
+            message: "scripts cannot be run here: there is no script host".to_owned(),
+            console: Vec::new(),
+        })))
+    }
 }
 
 /// So that a backend can be decorated without being given away.
@@ -94,5 +107,12 @@ impl<B: Backend + ?Sized> Backend for &B {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         (**self).run(command)
+    }
+
+    fn script<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        (**self).script(question)
     }
 }

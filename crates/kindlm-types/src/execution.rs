@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError};
+use crate::{AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, Trace};
 
 /// A call of a tool that the model asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +118,14 @@ pub struct Execution {
     pub stderr: String,
     /// The test case's variables.
     pub vars: Map<String, Value>,
+    /// The natural logarithms of the probabilities of the answer's tokens, where the provider gives them.
+    pub log_probs: Option<Vec<f64>>,
+    /// What the source says beyond the words of this type: skill calls, guardrail flags, …
+    pub metadata: Map<String, Value>,
+    /// The provider's own account of its answer, where a record holds one; scripts see it.
+    pub provider_response: Option<Value>,
+    /// What an instrumented agent told of its steps.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// Why an execution could not be carried out.

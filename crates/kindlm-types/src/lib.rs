@@ -30,8 +30,10 @@ mod prompt;
 mod provider_error;
 mod report;
 mod result;
+pub mod script;
 mod secret;
 mod summary;
+mod trace;
 mod verdict;
 pub mod wire;
 
@@ -51,8 +53,10 @@ pub use report::{
     SuiteTotals,
 };
 pub use result::{
-    AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary,
+    AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, NamedScore,
+    ScoreSummary,
 };
 pub use secret::mask_secrets;
 pub use summary::{ErrorFinding, Finding, RepeatCounts, TagTotals};
+pub use trace::{Span, Trace};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};

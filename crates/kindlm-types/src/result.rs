@@ -1,5 +1,7 @@
 //! What checks found, what repeats add up to, and what the gates say.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{Class, ExecutionResult, FailureCode, Outcome, Score, Severity, Verdict};
@@ -27,8 +29,29 @@ pub struct AssertionResult {
     pub turn: Option<String>,
     /// The reason in words, whatever the verdict: a judge's reasoning, for example.
     pub reasoning: Option<String>,
+    /// What this result is made of, where a check is made of parts: a set of checks, or a script that graded
+    /// several things.
+    pub components: Vec<AssertionResult>,
+    /// Scores that the check gives by name, beside its own.
+    pub named_scores: Vec<NamedScore>,
     /// Everything else worth keeping: matches, differences, thresholds.
     pub metadata: Map<String, Value>,
+}
+
+/// A score with a name, which users define.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedScore {
+    /// The name.
+    pub name: String,
+    /// Any finite number.
+    pub score: Score,
+    /// The share in the weighted mean of this name.
+    #[serde(default = "one")]
+    pub weight: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 impl AssertionResult {
@@ -50,6 +73,8 @@ impl AssertionResult {
             metric: None,
             turn: None,
             reasoning: None,
+            components: Vec::new(),
+            named_scores: Vec::new(),
             metadata: Map::new(),
         }
     }

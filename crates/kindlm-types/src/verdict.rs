@@ -84,6 +84,8 @@ impl FailureCode {
     pub const PROVIDER_AUTH_FAILED: Self = Self::new("PROVIDER_AUTH_FAILED");
     /// The provider could not be reached, or answered with an error.
     pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
+    /// A user's script did not come to an end, or could not be run.
+    pub const SCRIPT_ERROR: Self = Self::new("SCRIPT_ERROR");
     /// KindLM itself could not do what was asked.
     pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
 

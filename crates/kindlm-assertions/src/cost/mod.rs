@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::codes::EVIDENCE_MISSING;
-use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "cost";
 const BUDGET_EXCEEDED: FailureCode = FailureCode::new("BUDGET_EXCEEDED");
@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// What the execution may cost.

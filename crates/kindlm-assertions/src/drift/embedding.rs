@@ -27,7 +27,7 @@ pub(super) fn drift<'a>(
     let vector = |text| match evidence.answers.get(&question(model, text)) {
         Some(Ok(Answer::Vector(vector))) => Ok(vector.as_ref()),
         Some(Err(err)) => Err(Obstacle::Unanswered(Some(err))),
-        Some(Ok(Answer::Text { .. })) | None => Err(Obstacle::Unanswered(None)),
+        Some(Ok(Answer::Text { .. } | Answer::Script(_))) | None => Err(Obstacle::Unanswered(None)),
     };
     let (old, new) = (vector(baseline)?, vector(&evidence.execution.output)?);
     if old.len() != new.len() {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::check::TOLERANCE;
 use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced, read_score};
-use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "drift";
 const DRIFT_EXCEEDED: FailureCode = FailureCode::new("DRIFT_EXCEEDED");
@@ -49,7 +49,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// How to compare the output with the baseline's, and how far it may have moved.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, data_rule, fenced, read_score};
-use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "judge";
 const BELOW_THRESHOLD: FailureCode = FailureCode::new("JUDGE_BELOW_THRESHOLD");
@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// A criterion that a judge model scores the output against.

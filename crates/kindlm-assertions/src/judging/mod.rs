@@ -143,7 +143,7 @@ pub(crate) fn answer<'a>(
     match answers.get(question) {
         Some(Ok(Answer::Text { text, model, .. })) => Ok(Reading { text, judge: model }),
         Some(Err(err)) => Err(Obstacle::Unanswered(Some(err))),
-        Some(Ok(Answer::Vector(_))) | None => Err(Obstacle::Unanswered(None)),
+        Some(Ok(Answer::Vector(_) | Answer::Script(_))) | None => Err(Obstacle::Unanswered(None)),
     }
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "keywords";
 const KEYWORD_DENIED: FailureCode = FailureCode::new("KEYWORD_DENIED");
@@ -31,7 +31,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// Words that the output must not or must contain, ignoring case.

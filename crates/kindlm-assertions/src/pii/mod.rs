@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::pattern::Pattern;
-use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 use detectors::{Detector, DetectorName};
 
 const ID: &str = "pii";
@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// Patterns and detectors of personal data; each is one check.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Obstacle, answer, data_rule, fenced};
-use crate::{Assertion, Code, Evidence, Meta, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Registration, Setup};
 use reply::{Judgement, Judgements};
 
 const ID: &str = "prompt-assertion";
@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// Rules that the output must keep.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
 
 const ID: &str = "schema";
 const PARSE_ERROR: FailureCode = FailureCode::new("SCHEMA_PARSE_ERROR");
@@ -50,7 +50,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// The form and the content of the output.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::codes::EVIDENCE_MISSING;
-use crate::{Assertion, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
 
 const ID: &str = "tool-calls";
 const MISSING: FailureCode = FailureCode::new("TOOL_CALL_MISSING");
@@ -59,7 +59,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build,
+    build: Build::Plain(build),
 };
 
 /// What is expected of the calls of one tool.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kindlm_assertions::{Assertion, Evidence, Setup, find};
+use kindlm_assertions::{Assertion, Build, Evidence, Setup, find};
 use kindlm_types::ask::EmbeddingQuestion;
 use kindlm_types::{
     Answer, Answers, AskError, AssertionResult, Execution, NoFiles, ProviderError,
@@ -30,7 +30,8 @@ fn checks(id: &str, expect: &Value) -> Vec<Arc<dyn Assertion>> {
         Some(Value::Array(items)) if path.list => items.iter().collect(),
         Some(config) => vec![config],
     };
-    configs.into_iter().map(|config| (registration.build)(config, &setup).unwrap()).collect()
+    let Build::Plain(build) = registration.build else { panic!("{id} has its own options") };
+    configs.into_iter().map(|config| build(config, &setup).unwrap()).collect()
 }
 
 /// Asks in rounds and evaluates.
@@ -244,6 +245,7 @@ fn drift_agrees_with_the_core_vectors() {
         let results = judged(&checks, &execution, baseline, |question| match question {
             Question::Judge(_) => core_reply(input, 0),
             Question::Embedding(question) => core_vector(input, question),
+            Question::Script(_) => unreachable!("drift runs no scripts"),
         });
         match vector.get("seedExpect") {
             Some(seed) => tally.compare(id, &results, &seed["results"], &ALL[1..]),

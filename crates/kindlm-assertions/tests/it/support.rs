@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::{Check, Evidence, Registration, Setup, compile};
 use kindlm_testing::examples::{self, Case, Recorded};
+use kindlm_types::script::ScriptSource;
 use kindlm_types::{Answers, AssertionResult, FileError, Files, Question};
 
 /// Files by path.
@@ -65,6 +66,10 @@ fn ask(question: &Question) -> &str {
     match question {
         Question::Judge(it) => &it.user,
         Question::Embedding(it) => &it.text,
+        Question::Script(it) => match &it.source {
+            ScriptSource::Body { code, .. } => code,
+            ScriptSource::File { path, .. } => path,
+        },
     }
 }
 

@@ -37,6 +37,10 @@ pub(super) fn evidence(
         exit_code: execution.exit_code,
         stderr: String::new(),
         vars: execution.vars.clone(),
+        log_probs: None,
+        metadata: execution.metadata.clone(),
+        provider_response: None,
+        trace: execution.trace.clone(),
     })
 }
 

@@ -87,6 +87,9 @@ impl<'a> Judges<'a> {
         match question {
             Question::Judge(question) => self.ask_judge(question).await,
             Question::Embedding(question) => self.embed(question).await,
+            Question::Script(question) => {
+                self.calls.script(question).await.map(Answer::Script).map_err(AskError::from)
+            }
         }
     }
 

@@ -199,7 +199,7 @@ impl Assertion for Embeds {
             Ok(Answer::Vector(vector)) => {
                 return vec![AssertionResult::pass("embeds", format!("{vector:?}"))];
             }
-            Ok(Answer::Text { .. }) => unreachable!("an embedding is a vector"),
+            Ok(_) => unreachable!("an embedding is a vector"),
             Err(err) => Verdict::Errored { code: err.failure_code(), message: err.to_string() },
         };
         vec![AssertionResult::new("embeds", "none", verdict)]

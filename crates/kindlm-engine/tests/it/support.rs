@@ -240,7 +240,7 @@ impl Assertion for Asks {
                 let read = |score| AssertionResult::pass("judge", self.question).with_score(score);
                 text.parse().ok().and_then(Score::clamped).map_or_else(unreadable, read)
             }
-            Ok(Answer::Vector(_)) => unreachable!("a judge gives text"),
+            Ok(_) => unreachable!("a judge gives text"),
             Err(err) => AssertionResult::errored(
                 "judge",
                 self.question,

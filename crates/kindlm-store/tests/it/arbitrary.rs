@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kindlm_types::{
     AssertionResult, Class, Execution, ExecutionError, ExecutionResult, FailureCode, FinishReason,
-    Message, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity, ToolCall, Turn,
-    Usage, Verdict,
+    Message, NamedScore, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity, Span,
+    ToolCall, Trace, Turn, Usage, Verdict,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -117,11 +117,13 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         (vec(message(), 0..3), text(), of(json()), vec(tool_call(), 0..3), vec(turn(), 0..3));
     let numbers = (any::<u32>(), usage(), of(number()), of(number()), of(finish_reason()));
     let rest = (any::<bool>(), any::<bool>(), of(any::<i32>()), text(), object());
-    (names, said, numbers, rest).prop_map(|(names, said, numbers, rest)| {
+    let told = (of(vec(number(), 0..3)), object(), of(json()), of(trace()));
+    (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
         let (input, output, output_json, tool_calls, turns) = said;
         let (requests, usage, latency_ms, cost_usd, finish_reason) = numbers;
         let (truncated, cached, exit_code, stderr, vars) = rest;
+        let (log_probs, metadata, provider_response, trace) = told;
         Execution {
             case,
             model,
@@ -141,7 +143,32 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             exit_code,
             stderr,
             vars,
+            log_probs,
+            metadata,
+            provider_response,
+            trace: trace.map(Box::new),
         }
+    })
+}
+
+fn trace() -> impl Strategy<Value = Trace> {
+    let span = (text(), of(text()), text(), number(), of(number()), of(object()), of(any::<i64>()));
+    let span = span.prop_map(
+        |(span_id, parent_span_id, name, start_time, end_time, attributes, status_code)| Span {
+            span_id,
+            parent_span_id,
+            name,
+            start_time,
+            end_time,
+            attributes,
+            status_code,
+            status_message: None,
+        },
+    );
+    (of(text()), vec(span, 0..3)).prop_map(|(trace_id, spans)| Trace {
+        trace_id,
+        spans,
+        ..Trace::default()
     })
 }
 
@@ -156,6 +183,19 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 }
 
 fn assertion_result() -> impl Strategy<Value = AssertionResult> {
+    (simple_result(), vec(simple_result(), 0..2), vec((text(), number(), number()), 0..2)).prop_map(
+        |(result, components, scores)| {
+            let named_scores = scores.into_iter().map(|(name, score, weight)| NamedScore {
+                name,
+                score: Score::new(score).unwrap(),
+                weight,
+            });
+            AssertionResult { components, named_scores: named_scores.collect(), ..result }
+        },
+    )
+}
+
+fn simple_result() -> impl Strategy<Value = AssertionResult> {
     let score = of(number().prop_map(|it| Score::new(it).unwrap()));
     let severity = prop::sample::select(vec![Severity::Gate, Severity::Soft]);
     let class = prop::sample::select(vec![Class::Deterministic, Class::Probabilistic]);
@@ -173,6 +213,8 @@ fn assertion_result() -> impl Strategy<Value = AssertionResult> {
                 metric,
                 turn,
                 reasoning,
+                components: Vec::new(),
+                named_scores: Vec::new(),
                 metadata,
             }
         },

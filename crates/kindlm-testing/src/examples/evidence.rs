@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{
     Answer, AskError, Execution, Message, ProviderError, ProviderErrorKind, Question, Role,
     ToolCall, Usage,
@@ -90,6 +91,13 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
                 format!("the answer on line {} is not a vector: {err}", block.line)
             })?;
             Ok(Ok(Answer::Vector(Arc::from(vector))))
+        }
+        Question::Script(_) => {
+            let value: Value = serde_json::from_str(&text).map_err(|err| {
+                format!("the answer on line {} is not what a script returns: {err}", block.line)
+            })?;
+            let outcome = ScriptOutcome::Returned(ScriptValue::from(value));
+            Ok(Ok(Answer::Script(ScriptAnswer { outcome, console: Vec::new() })))
         }
     }
 }

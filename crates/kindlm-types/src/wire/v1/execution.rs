@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{AssertionResult, WireError};
 use crate::{
     ExecutionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, ProviderErrorKind,
-    ToolCall, Usage,
+    ToolCall, Trace, Usage,
 };
 
 /// One repeat of one test case on one model: what happened, and what the checks found in it.
@@ -87,6 +87,22 @@ pub struct Execution {
     /// The test case's variables.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
+    /// The natural logarithms of the probabilities of the answer's tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_probs: Option<Vec<f64>>,
+    /// What the source says beyond the words of this report.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    /// The provider's own account of its answer, where a record holds one.
+    #[serde(
+        default,
+        deserialize_with = "super::super::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub provider_response: Option<Value>,
+    /// What an instrumented agent told of its steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<Trace>>,
     /// What judging it cost in US dollars; `null` if a price is not known.
     #[serde(default)]
     pub judge_cost_usd: Option<f64>,
@@ -283,6 +299,10 @@ impl From<&ExecutionResult> for Execution {
             exit_code: execution.exit_code,
             stderr: execution.stderr,
             vars: execution.vars,
+            log_probs: execution.log_probs,
+            metadata: execution.metadata,
+            provider_response: execution.provider_response,
+            trace: execution.trace,
             judge_cost_usd: result.judge_cost_usd,
             judge_usage: result.judge_usage,
         }
@@ -313,6 +333,10 @@ impl TryFrom<Execution> for ExecutionResult {
                 exit_code: wire.exit_code,
                 stderr: wire.stderr,
                 vars: wire.vars,
+                log_probs: wire.log_probs,
+                metadata: wire.metadata,
+                provider_response: wire.provider_response,
+                trace: wire.trace,
             },
             results: wire.results.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             outcome: wire.outcome,

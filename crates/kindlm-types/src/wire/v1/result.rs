@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::WireError;
-use crate::{Class, FailureCode, GateOutcome, GateResult, Score, Severity, Verdict};
+use crate::{Class, FailureCode, GateOutcome, GateResult, NamedScore, Score, Severity, Verdict};
 
 /// A check's answer in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +75,12 @@ pub struct AssertionResult {
     /// The named score that this check contributes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
+    /// What this result is made of, where a check is made of parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub component_results: Vec<AssertionResult>,
+    /// Scores that the check gives by name, beside its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named_scores: Vec<NamedScore>,
     /// Everything else worth keeping.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -108,6 +114,8 @@ impl From<&crate::AssertionResult> for AssertionResult {
             turn: result.turn.clone(),
             weight: result.weight,
             metric: result.metric.clone(),
+            component_results: result.components.iter().map(Self::from).collect(),
+            named_scores: result.named_scores.clone(),
             metadata: result.metadata.clone(),
         }
     }
@@ -148,6 +156,12 @@ impl TryFrom<AssertionResult> for crate::AssertionResult {
             metric: wire.metric,
             turn: wire.turn,
             reasoning: wire.reasoning,
+            components: wire
+                .component_results
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
+            named_scores: wire.named_scores,
             metadata: wire.metadata,
         })
     }

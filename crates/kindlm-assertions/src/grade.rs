@@ -1,0 +1,56 @@
+//! What a check of the list form finds: pass or fail, a score, and the reason in words.
+
+use std::borrow::Cow;
+
+use kindlm_types::{AssertionResult, FailureCode, Score, Verdict, ecma};
+use serde_json::Value;
+
+use crate::codes::ASSERTION_FAILED;
+
+/// The reason of a check that held, in promptfoo's words.
+pub(crate) const PASSED: &str = "Assertion passed";
+
+/// A value as text: a text as it is, anything else as JSON.
+pub(crate) fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        value => Cow::Owned(ecma::stringify(value)),
+    }
+}
+
+/// What one check of the list form found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Grade {
+    /// Whether it held.
+    pub(crate) pass: bool,
+    /// Any number; one that is not finite makes the result errored.
+    pub(crate) score: f64,
+    /// The reason in words, whatever the verdict.
+    pub(crate) reason: String,
+}
+
+impl Grade {
+    /// Score 1 with the usual reason if it held, else 0 with this one.
+    pub(crate) fn of(pass: bool, otherwise: impl FnOnce() -> String) -> Self {
+        let reason = if pass { PASSED.to_owned() } else { otherwise() };
+        Self { pass, score: f64::from(u8::from(pass)), reason }
+    }
+
+    /// The result of the check.
+    pub(crate) fn result(self, assertion: &str, label: &str) -> AssertionResult {
+        let Ok(score) = Score::new(self.score) else {
+            let message = format!("the score is {}, which is not a finite number", self.score);
+            let code = FailureCode::INTERNAL_ERROR;
+            return AssertionResult::errored(assertion, label, code, message)
+                .with_reasoning(self.reason);
+        };
+        let verdict = if self.pass {
+            Verdict::Pass
+        } else {
+            Verdict::Fail { code: ASSERTION_FAILED, message: self.reason.clone() }
+        };
+        AssertionResult::new(assertion, label, verdict)
+            .with_score(score)
+            .with_reasoning(self.reason)
+    }
+}

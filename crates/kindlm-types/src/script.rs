@@ -1,0 +1,168 @@
+//! Users' scripts: what is run, what they may do, and what came of it.
+//!
+//! An assertion that needs a script asks a [`Question::Script`](crate::Question::Script); a script host
+//! (`kindlm-script`) answers. What a script *says* (a value, or something thrown) is a [`ScriptAnswer`]; a
+//! script that was stopped, or could not be run at all, is a [`ScriptError`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A script to run once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptQuestion {
+    /// Who runs it.
+    pub runtime: ScriptRuntime,
+    /// What is run.
+    pub source: ScriptSource,
+    /// The arguments, each as JSON text. Shared, as all scripts of one execution see the same context.
+    pub args: Vec<Arc<str>>,
+    /// What it may do beyond computing.
+    pub permissions: Arc<ScriptPermissions>,
+    /// How long it may take; the host's own limit if absent.
+    pub timeout: Option<Duration>,
+}
+
+/// Who runs a script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ScriptRuntime {
+    /// The JavaScript engine that is built in, in a sandbox.
+    #[default]
+    QuickJs,
+    /// The installed Node.js. Not a sandbox.
+    Node,
+    /// The installed Python 3. Not a sandbox.
+    Python,
+    /// The installed Ruby. Not a sandbox.
+    Ruby,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptSource {
+    /// The body of a function.
+    Body {
+        /// The names of its parameters, one for each argument.
+        params: Vec<String>,
+        /// The code, with a `return`. It may use `await`.
+        code: Arc<str>,
+    },
+    /// A function that a file exports.
+    File {
+        /// The file, relative to the host's root folder, with `/` between folders.
+        path: String,
+        /// The exported function; the default export if absent.
+        function: Option<String>,
+    },
+}
+
+/// What a script may do beyond computing. By default: nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ScriptPermissions {
+    /// Hosts that `fetch` may reach: `example.com`, `*.example.com`, `localhost:8080`.
+    pub net: Vec<String>,
+    /// Folders that it may read files from, relative to the host's root folder.
+    pub read: Vec<String>,
+    /// Environment variables that it may read.
+    pub env: Vec<String>,
+}
+
+/// What a script did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptAnswer {
+    /// How it ended.
+    pub outcome: ScriptOutcome,
+    /// What it wrote to the console, a line each, in order; bounded by the host.
+    pub console: Vec<String>,
+}
+
+/// How a script ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScriptOutcome {
+    /// It returned, or its promise was resolved.
+    Returned(ScriptValue),
+    /// It threw, or its promise was rejected.
+    Threw {
+        /// The error's message; `None` where what was thrown has none (a text, `null`).
+        message: Option<String>,
+        /// Where, a line for each frame; empty where the engine does not say.
+        stack: String,
+        /// What was thrown, as text.
+        thrown: String,
+    },
+}
+
+/// A value of JavaScript, with what JSON cannot say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScriptValue {
+    /// `undefined`.
+    Undefined,
+    /// Any number, NaN and infinities included.
+    Number(f64),
+    /// What JSON holds, other than a bare number. NaN and infinities inside are `{"$num": "NaN"}` and the like,
+    /// `undefined` inside is left out of objects and `null` in lists, as `JSON.stringify` does.
+    Json(Value),
+    /// Something that has no value as data: `function`, `symbol`, `bigint`.
+    Opaque {
+        /// Its `typeof`.
+        type_name: String,
+        /// Its text.
+        text: String,
+    },
+}
+
+/// A bare number is a [`ScriptValue::Number`].
+impl From<Value> for ScriptValue {
+    fn from(value: Value) -> Self {
+        match value.as_f64() {
+            Some(number) => Self::Number(number),
+            None => Self::Json(value),
+        }
+    }
+}
+
+/// Why a script did not come to an end, or could not be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ScriptError {
+    /// What kind of obstacle.
+    pub kind: ScriptErrorKind,
+    /// What happened, and what to do.
+    pub message: String,
+    /// What it had written to the console until then.
+    pub console: Vec<String>,
+}
+
+/// What kept a script from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScriptErrorKind {
+    /// It took longer than it may.
+    Timeout,
+    /// It used more memory, or a deeper stack, than it may.
+    Memory,
+    /// Its promise was never resolved, and nothing was left to wait for.
+    NeverResolved,
+    /// It ended its process.
+    Exited,
+    /// The code, or a file that it needs, cannot be read or parsed.
+    Load,
+    /// The runtime is not installed, or could not be started.
+    Runtime,
+    /// The host itself failed.
+    Internal,
+}
+
+impl ScriptQuestion {
+    /// A text that is equal for equal questions and different for different ones.
+    pub(crate) fn key(&self) -> String {
+        let Self { runtime, source, args, permissions, timeout } = self;
+        let mut key = format!("script {runtime:?} {source:?} {permissions:?} {timeout:?}");
+        for arg in args {
+            // Lengths keep arguments apart.
+            key.push_str(&format!(" {}:", arg.len()));
+            key.push_str(arg);
+        }
+        key
+    }
+}
