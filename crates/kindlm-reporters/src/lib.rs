@@ -1,7 +1,8 @@
 //! Renders the report of a run.
 //!
 //! Each reporter is a folder of its own; [`REGISTRY`] lists them. A reporter is a pure function from a
-//! [`Report`] to text: it does not count, sort, decide or open files.
+//! [`Report`](kindlm_types::Report) to text: it does not count, sort, decide or open files. It takes the cases of the
+//! report one at a time, so that a run of any size can be rendered, and may go through them more than once.
 //!
 //! ```
 //! use kindlm_reporters::{Style, find};
@@ -25,11 +26,12 @@
 #![deny(clippy::disallowed_methods)]
 
 mod amount;
+mod bytes;
 mod plain;
 
 use std::fmt;
 
-use kindlm_types::Report;
+use kindlm_types::{AnyReport, CaseError};
 pub use plain::{one_line, visible};
 
 /// How much a human-readable report tells.
@@ -67,6 +69,9 @@ pub enum RenderError {
     /// The writer refused.
     #[error("cannot write the report")]
     Write(#[from] fmt::Error),
+    /// A case of the report could not be read. What was written until then is no report.
+    #[error(transparent)]
+    Case(#[from] CaseError),
     /// The data could not be put into the format.
     #[error("cannot render the report as {format}: {message}")]
     Format {
@@ -98,7 +103,7 @@ pub struct Registration {
     /// What is known without running it.
     pub meta: Meta,
     /// Writes the report.
-    pub render: fn(&Report, &Style, &mut dyn fmt::Write) -> Result<(), RenderError>,
+    pub render: fn(&AnyReport<'_>, &Style, &mut dyn fmt::Write) -> Result<(), RenderError>,
 }
 
 // Every reporter is one folder, one `mod` line and one line in the slice below.

@@ -20,6 +20,7 @@
 
 pub mod ask;
 pub mod backend;
+mod cases;
 pub mod ecma;
 mod execution;
 mod exit;
@@ -32,6 +33,7 @@ mod report;
 mod result;
 pub mod script;
 mod secret;
+mod sum;
 mod summary;
 mod trace;
 mod verdict;
@@ -39,6 +41,7 @@ pub mod wire;
 
 pub use ask::{Answer, Answers, AskError, Question};
 pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
+pub use cases::{CaseError, CaseMark, CaseSource};
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage};
 pub use exit::ExitStatus;
 pub use files::{FileError, Files, NoFiles};
@@ -49,14 +52,17 @@ pub use prompt::{
 };
 pub use provider_error::{ProviderError, ProviderErrorKind};
 pub use report::{
-    ComplianceInfo, ModelInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase, SuiteInfo,
-    SuiteTotals,
+    AnyReport, ComplianceInfo, ModelInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase,
+    SuiteInfo,
 };
 pub use result::{
     AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, NamedScore,
     ScoreSummary,
 };
 pub use secret::mask_secrets;
-pub use summary::{ErrorFinding, Finding, RepeatCounts, TagTotals};
+pub use sum::{ExactSum, Mean};
+pub use summary::{
+    ErrorFinding, Finding, ModelTotals, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
+};
 pub use trace::{Span, Trace};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};

@@ -1,7 +1,8 @@
 //! Everything about one run.
 
-use crate::{CaseResult, Class, Cost, ExitStatus, GateResult};
-use crate::{ExecutionError, ProviderErrorKind};
+use std::borrow::Cow;
+
+use crate::{CaseError, CaseMark, CaseResult, CaseSource, GateResult};
 
 /// Which run this was.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,42 +117,18 @@ impl RateCount {
     }
 }
 
-/// Totals over all cases of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SuiteTotals {
-    /// Cases that were run.
-    pub cases: u64,
-    /// Cases in which everything held.
-    pub passed: u64,
-    /// Cases in which a soft check is below its threshold.
-    pub scored: u64,
-    /// Cases in which a gate-severity check failed.
-    pub failed: u64,
-    /// Cases that could not be executed or judged.
-    pub errored: u64,
-    /// Cases that were not run.
-    pub skipped: u64,
-    /// Executions, repeats included.
-    pub executions: u64,
-    /// Tokens of the models under test.
-    pub tokens: u64,
-    /// Money spent on the models under test.
-    pub cost: Cost,
-    /// Money spent on judges.
-    pub judge_cost: Cost,
-}
-
-/// Everything about one run. Reporters render it; totals are methods here.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+/// Everything about one run. Reporters render it; what it adds up to is in its [`summary`](Report::summary).
+///
+/// Most hold their case results. The report of a large run reads each case from the run's journal when it is asked
+/// for; [`AnyReport`] is a report whichever way it gets them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     /// Which run.
     pub run: RunInfo,
     /// Which suite.
     pub suite: SuiteInfo,
     /// The models that took part, in the order of the suite.
     pub models: Vec<ModelInfo>,
-    /// Test cases × models, in the order of the plan.
-    pub cases: Vec<CaseResult>,
     /// Test cases that were not run, in the order of the suite.
     pub skipped: Vec<SkippedCase>,
     /// The gates, in their fixed order.
@@ -163,77 +140,42 @@ pub struct Report {
     /// Which part of a run this is; `None` for a whole one. The gates are then measured over the part, and decide
     /// nothing; [`models`](Self::models) are those of the whole run.
     pub shard: Option<ShardInfo>,
+    /// Test cases × models, in the order of the plan.
+    pub cases: Cases,
 }
 
-impl Report {
-    /// Whether every gate held.
-    pub fn gates_passed(&self) -> bool {
-        self.gates.iter().all(GateResult::passed)
-    }
+/// A report, wherever it has its cases from. A reference to any report becomes a reference to one by itself.
+pub type AnyReport<'a> = Report<dyn CaseSource + 'a>;
 
-    /// Totals over all cases.
-    pub fn totals(&self) -> SuiteTotals {
-        let mut totals = SuiteTotals::of(&self.cases);
-        totals.skipped += self.skipped.len() as u64;
-        totals
-    }
-
-    /// How many checks of a class passed, of those that were judged.
-    pub fn checks(&self, class: Class) -> RateCount {
-        let mut sum = RateCount::default();
-        for case in &self.cases {
-            let (count, total) = match class {
-                Class::Deterministic => {
-                    (case.checks.deterministic_passed, case.checks.deterministic_total)
-                }
-                Class::Probabilistic => {
-                    (case.checks.probabilistic_passed, case.checks.probabilistic_total)
-                }
-            };
-            sum.count += count;
-            sum.total += total;
+// Only for reports in memory, so that `Report::default()` needs no type.
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            run: RunInfo::default(),
+            suite: SuiteInfo::default(),
+            models: Vec::new(),
+            skipped: Vec::new(),
+            gates: Vec::new(),
+            compliance: None,
+            warnings: Vec::new(),
+            shard: None,
+            cases: Vec::new(),
         }
-        sum
+    }
+}
+
+impl<Cases: CaseSource + ?Sized> Report<Cases> {
+    /// The cases, in the order of the plan, one at a time.
+    pub fn each(&self) -> impl Iterator<Item = Result<Cow<'_, CaseResult>, CaseError>> {
+        self.each_where(|_| true)
     }
 
-    /// The results of one model.
-    pub fn cases_of<'a>(&'a self, model: &'a str) -> impl Iterator<Item = &'a CaseResult> {
-        self.cases.iter().filter(move |case| case.model == model)
-    }
-
-    /// The exit status that this report calls for. The gates of a part of a run do not count: they are about the
-    /// whole.
-    pub fn exit_status(&self) -> ExitStatus {
-        let mut status = if self.gates_passed() || self.shard.is_some() {
-            ExitStatus::Success
-        } else {
-            ExitStatus::GatesFailed
-        };
-        for result in self.cases.iter().flat_map(|case| &case.executions) {
-            if let Some(ExecutionError::Internal { .. }) = result.error {
-                status = status.or(ExitStatus::Internal);
-            }
-            if result.failed_by_provider() {
-                status = status.or(ExitStatus::ProviderError);
-            }
-        }
-        if self.run.interrupted { status.or(ExitStatus::Interrupted) } else { status }
-    }
-
-    /// The distinct kinds of provider errors, in order of first appearance.
-    pub fn provider_error_kinds(&self) -> Vec<ProviderErrorKind> {
-        let mut kinds = Vec::new();
-        for error in self.errors() {
-            if let ExecutionError::Provider(err) = error
-                && !kinds.contains(&err.kind)
-            {
-                kinds.push(err.kind);
-            }
-        }
-        kinds
-    }
-
-    fn errors(&self) -> impl Iterator<Item = &ExecutionError> {
-        self.cases.iter().flat_map(|case| &case.executions).filter_map(|it| it.error.as_ref())
+    /// The cases whose mark is like that, in the order of the plan, one at a time. The others are not read.
+    pub fn each_where(
+        &self,
+        wanted: impl Fn(CaseMark<'_>) -> bool,
+    ) -> impl Iterator<Item = Result<Cow<'_, CaseResult>, CaseError>> {
+        let is_wanted = move |at: &usize| self.cases.mark(*at).is_some_and(&wanted);
+        (0..self.cases.len()).filter(is_wanted).map(|at| self.cases.read(at))
     }
 }

@@ -1,6 +1,6 @@
 //! How measured values are held against thresholds, the same way for every gate.
 
-use kindlm_types::{CaseResult, GateOutcome, GateResult, Outcome, ecma};
+use kindlm_types::{GateOutcome, GateResult, ecma};
 
 use crate::aggregate::TOLERANCE;
 
@@ -46,20 +46,7 @@ fn compared(gate: &str, held: bool, actual: f64, threshold: f64, message: String
     }
 }
 
-/// The cases that were run.
-pub(super) fn run(cases: &[CaseResult]) -> impl Iterator<Item = &CaseResult> {
-    cases.iter().filter(|case| case.outcome != Outcome::Skipped)
-}
-
-/// Counts something over the cases that were run.
-#[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
-pub(super) fn count(cases: &[CaseResult], of: impl Fn(&CaseResult) -> usize) -> f64 {
-    run(cases).map(of).sum::<usize>() as f64
-}
-
-/// The mean, or `None` of nothing.
-#[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
-pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), it| (sum + it, count + 1));
-    (count > 0).then(|| sum / count as f64)
+/// How many there are.
+pub(super) fn counted<T>(of: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(of.count()).unwrap_or(u32::MAX)
 }

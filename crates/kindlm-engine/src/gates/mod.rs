@@ -8,7 +8,7 @@ mod config;
 
 use std::fmt;
 
-use kindlm_types::{CaseResult, GateResult};
+use kindlm_types::{CaseResult, GateResult, Outcome};
 
 pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
 pub use config::{compile, defaults, schema};
@@ -28,13 +28,59 @@ mod schema_failures_max;
 
 /// A threshold over the results of a whole run.
 pub trait Gate: fmt::Debug + Send + Sync {
-    /// Measures the run and compares. Pure: the same results always give the same answer.
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult;
+    /// Begins to measure a run.
+    fn begin(&self) -> Box<dyn Measurement>;
+
+    /// Measures a run that is over, and compares.
+    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
+        let mut measurement = self.begin();
+        cases.iter().filter(|it| was_run(it)).for_each(|it| measurement.observe(it));
+        measurement.finish()
+    }
 
     /// The money that the run may spend, in US dollars: the run stops when more has been spent.
     fn budget_usd(&self) -> Option<f64> {
         None
     }
+}
+
+/// What one gate measures while the cases of a run finish.
+///
+/// Pure: the same cases give the same answer, in whatever order they come. Its size does not depend on how many
+/// there are.
+pub trait Measurement: fmt::Debug + Send {
+    /// Takes in a case that was run; those that were skipped do not count.
+    fn observe(&mut self, case: &CaseResult);
+
+    /// Compares what was measured with the threshold.
+    fn finish(&self) -> GateResult;
+}
+
+/// What all gates of a suite measure while the cases of a run finish.
+#[derive(Debug)]
+pub struct Measurements(Vec<Box<dyn Measurement>>);
+
+impl Measurements {
+    /// Begins to measure a run.
+    pub fn begin(gates: &[Box<dyn Gate>]) -> Self {
+        Self(gates.iter().map(|it| it.begin()).collect())
+    }
+
+    /// Takes in a case. Cases may come in any order, each once.
+    pub fn observe(&mut self, case: &CaseResult) {
+        if was_run(case) {
+            self.0.iter_mut().for_each(|it| it.observe(case));
+        }
+    }
+
+    /// Compares each with its threshold, in the order of the gates.
+    pub fn finish(&self) -> Vec<GateResult> {
+        self.0.iter().map(|it| it.finish()).collect()
+    }
+}
+
+fn was_run(case: &CaseResult) -> bool {
+    case.outcome != Outcome::Skipped
 }
 
 /// What numbers a gate's threshold may be.

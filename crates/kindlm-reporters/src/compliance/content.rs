@@ -1,11 +1,12 @@
 //! The part of the document that holds the results: what the template shows, in words.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use askama::Template;
 use kindlm_types::{
-    CaseResult, Class, ComplianceInfo, GateOutcome, ModelInfo, Outcome, Params, RateCount, Report,
-    Severity, SuiteTotals, ecma,
+    AnyReport, CaseError, CaseResult, Class, ComplianceInfo, GateOutcome, ModelInfo, Outcome,
+    Params, RateCount, RepeatCounts, Severity, SuiteTotals, Summary, ecma,
 };
 
 use super::{number, verdict};
@@ -21,7 +22,8 @@ type Row = (&'static str, String);
 /// Everything before the audit trail.
 #[derive(Template)]
 #[template(path = "compliance/report.md")]
-pub(super) struct Content {
+pub(super) struct Content<'a> {
+    report: &'a AnyReport<'a>,
     eu: bool,
     title: String,
     introduction: &'static str,
@@ -32,11 +34,11 @@ pub(super) struct Content {
     models: Vec<ModelRow>,
     summary: Vec<Row>,
     gates: Vec<GateRow>,
-    cases: Vec<CaseRow>,
-    findings: Vec<CaseFindings>,
+    /// Whether every case passed.
+    flawless: bool,
     tags: Vec<TotalsRow>,
     by_model: Vec<TotalsRow>,
-    comparison: Vec<Comparison>,
+    comparison: Comparison,
 }
 
 struct ModelRow {
@@ -91,18 +93,33 @@ struct TotalsRow {
     held: String,
 }
 
+/// Test cases × models.
+#[derive(Default)]
 struct Comparison {
-    name: String,
-    cells: Vec<String>,
+    /// Each with one cell for each model.
+    rows: Vec<(Rc<str>, Box<[Option<Cell>]>)>,
 }
 
-impl Content {
-    pub(super) fn new(report: &Report, eu: bool) -> Self {
+/// How one test case ended on one model.
+#[derive(Clone, Copy)]
+struct Cell {
+    outcome: Outcome,
+    /// If there is more than one.
+    repeats: Option<RepeatCounts>,
+}
+
+impl<'a> Content<'a> {
+    pub(super) fn new(
+        report: &'a AnyReport<'a>,
+        totals: &Summary,
+        eu: bool,
+    ) -> Result<Self, CaseError> {
         let info = report.compliance.clone().unwrap_or_default();
         let what = if eu { "EU AI Act: evidence of testing" } else { "Evidence of testing" };
         let name = info.system_name.clone().unwrap_or_else(|| report.suite.name.clone());
-        let models = report.model_ids();
-        Self {
+        let models: Vec<&str> = totals.models.iter().map(|it| it.model.as_str()).collect();
+        Ok(Self {
+            report,
             eu,
             title: format!("{what}: {name}"),
             introduction: if eu {
@@ -111,19 +128,59 @@ impl Content {
             } else {
                 "It records what was tested, how, and with which result; it is not an assessment of conformity."
             },
-            verdict: verdict(report),
+            verdict: verdict(report, totals),
             metadata: metadata(report),
             system: system(&info, eu),
             configuration: configuration(report),
             models: report.models.iter().map(model_row).collect(),
-            summary: summary(report),
+            summary: summary(report, totals),
             gates: report.gates.iter().map(gate_row).collect(),
-            cases: case_rows(report),
-            findings: findings(report),
-            tags: tag_rows(report),
-            by_model: models.iter().map(|id| totals_row(id, &report.totals_of(id))).collect(),
-            comparison: comparison(report, &models),
-        }
+            flawless: totals.totals.passed == totals.totals.listed(),
+            tags: tag_rows(totals),
+            by_model: totals.models.iter().map(|it| totals_row(&it.model, &it.totals)).collect(),
+            // One model is compared with nothing.
+            comparison: match models.len() {
+                0 | 1 => Comparison::default(),
+                _ => Comparison::of(report, &models)?,
+            },
+        })
+    }
+
+    /// One row for each case, made when it is written.
+    fn cases(&self) -> impl Iterator<Item = Result<CaseRow, CaseError>> {
+        let run = self.report.each().map(|case| Ok(case_row(case?.as_ref())));
+        run.chain(self.report.skipped.iter().map(|it| {
+            Ok(CaseRow {
+                name: it.case.clone(),
+                model: "–".to_owned(),
+                result: result_word(Outcome::Skipped),
+                repeats: "–".to_owned(),
+                deterministic: "–".to_owned(),
+                probabilistic: "–".to_owned(),
+                tags: it.tags.join(", "),
+            })
+        }))
+    }
+
+    /// What is to be said about each case that did not simply pass, made when it is written.
+    fn findings(&self) -> impl Iterator<Item = Result<CaseFindings, CaseError>> {
+        let run = self.report.each_where(|it| it.outcome != Outcome::Passed);
+        let run = run.map(|case| Ok(case_findings(case?.as_ref())));
+        run.chain(self.report.skipped.iter().map(|it| {
+            Ok(CaseFindings {
+                name: it.case.clone(),
+                model: "all models".to_owned(),
+                result: result_word(Outcome::Skipped),
+                lines: vec![FindingLine {
+                    code: "not run".to_owned(),
+                    label: String::new(),
+                    facts: String::new(),
+                    message: it.reason.clone(),
+                }],
+                output: String::new(),
+                cut: false,
+            })
+        }))
     }
 }
 
@@ -131,7 +188,7 @@ fn or_not(value: Option<&String>) -> String {
     value.filter(|it| !it.trim().is_empty()).cloned().unwrap_or_else(|| "not stated".to_owned())
 }
 
-fn metadata(report: &Report) -> Vec<Row> {
+fn metadata(report: &AnyReport<'_>) -> Vec<Row> {
     let run = &report.run;
     vec![
         ("Run", run.id.clone()),
@@ -159,7 +216,7 @@ fn system(info: &ComplianceInfo, eu: bool) -> Vec<Row> {
     ]
 }
 
-fn configuration(report: &Report) -> Vec<Row> {
+fn configuration(report: &AnyReport<'_>) -> Vec<Row> {
     let suite = &report.suite;
     let mut rows = vec![("Project", suite.project.clone()), ("Suite", suite.name.clone())];
     if let Some(description) = &suite.description {
@@ -197,10 +254,10 @@ fn params(params: &Params) -> String {
     if parts.is_empty() { "the provider's defaults".to_owned() } else { parts.join(", ") }
 }
 
-fn summary(report: &Report) -> Vec<Row> {
-    let totals = report.totals();
+fn summary(report: &AnyReport<'_>, summary: &Summary) -> Vec<Row> {
+    let totals = &summary.totals;
     vec![
-        ("Result", verdict(report)),
+        ("Result", verdict(report, summary)),
         ("Cases run", count(totals.cases)),
         ("Passed", count(totals.passed)),
         ("Scored: a soft check below its threshold", count(totals.scored)),
@@ -209,8 +266,8 @@ fn summary(report: &Report) -> Vec<Row> {
         ("Skipped: not run", count(totals.skipped)),
         ("Held, of the cases run", share(totals.held())),
         ("Executions, repeats included", count(totals.executions)),
-        ("Checks by rules that held", share(report.checks(Class::Deterministic))),
-        ("Checks by a model that held", share(report.checks(Class::Probabilistic))),
+        ("Checks by rules that held", share(summary.checks(Class::Deterministic))),
+        ("Checks by a model that held", share(summary.checks(Class::Probabilistic))),
     ]
 }
 
@@ -236,56 +293,26 @@ fn result_word(outcome: Outcome) -> String {
     }
 }
 
-fn case_rows(report: &Report) -> Vec<CaseRow> {
-    let run = report.cases.iter().map(|case| {
-        let counts = case.repeat_counts();
-        let checks = case.checks;
-        CaseRow {
-            name: case.case.clone(),
-            model: case.model.clone(),
-            result: result_word(case.outcome),
-            repeats: if counts.executed() == 0 {
-                "–".to_owned()
-            } else {
-                format!("{} of {}", counts.held(), counts.executed())
-            },
-            deterministic: of(checks.deterministic_passed, checks.deterministic_total),
-            probabilistic: of(checks.probabilistic_passed, checks.probabilistic_total),
-            tags: case.tags.join(", "),
-        }
-    });
-    let skipped = report.skipped.iter().map(|it| CaseRow {
-        name: it.case.clone(),
-        model: "–".to_owned(),
-        result: result_word(Outcome::Skipped),
-        repeats: "–".to_owned(),
-        deterministic: "–".to_owned(),
-        probabilistic: "–".to_owned(),
-        tags: it.tags.join(", "),
-    });
-    run.chain(skipped).collect()
+fn case_row(case: &CaseResult) -> CaseRow {
+    let counts = case.repeat_counts();
+    let checks = case.checks;
+    CaseRow {
+        name: case.case.clone(),
+        model: case.model.clone(),
+        result: result_word(case.outcome),
+        repeats: if counts.executed() == 0 {
+            "–".to_owned()
+        } else {
+            format!("{} of {}", counts.held(), counts.executed())
+        },
+        deterministic: of(checks.deterministic_passed, checks.deterministic_total),
+        probabilistic: of(checks.probabilistic_passed, checks.probabilistic_total),
+        tags: case.tags.join(", "),
+    }
 }
 
 fn of(passed: u64, total: u64) -> String {
     if total == 0 { "–".to_owned() } else { format!("{passed} of {total}") }
-}
-
-fn findings(report: &Report) -> Vec<CaseFindings> {
-    let run = report.cases.iter().filter(|it| it.outcome != Outcome::Passed).map(case_findings);
-    let skipped = report.skipped.iter().map(|it| CaseFindings {
-        name: it.case.clone(),
-        model: "all models".to_owned(),
-        result: result_word(Outcome::Skipped),
-        lines: vec![FindingLine {
-            code: "not run".to_owned(),
-            label: String::new(),
-            facts: String::new(),
-            message: it.reason.clone(),
-        }],
-        output: String::new(),
-        cut: false,
-    });
-    run.chain(skipped).collect()
 }
 
 fn case_findings(case: &CaseResult) -> CaseFindings {
@@ -334,11 +361,11 @@ fn cut(text: &str, bytes: usize) -> String {
     if beginning.len() < text.len() { format!("{beginning}…") } else { text.to_owned() }
 }
 
-fn tag_rows(report: &Report) -> Vec<TotalsRow> {
+fn tag_rows(summary: &Summary) -> Vec<TotalsRow> {
     let mut rows: Vec<TotalsRow> =
-        report.tag_totals().iter().map(|it| totals_row(it.tag, &it.totals)).collect();
-    if let Some(totals) = report.untagged_totals() {
-        rows.push(totals_row("(without tag)", &totals));
+        summary.tags.iter().map(|it| totals_row(&it.tag, &it.totals)).collect();
+    if let Some(totals) = &summary.untagged {
+        rows.push(totals_row("(without tag)", totals));
     }
     rows
 }
@@ -357,29 +384,34 @@ fn totals_row(name: &str, totals: &SuiteTotals) -> TotalsRow {
     }
 }
 
-fn comparison(report: &Report, models: &[&str]) -> Vec<Comparison> {
-    let mut results = HashMap::new();
-    for case in &report.cases {
-        results.entry((case.case.as_str(), case.model.as_str())).or_insert(case);
+impl Comparison {
+    /// Of each test case only its name and how it ended are held.
+    fn of(report: &AnyReport<'_>, models: &[&str]) -> Result<Self, CaseError> {
+        let mut rows: Vec<(Rc<str>, Box<[Option<Cell>]>)> = Vec::new();
+        let mut row_of: HashMap<Rc<str>, usize> = HashMap::new();
+        for case in report.each() {
+            let case = case?;
+            let at = row_of.get(case.case.as_str()).copied().unwrap_or_else(|| {
+                let name: Rc<str> = case.case.as_str().into();
+                row_of.insert(Rc::clone(&name), rows.len());
+                rows.push((name, vec![None; models.len()].into()));
+                rows.len() - 1
+            });
+            let column = models.iter().position(|it| *it == case.model);
+            let cell = rows.get_mut(at).zip(column).and_then(|((_, row), at)| row.get_mut(at));
+            if let Some(cell) = cell {
+                let repeats = (case.executions.len() > 1).then(|| case.repeat_counts());
+                cell.get_or_insert(Cell { outcome: case.outcome, repeats });
+            }
+        }
+        Ok(Self { rows })
     }
-    let row = |name: &str| Comparison {
-        name: name.to_owned(),
-        cells: models
-            .iter()
-            .map(|model| match results.get(&(name, *model)) {
-                None => "–".to_owned(),
-                Some(case) if case.executions.len() > 1 => {
-                    let counts = case.repeat_counts();
-                    format!(
-                        "{} ({} of {})",
-                        result_word(case.outcome),
-                        counts.held(),
-                        counts.executed()
-                    )
-                }
-                Some(case) => result_word(case.outcome),
-            })
-            .collect(),
-    };
-    report.case_names().into_iter().map(row).collect()
+}
+
+fn cell(cell: Option<&Cell>) -> String {
+    let Some(Cell { outcome, repeats }) = cell else { return "–".to_owned() };
+    match repeats {
+        None => result_word(*outcome),
+        Some(it) => format!("{} ({} of {})", result_word(*outcome), it.held(), it.executed()),
+    }
 }

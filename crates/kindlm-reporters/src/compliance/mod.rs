@@ -3,10 +3,10 @@
 mod content;
 mod markdown;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use askama::Template;
-use kindlm_types::{ExitStatus, Report, ecma};
+use kindlm_types::{AnyReport, ExitStatus, ModelTotals, Summary, ecma};
 use sha2::{Digest as _, Sha256};
 
 use crate::amount::{cost, count, duration};
@@ -50,18 +50,28 @@ struct Measured<'a> {
     cost: String,
 }
 
-fn render(report: &Report, _style: &Style, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+fn render(
+    report: &AnyReport<'_>,
+    _style: &Style,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
     let eu = is_eu_ai_act(report);
-    let body = Content::new(report, eu).render().map_err(failed)?;
+    let summary = report.summary();
+    let mut body = Hashed { out, digest: Sha256::new(), line: String::new(), inside: false };
+    Content::new(report, &summary, eu)?.render_into(&mut body).map_err(failed)?;
+    body.write_char('\n')?;
+    let content = hex(body.digest);
+    let mut json = Hash(Sha256::new());
+    crate::json::write(report, &mut json)?;
     let audit = Audit {
         eu,
         config: report.suite.config_sha256.as_deref().unwrap_or("not known"),
-        content: sha256(hashed(&body)),
-        json: sha256(&crate::json::text(report)?),
-        measured: report.model_ids().into_iter().map(|id| measured(report, id)).collect(),
+        content,
+        json: hex(json.0),
+        measured: summary.models.iter().map(measured).collect(),
         warnings: &report.warnings,
     };
-    write!(out, "{body}\n{}\n", audit.render().map_err(failed)?.trim_end())?;
+    writeln!(out, "{}", audit.render().map_err(failed)?.trim_end())?;
     Ok(())
 }
 
@@ -70,45 +80,76 @@ fn failed(err: askama::Error) -> RenderError {
     RenderError::Format { format: "compliance", message: err.to_string() }
 }
 
-fn is_eu_ai_act(report: &Report) -> bool {
+fn is_eu_ai_act(report: &AnyReport<'_>) -> bool {
     report.compliance.as_ref().is_none_or(|it| it.framework != "custom")
 }
 
-/// The lines from the begin marker to the end marker, both included, each with its line break.
-fn hashed(body: &str) -> &str {
-    let begin = body.find(BEGIN).unwrap_or(0);
-    let end = body.rfind(END).map_or(body.len(), |at| (at + END.len() + 1).min(body.len()));
-    body.get(begin..end).unwrap_or_default()
+/// Hashes the lines from the begin marker to the end marker, both included, each with its line break, on their way
+/// to where they are written.
+struct Hashed<'a> {
+    out: &'a mut dyn fmt::Write,
+    digest: Sha256,
+    /// What there is of the last line.
+    line: String,
+    inside: bool,
 }
 
-fn sha256(text: &str) -> String {
-    use fmt::Write as _;
-    Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
+impl fmt::Write for Hashed<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.out.write_str(text)?;
+        for part in text.split_inclusive('\n') {
+            self.line.push_str(part);
+            if part.ends_with('\n') {
+                let line = self.line.trim_end_matches('\n');
+                self.inside |= line == BEGIN;
+                if self.inside {
+                    self.digest.update(&self.line);
+                }
+                self.inside &= line != END;
+                self.line.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hashes what is written.
+struct Hash(Sha256);
+
+impl fmt::Write for Hash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
+    }
+}
+
+fn hex(digest: Sha256) -> String {
+    digest.finalize().iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })
 }
 
-fn measured<'a>(report: &'a Report, model: &'a str) -> Measured<'a> {
-    let totals = report.totals_of(model);
+fn measured(of: &ModelTotals) -> Measured<'_> {
+    let totals = &of.totals;
     Measured {
-        model,
+        model: &of.model,
         executions: count(totals.executions),
-        latency: report.latency_avg_ms(model).map_or_else(|| "not measured".to_owned(), duration),
+        latency: of.latency_avg_ms.map_or_else(|| "not measured".to_owned(), duration),
         tokens: count(totals.tokens),
         cost: cost(totals.cost),
     }
 }
 
 /// The result of the run in one sentence.
-fn verdict(report: &Report) -> String {
+fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     let broken = report.broken_gates().count();
     let gates = match (broken, report.gates.len()) {
         (_, 0) => "the suite has no gates".to_owned(),
         (0, all) => format!("all {all} quality gates held"),
         (broken, all) => format!("{broken} of {all} quality gates broken"),
     };
-    let word = match report.exit_status() {
+    let word = match summary.exit_status {
         ExitStatus::Success => "passed",
         ExitStatus::GatesFailed => "failed",
         ExitStatus::Interrupted => "incomplete, the run was interrupted",

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use kindlm_types::{Report, wire::v1};
+use kindlm_types::{AnyReport, wire::v1};
 
+use crate::bytes::Bytes;
 use crate::{Meta, Registration, RenderError, Style};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -17,15 +18,23 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-fn render(report: &Report, _style: &Style, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
-    out.write_str(&text(report)?)?;
-    Ok(())
+fn render(
+    report: &AnyReport<'_>,
+    _style: &Style,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
+    write(report, out)
 }
 
-/// The JSON text, with a line break at its end.
-pub(crate) fn text(report: &Report) -> Result<String, RenderError> {
-    let mut json = serde_json::to_string_pretty(&v1::Report::borrowing(report))
-        .map_err(|err| RenderError::Format { format: "json", message: err.to_string() })?;
-    json.push('\n');
-    Ok(json)
+/// Writes the JSON text, with a line break at its end.
+pub(crate) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+    serde_json::to_writer_pretty(Bytes(out), &v1::Report::borrowing(report)).map_err(|err| {
+        if err.is_io() {
+            RenderError::Write(fmt::Error)
+        } else {
+            RenderError::Format { format: "json", message: err.to_string() }
+        }
+    })?;
+    out.write_char('\n')?;
+    Ok(())
 }

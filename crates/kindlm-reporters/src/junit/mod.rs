@@ -6,7 +6,11 @@ mod xml;
 use std::collections::HashSet;
 use std::fmt;
 
-use kindlm_types::{CaseResult, FailureCode, GateOutcome, GateResult, Outcome, Report};
+use kindlm_types::{
+    AnyReport, CaseResult, FailureCode, GateOutcome, GateResult, ModelInfo, ModelTotals, Outcome,
+    SuiteTotals,
+};
+use sha2::{Digest as _, Sha256};
 
 use crate::amount::seconds;
 use crate::{Meta, Registration, RenderError, Style};
@@ -34,121 +38,220 @@ enum Ending {
     Skipped { message: String },
 }
 
-struct TestCase {
-    classname: String,
-    name: String,
-    file: Option<String>,
+struct TestCase<'a> {
+    classname: &'a str,
+    name: &'a str,
     ms: f64,
     ending: Ending,
 }
 
-struct TestSuite {
-    name: String,
-    properties: Vec<(&'static str, String)>,
-    cases: Vec<TestCase>,
+/// What a suite says of itself before its first test case.
+struct TestSuite<'a> {
+    name: &'a str,
+    /// The model behind it.
+    model: Option<&'a ModelInfo>,
+    counts: Counts,
+    ms: f64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Counts {
-    tests: usize,
-    failures: usize,
-    errors: usize,
-    skipped: usize,
+    tests: u64,
+    failures: u64,
+    errors: u64,
+    skipped: u64,
+}
+
+impl From<&SuiteTotals> for Counts {
+    fn from(totals: &SuiteTotals) -> Self {
+        Self {
+            tests: totals.listed(),
+            failures: totals.failed,
+            errors: totals.errored,
+            skipped: totals.skipped,
+        }
+    }
 }
 
 impl Counts {
-    fn of(cases: &[TestCase]) -> Self {
-        let mut counts = Self { tests: cases.len(), ..Self::default() };
-        for case in cases {
-            match case.ending {
-                Ending::Passed { .. } => {}
-                Ending::Failure { .. } => counts.failures += 1,
-                Ending::Error { .. } => counts.errors += 1,
-                Ending::Skipped { .. } => counts.skipped += 1,
+    fn of_gates(gates: &[GateResult]) -> Self {
+        let mut counts = Self { tests: gates.len() as u64, ..Self::default() };
+        for gate in gates {
+            match gate.outcome {
+                GateOutcome::Held => {}
+                GateOutcome::Broken => counts.failures += 1,
+                GateOutcome::NothingToMeasure => counts.skipped += 1,
             }
         }
         counts
     }
 }
 
-fn render(report: &Report, _style: &Style, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
-    let mut suites: Vec<TestSuite> =
-        report.model_ids().into_iter().map(|id| model_suite(report, id)).collect();
-    suites.push(skipped_suite(report));
-    suites.push(gates_suite(report));
-    // Some readers fail on `tests="0"`.
-    suites.retain(|suite| !suite.cases.is_empty());
-    make_unique(&mut suites);
-    write(report, &suites, out)
-}
-
-fn write(
-    report: &Report,
-    suites: &[TestSuite],
+fn render(
+    report: &AnyReport<'_>,
+    _style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    let all = suites.iter().map(|suite| Counts::of(&suite.cases));
-    let sum = all.fold(Counts::default(), |a, b| Counts {
-        tests: a.tests + b.tests,
-        failures: a.failures + b.failures,
-        errors: a.errors + b.errors,
-        skipped: a.skipped + b.skipped,
-    });
-    let mut xml = Xml::new()?;
+    let summary = report.summary();
+    let gates = Counts::of_gates(&report.gates);
+    let cases = Counts::from(&summary.totals);
+    let xml = Xml::new(out)?;
+    let mut document = Document { report, xml, seen: HashSet::new() };
     // `junit-10.xsd` knows neither `skipped` nor `timestamp` here: they stand on each suite.
-    xml.open(
+    document.xml.open(
         "testsuites",
         &[
             ("name", &report.suite.name),
-            ("tests", &sum.tests.to_string()),
-            ("failures", &sum.failures.to_string()),
-            ("errors", &sum.errors.to_string()),
+            ("tests", &(cases.tests + gates.tests).to_string()),
+            ("failures", &(cases.failures + gates.failures).to_string()),
+            ("errors", &cases.errors.to_string()),
             ("time", &seconds(report.run.duration_ms)),
         ],
     )?;
-    for suite in suites {
-        write_suite(&mut xml, report, suite)?;
+    for model in &summary.models {
+        document.model(model)?;
     }
-    xml.close("testsuites")?;
-    out.write_str(&xml.finish()?)?;
-    Ok(())
+    document.skipped()?;
+    document.gates(gates)?;
+    document.xml.close("testsuites")?;
+    document.xml.finish()
 }
 
-fn write_suite(xml: &mut Xml, report: &Report, suite: &TestSuite) -> Result<(), RenderError> {
-    let counts = Counts::of(&suite.cases);
-    let (tests, failures) = (counts.tests.to_string(), counts.failures.to_string());
-    let (errors, skipped) = (counts.errors.to_string(), counts.skipped.to_string());
-    let time = seconds(suite.cases.iter().map(|it| it.ms).sum());
-    let mut attributes = vec![
-        ("name", suite.name.as_str()),
-        ("tests", &tests),
-        ("failures", &failures),
-        ("errors", &errors),
-        ("skipped", &skipped),
-        ("time", &time),
-    ];
-    if !report.run.started_at.is_empty() {
-        attributes.push(("timestamp", &report.run.started_at));
-    }
-    xml.open("testsuite", &attributes)?;
-    if !suite.properties.is_empty() {
-        xml.open("properties", &[])?;
-        for (name, value) in &suite.properties {
-            xml.empty("property", &[("name", name), ("value", value)])?;
+/// A document in the making.
+struct Document<'a> {
+    report: &'a AnyReport<'a>,
+    xml: Xml<'a>,
+    /// Digests of the class and the name of every test case so far.
+    seen: HashSet<[u8; 16]>,
+}
+
+impl Document<'_> {
+    fn model(&mut self, of: &ModelTotals) -> Result<(), RenderError> {
+        let report = self.report;
+        let id = of.model.as_str();
+        let suite = TestSuite {
+            name: id,
+            model: report.models.iter().find(|it| it.id == id),
+            counts: Counts::from(&of.totals),
+            ms: of.latency_total_ms,
+        };
+        self.open(&suite)?;
+        // Readers split the class name at its last dot.
+        let classname = format!("{}.{}", report.suite.name, id.replace('.', "_"));
+        for case in report.each_where(|it| it.model == id) {
+            let case = case?;
+            self.case(&TestCase {
+                classname: &classname,
+                name: &case.case,
+                ms: case.latency_total_ms(),
+                ending: ending(&case),
+            })?;
         }
-        xml.close("properties")?;
+        self.xml.close("testsuite")
     }
-    for case in &suite.cases {
-        write_case(xml, case)?;
+
+    fn skipped(&mut self) -> Result<(), RenderError> {
+        let report = self.report;
+        let tests = report.skipped.len() as u64;
+        // Some readers fail on `tests="0"`.
+        if tests == 0 {
+            return Ok(());
+        }
+        let counts = Counts { tests, skipped: tests, ..Counts::default() };
+        self.open(&TestSuite { name: "skipped", model: None, counts, ms: 0.0 })?;
+        let classname = format!("{}.skipped", report.suite.name);
+        for it in &report.skipped {
+            let ending = Ending::Skipped { message: it.reason.clone() };
+            self.case(&TestCase { classname: &classname, name: &it.case, ms: 0.0, ending })?;
+        }
+        self.xml.close("testsuite")
     }
-    xml.close("testsuite")
+
+    /// A broken gate fails the run, so it must be visible where CI looks.
+    fn gates(&mut self, counts: Counts) -> Result<(), RenderError> {
+        let report = self.report;
+        if report.gates.is_empty() {
+            return Ok(());
+        }
+        self.open(&TestSuite { name: "quality gates", model: None, counts, ms: 0.0 })?;
+        let classname = format!("{}.quality gates", report.suite.name);
+        for gate in &report.gates {
+            let ending = gate_ending(gate);
+            self.case(&TestCase { classname: &classname, name: &gate.gate, ms: 0.0, ending })?;
+        }
+        self.xml.close("testsuite")
+    }
+
+    /// Begins a suite.
+    fn open(&mut self, suite: &TestSuite<'_>) -> Result<(), RenderError> {
+        let counts = &suite.counts;
+        let (tests, failures) = (counts.tests.to_string(), counts.failures.to_string());
+        let (errors, skipped) = (counts.errors.to_string(), counts.skipped.to_string());
+        let time = seconds(suite.ms);
+        let mut attributes = vec![
+            ("name", suite.name),
+            ("tests", &tests),
+            ("failures", &failures),
+            ("errors", &errors),
+            ("skipped", &skipped),
+            ("time", &time),
+        ];
+        let started_at = &self.report.run.started_at;
+        if !started_at.is_empty() {
+            attributes.push(("timestamp", started_at));
+        }
+        self.xml.open("testsuite", &attributes)?;
+        if let Some(model) = suite.model {
+            self.xml.open("properties", &[])?;
+            for (name, value) in [("provider", &model.provider), ("model", &model.name)] {
+                self.xml.empty("property", &[("name", name), ("value", value)])?;
+            }
+            self.xml.close("properties")?;
+        }
+        Ok(())
+    }
+
+    fn case(&mut self, case: &TestCase<'_>) -> Result<(), RenderError> {
+        let name = self.unique(case.classname, case.name);
+        let file = self.report.suite.config_path.as_deref();
+        write_case(&mut self.xml, case, &name, file)
+    }
+
+    /// Readers identify a test by class and name, and drop all but the first of equals.
+    fn unique(&mut self, class: &str, name: &str) -> String {
+        // Two names may become the same when characters are left out.
+        let (class, name) = (xml::allowed(class), xml::allowed(name));
+        let mut unique = name.clone();
+        let mut number = 2;
+        while !self.seen.insert(digest(&class, &unique)) {
+            unique = format!("{name} ({number})");
+            number += 1;
+        }
+        unique
+    }
 }
 
-fn write_case(xml: &mut Xml, case: &TestCase) -> Result<(), RenderError> {
+/// Half a SHA-256, which is enough to tell names apart, and less than the names of a large run.
+fn digest(class: &str, name: &str) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(class);
+    // XML has no such character.
+    hash.update([0]);
+    hash.update(name);
+    let mut half = [0; 16];
+    half.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+    half
+}
+
+fn write_case(
+    xml: &mut Xml<'_>,
+    case: &TestCase<'_>,
+    name: &str,
+    file: Option<&str>,
+) -> Result<(), RenderError> {
     let time = seconds(case.ms);
-    let mut attributes =
-        vec![("classname", case.classname.as_str()), ("name", &case.name), ("time", &time)];
-    if let Some(file) = &case.file {
+    let mut attributes = vec![("classname", case.classname), ("name", name), ("time", &time)];
+    if let Some(file) = file {
         attributes.push(("file", file));
     }
     if matches!(case.ending, Ending::Passed { note: None }) {
@@ -172,24 +275,6 @@ fn write_case(xml: &mut Xml, case: &TestCase) -> Result<(), RenderError> {
     xml.close("testcase")
 }
 
-fn model_suite(report: &Report, id: &str) -> TestSuite {
-    let info = report.models.iter().find(|it| it.id == id);
-    let properties = info.map_or_else(Vec::new, |it| {
-        vec![("provider", it.provider.clone()), ("model", it.name.clone())]
-    });
-    // Readers split the class name at its last dot.
-    let classname = format!("{}.{}", report.suite.name, id.replace('.', "_"));
-    let file = &report.suite.config_path;
-    let cases = report.cases_of(id).map(|case| TestCase {
-        classname: classname.clone(),
-        name: case.case.clone(),
-        file: file.clone(),
-        ms: case.latency_total_ms(),
-        ending: ending(case),
-    });
-    TestSuite { name: id.to_owned(), properties, cases: cases.collect() }
-}
-
 fn ending(case: &CaseResult) -> Ending {
     match case.outcome {
         Outcome::Passed | Outcome::Scored => Ending::Passed { note: story::note(case) },
@@ -211,20 +296,8 @@ fn ending(case: &CaseResult) -> Ending {
     }
 }
 
-fn skipped_suite(report: &Report) -> TestSuite {
-    let cases = report.skipped.iter().map(|it| TestCase {
-        classname: format!("{}.skipped", report.suite.name),
-        name: it.case.clone(),
-        file: report.suite.config_path.clone(),
-        ms: 0.0,
-        ending: Ending::Skipped { message: it.reason.clone() },
-    });
-    TestSuite { name: "skipped".to_owned(), properties: Vec::new(), cases: cases.collect() }
-}
-
-/// A broken gate fails the run, so it must be visible where CI looks.
-fn gates_suite(report: &Report) -> TestSuite {
-    let ending = |gate: &GateResult| match gate.outcome {
+fn gate_ending(gate: &GateResult) -> Ending {
+    match gate.outcome {
         GateOutcome::Held => Ending::Passed { note: Some(gate.message.clone()) },
         GateOutcome::Broken => Ending::Failure {
             code: GATE_BROKEN.to_owned(),
@@ -232,30 +305,5 @@ fn gates_suite(report: &Report) -> TestSuite {
             text: gate.message.clone(),
         },
         GateOutcome::NothingToMeasure => Ending::Skipped { message: gate.message.clone() },
-    };
-    let cases = report.gates.iter().map(|gate| TestCase {
-        classname: format!("{}.quality gates", report.suite.name),
-        name: gate.gate.clone(),
-        file: report.suite.config_path.clone(),
-        ms: 0.0,
-        ending: ending(gate),
-    });
-    TestSuite { name: "quality gates".to_owned(), properties: Vec::new(), cases: cases.collect() }
-}
-
-/// Readers identify a test by class and name, and drop all but the first of equals.
-fn make_unique(suites: &mut [TestSuite]) {
-    let mut seen = HashSet::new();
-    for case in suites.iter_mut().flat_map(|suite| &mut suite.cases) {
-        // Two names may become the same when characters are left out.
-        let name = xml::allowed(&case.name);
-        let class = xml::allowed(&case.classname);
-        let mut unique = name.clone();
-        let mut number = 2;
-        while !seen.insert((class.clone(), unique.clone())) {
-            unique = format!("{name} ({number})");
-            number += 1;
-        }
-        case.name = unique;
     }
 }

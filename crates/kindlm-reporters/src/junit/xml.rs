@@ -1,17 +1,20 @@
 //! XML of which every character is allowed.
 
+use std::fmt;
+
 use kindlm_types::ecma;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::RenderError;
+use crate::bytes::Bytes;
 
 /// An XML document in the making.
-pub(super) struct Xml(Writer<Vec<u8>>);
+pub(super) struct Xml<'a>(Writer<Bytes<'a>>);
 
-impl Xml {
-    pub(super) fn new() -> Result<Self, RenderError> {
-        let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+impl<'a> Xml<'a> {
+    pub(super) fn new(out: &'a mut dyn fmt::Write) -> Result<Self, RenderError> {
+        let mut writer = Writer::new_with_indent(Bytes(out), b' ', 2);
         put(&mut writer, Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
         Ok(Self(writer))
     }
@@ -48,11 +51,10 @@ impl Xml {
         self.close(name)
     }
 
-    /// The document, with a line break at its end.
-    pub(super) fn finish(self) -> Result<String, RenderError> {
-        let mut text = String::from_utf8(self.0.into_inner()).map_err(failed)?;
-        text.push('\n');
-        Ok(text)
+    /// Ends the document with a line break.
+    pub(super) fn finish(self) -> Result<(), RenderError> {
+        self.0.into_inner().0.write_char('\n')?;
+        Ok(())
     }
 }
 
@@ -64,12 +66,10 @@ fn start(name: &str, attributes: &[(&str, &str)]) -> BytesStart<'static> {
     start
 }
 
-fn put(writer: &mut Writer<Vec<u8>>, event: Event<'_>) -> Result<(), RenderError> {
-    writer.write_event(event).map_err(failed)
-}
-
-fn failed(err: impl std::fmt::Display) -> RenderError {
-    RenderError::Format { format: "junit", message: err.to_string() }
+fn put(writer: &mut Writer<Bytes<'_>>, event: Event<'_>) -> Result<(), RenderError> {
+    writer
+        .write_event(event)
+        .map_err(|err| RenderError::Format { format: "junit", message: err.to_string() })
 }
 
 /// The text without the characters that XML 1.0 cannot hold, escaped or not.

@@ -6,7 +6,7 @@ mod verdict;
 
 use std::fmt;
 
-use kindlm_types::{Outcome, Report};
+use kindlm_types::{AnyReport, CaseMark, ModelTotals, Outcome};
 
 use crate::plain::one_line;
 use crate::{Meta, Registration, RenderError, Style, Verbosity};
@@ -23,26 +23,32 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-fn render(report: &Report, style: &Style, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+fn render(
+    report: &AnyReport<'_>,
+    style: &Style,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
+    let summary = report.summary();
     let mut page = Page::new(out, style);
     if style.verbosity > Verbosity::Quiet {
         header(&mut page, report, style)?;
     }
-    for model in report.model_ids() {
-        let mut cases = report.cases_of(model).filter(|it| shows(style, it.outcome)).peekable();
+    for ModelTotals { model, .. } in &summary.models {
+        let shown = |it: CaseMark<'_>| it.model == model && shows(style, it.outcome);
+        let mut cases = report.each_where(shown).peekable();
         if cases.peek().is_none() {
             continue;
         }
         page.text(0, Ink::Strong, &one_line(model))?;
         for it in cases {
-            case::render(&mut page, it, style.verbosity)?;
+            case::render(&mut page, it?.as_ref(), style.verbosity)?;
         }
         page.blank()?;
     }
     if style.verbosity > Verbosity::Quiet {
         skipped(&mut page, report)?;
     }
-    verdict::render(&mut page, report, style.verbosity)?;
+    verdict::render(&mut page, report, &summary, style.verbosity)?;
     Ok(())
 }
 
@@ -51,7 +57,7 @@ fn shows(style: &Style, outcome: Outcome) -> bool {
     style.verbosity > Verbosity::Quiet || matches!(outcome, Outcome::Failed | Outcome::Errored)
 }
 
-fn header(page: &mut Page<'_>, report: &Report, style: &Style) -> fmt::Result {
+fn header(page: &mut Page<'_>, report: &AnyReport<'_>, style: &Style) -> fmt::Result {
     let names = [&report.suite.project, &report.suite.name].map(|it| one_line(it));
     let title: Vec<&str> = names.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
     let version = format!("KindLM {}", one_line(&report.run.version));
@@ -79,7 +85,7 @@ fn header(page: &mut Page<'_>, report: &Report, style: &Style) -> fmt::Result {
     page.blank()
 }
 
-fn skipped(page: &mut Page<'_>, report: &Report) -> fmt::Result {
+fn skipped(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     if report.skipped.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kindlm_types::{
-    Class, ExitStatus, GateOutcome, GateResult, ProviderErrorKind, Report, SuiteTotals,
+    AnyReport, Class, ExitStatus, GateOutcome, GateResult, ProviderErrorKind, SuiteTotals, Summary,
 };
 
 use super::page::{Ink, Page};
@@ -14,20 +14,25 @@ use crate::plain::one_line;
 /// The suite that is meant where none is named.
 const DEFAULT_CONFIG: &str = "kindlm.yaml";
 
-pub(super) fn render(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
+pub(super) fn render(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    verbosity: Verbosity,
+) -> fmt::Result {
     if report.shard.is_none() {
         gates(page, report)?;
     }
-    totals(page, report, verbosity)?;
+    totals(page, report, summary, verbosity)?;
     if verbosity > Verbosity::Quiet {
         warnings(page, report)?;
     }
     page.blank()?;
-    sentence(page, report)?;
-    if verbosity > Verbosity::Quiet { next(page, report, verbosity) } else { Ok(()) }
+    sentence(page, report, summary)?;
+    if verbosity > Verbosity::Quiet { next(page, report, summary, verbosity) } else { Ok(()) }
 }
 
-fn gates(page: &mut Page<'_>, report: &Report) -> fmt::Result {
+fn gates(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     if report.gates.is_empty() {
         return Ok(());
     }
@@ -52,8 +57,13 @@ fn sign(gate: &GateResult) -> (Ink, &'static str) {
     }
 }
 
-fn totals(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
-    let totals = report.totals();
+fn totals(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    verbosity: Verbosity,
+) -> fmt::Result {
+    let totals = summary.totals;
     line(page, "Cases", &cases(&totals))?;
     if verbosity == Verbosity::Quiet {
         return Ok(());
@@ -61,7 +71,7 @@ fn totals(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Re
     let mut checks = Vec::new();
     for (class, name) in [(Class::Deterministic, "by rules"), (Class::Probabilistic, "by a model")]
     {
-        let count = report.checks(class);
+        let count = summary.checks(class);
         if count.total > 0 {
             checks.push(format!("{name} {}", share(count)));
         }
@@ -81,7 +91,7 @@ fn totals(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Re
     }
     line(page, "Cost", &spent)?;
     line(page, "Tokens", &count(totals.tokens))?;
-    let cached = report.cached_executions();
+    let cached = summary.cached_executions;
     let mut time = format!(
         "{} for {}",
         duration(report.run.duration_ms),
@@ -114,7 +124,7 @@ fn line(page: &mut Page<'_>, name: &str, text: &str) -> fmt::Result {
     page.spans(0, 8, &[(Ink::Faint, &name), (Ink::Plain, text)])
 }
 
-fn warnings(page: &mut Page<'_>, report: &Report) -> fmt::Result {
+fn warnings(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     if !report.warnings.is_empty() {
         page.blank()?;
     }
@@ -126,8 +136,8 @@ fn warnings(page: &mut Page<'_>, report: &Report) -> fmt::Result {
 }
 
 /// One sentence: did it pass, and if not, why not.
-fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
-    let status = report.exit_status();
+fn sentence(page: &mut Page<'_>, report: &AnyReport<'_>, summary: &Summary) -> fmt::Result {
+    let status = summary.exit_status;
     let (ink, word) = match status {
         ExitStatus::Success if report.shard.is_some() => (Ink::Strong, "DONE"),
         ExitStatus::Success => (Ink::Good, "PASSED"),
@@ -138,11 +148,11 @@ fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
         }
     };
     let mut clauses = Vec::new();
-    if report.totals().cases == 0 {
+    if summary.totals.cases == 0 {
         clauses.push("nothing was run".to_owned());
     }
     match status {
-        ExitStatus::ProviderError => clauses.push(provider_trouble(report)),
+        ExitStatus::ProviderError => clauses.push(provider_trouble(summary)),
         ExitStatus::Internal => clauses.push("KindLM itself failed".to_owned()),
         ExitStatus::Interrupted => clauses.push("the run was stopped by a signal".to_owned()),
         ExitStatus::Success | ExitStatus::GatesFailed | ExitStatus::InvalidInput => {}
@@ -152,7 +162,7 @@ fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
             "shard {} of {}; the gates are decided over all of them by `kindlm merge`",
             it.index, it.count
         ),
-        None => gates_clause(report),
+        None => gates_clause(report, &summary.totals),
     });
     if status != ExitStatus::Success {
         clauses.push(format!("exit code {}", status.code()));
@@ -161,10 +171,9 @@ fn sentence(page: &mut Page<'_>, report: &Report) -> fmt::Result {
     page.spans(0, 8, &[(ink, word), (Ink::Plain, &text)])
 }
 
-fn gates_clause(report: &Report) -> String {
+fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
     let broken = report.broken_gates().count() as u64;
     let all = report.gates.len() as u64;
-    let totals = report.totals();
     let trouble = totals.failed + totals.errored;
     match (broken, all) {
         (0, 0) => "there are no gates".to_owned(),
@@ -178,8 +187,8 @@ fn gates_clause(report: &Report) -> String {
     }
 }
 
-fn provider_trouble(report: &Report) -> String {
-    let kinds: Vec<&str> = report.provider_error_kinds().into_iter().map(trouble_of).collect();
+fn provider_trouble(summary: &Summary) -> String {
+    let kinds: Vec<&str> = summary.provider_error_kinds.iter().map(|it| trouble_of(*it)).collect();
     if kinds.is_empty() {
         // Every execution was answered; what is missing is an answer to a check's question.
         return "no answer from a provider that should judge".to_owned();
@@ -208,7 +217,7 @@ fn trouble_of(kind: ProviderErrorKind) -> &'static str {
 }
 
 /// The command that shows the run again, without sending anything.
-fn report_again(report: &Report) -> String {
+fn report_again(report: &AnyReport<'_>) -> String {
     let mut command = "kindlm report".to_owned();
     if !report.run.id.is_empty() {
         command = format!("{command} {}", word(&report.run.id));
@@ -229,11 +238,16 @@ fn word(text: &str) -> String {
 }
 
 /// What to do next; only what exists.
-fn next(page: &mut Page<'_>, report: &Report, verbosity: Verbosity) -> fmt::Result {
-    let totals = report.totals();
+fn next(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    verbosity: Verbosity,
+) -> fmt::Result {
+    let totals = summary.totals;
     let mut tips = Vec::new();
     // Provider errors say themselves what to do.
-    if let Some(code) = report.cases.iter().find_map(|case| case.failure_codes.first()) {
+    if let Some(code) = &summary.first_code {
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }
     if verbosity < Verbosity::Verbose && totals.failed + totals.errored + totals.scored > 0 {

@@ -7,6 +7,7 @@ mod json;
 mod junit;
 mod pretty;
 mod registry;
+mod streaming;
 
 use kindlm_reporters::{Style, Verbosity, find};
 use kindlm_types::Report;

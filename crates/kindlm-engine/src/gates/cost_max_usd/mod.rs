@@ -1,9 +1,9 @@
 //! `costMaxUsd`: what the run costs.
 
-use kindlm_types::{CaseResult, Cost, GateOutcome, GateResult, ecma};
+use kindlm_types::{CaseResult, ExactSum, GateOutcome, GateResult, ecma};
 
-use super::compare::{at_most, dollars, nothing_to_measure, run};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_most, dollars, nothing_to_measure};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,37 +14,57 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(CostMaxUsd { threshold }),
+    build: |threshold| {
+        let known_usd = ExactSum::default();
+        Box::new(CostMaxUsd { threshold, known_usd, unknown: 0, measured: false })
+    },
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct CostMaxUsd {
     threshold: f64,
+    known_usd: ExactSum,
+    unknown: u32,
+    measured: bool,
 }
 
 impl Gate for CostMaxUsd {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+
+    fn budget_usd(&self) -> Option<f64> {
+        Some(self.threshold)
+    }
+}
+
+impl Measurement for CostMaxUsd {
+    fn observe(&mut self, case: &CaseResult) {
+        // What a program spends is its own affair; what judging it costs is not.
+        if case.model != crate::COMMAND {
+            self.known_usd.add(case.cost.known_usd);
+            self.unknown += case.cost.unknown;
+            self.measured = true;
+        }
+        for it in &case.executions {
+            match it.judge_cost_usd {
+                Some(usd) => self.known_usd.add(usd),
+                None => self.unknown += 1,
+            }
+            self.measured |= it.judge_cost_usd != Some(0.0);
+        }
+    }
+
+    fn finish(&self) -> GateResult {
         let id = REGISTRATION.meta.id;
         let max = ecma::number(self.threshold);
-        let (mut cost, mut measured) = (Cost::default(), false);
-        for case in run(cases) {
-            // What a program spends is its own affair; what judging it costs is not.
-            if case.model != crate::COMMAND {
-                cost.known_usd += case.cost.known_usd;
-                cost.unknown += case.cost.unknown;
-                measured = true;
-            }
-            for it in &case.executions {
-                cost.add(it.judge_cost_usd);
-                measured |= it.judge_cost_usd != Some(0.0);
-            }
-        }
-        if !measured {
+        if !self.measured {
             let message = format!("Cost: nothing to measure (max: ${max})");
             return nothing_to_measure(id, self.threshold, message);
         }
-        let known = dollars(cost.known_usd);
-        let message = match cost.unknown {
+        let cost = self.known_usd.value();
+        let known = dollars(cost);
+        let message = match self.unknown {
             0 => format!("Cost: {known} (max: ${max})"),
             unknown => format!(
                 "Cost: at least {known} (max: ${max}); it is unknown for {unknown} execution{}, \
@@ -52,15 +72,11 @@ impl Gate for CostMaxUsd {
                 if unknown == 1 { "" } else { "s" }
             ),
         };
-        let mut result = at_most(id, cost.known_usd, self.threshold, message);
+        let mut result = at_most(id, cost, self.threshold, message);
         // An unknown price is not 0: what cannot be measured cannot be said to hold.
-        if cost.unknown > 0 {
+        if self.unknown > 0 {
             result.outcome = GateOutcome::Broken;
         }
         result
-    }
-
-    fn budget_usd(&self) -> Option<f64> {
-        Some(self.threshold)
     }
 }

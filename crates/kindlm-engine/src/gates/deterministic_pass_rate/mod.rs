@@ -2,8 +2,8 @@
 
 use kindlm_types::{CaseResult, GateResult, RateCount};
 
-use super::compare::{at_least, nothing_to_measure, percent, run};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_least, nothing_to_measure, percent};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,23 +14,31 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(DeterministicPassRate { threshold }),
+    build: |threshold| Box::new(DeterministicPassRate { threshold, checks: RateCount::default() }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct DeterministicPassRate {
     threshold: f64,
+    checks: RateCount,
 }
 
 impl Gate for DeterministicPassRate {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for DeterministicPassRate {
+    fn observe(&mut self, case: &CaseResult) {
+        self.checks.count += case.checks.deterministic_passed;
+        self.checks.total += case.checks.deterministic_total;
+    }
+
+    fn finish(&self) -> GateResult {
         let id = REGISTRATION.meta.id;
-        let checks = run(cases).fold(RateCount::default(), |sum, case| RateCount {
-            count: sum.count + case.checks.deterministic_passed,
-            total: sum.total + case.checks.deterministic_total,
-        });
         let min = percent(self.threshold);
-        let Some(rate) = checks.rate() else {
+        let Some(rate) = self.checks.rate() else {
             let message = format!("Deterministic pass rate: nothing to measure (min: {min})");
             return nothing_to_measure(id, self.threshold, message);
         };

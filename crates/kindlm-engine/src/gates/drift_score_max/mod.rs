@@ -2,8 +2,8 @@
 
 use kindlm_types::{CaseResult, GateResult, ecma};
 
-use super::compare::{at_most, nothing_to_measure, run};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_most, nothing_to_measure};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,21 +14,33 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(DriftScoreMax { threshold }),
+    build: |threshold| Box::new(DriftScoreMax { threshold, drift: None }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct DriftScoreMax {
     threshold: f64,
+    /// The most so far.
+    drift: Option<f64>,
 }
 
 impl Gate for DriftScoreMax {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
-        let id = REGISTRATION.meta.id;
-        let scores = run(cases).flat_map(|case| &case.scores).filter(|it| it.assertion == "drift");
-        let max = ecma::number(self.threshold);
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for DriftScoreMax {
+    fn observe(&mut self, case: &CaseResult) {
         // A drift check scores how much has stayed; the drift is the rest.
-        let Some(drift) = scores.map(|it| 1.0 - it.mean).reduce(f64::max) else {
+        let scores = case.scores.iter().filter(|it| it.assertion == "drift");
+        self.drift = self.drift.into_iter().chain(scores.map(|it| 1.0 - it.mean)).reduce(f64::max);
+    }
+
+    fn finish(&self) -> GateResult {
+        let id = REGISTRATION.meta.id;
+        let max = ecma::number(self.threshold);
+        let Some(drift) = self.drift else {
             let message = format!("Drift score: nothing to measure (max: {max})");
             return nothing_to_measure(id, self.threshold, message);
         };

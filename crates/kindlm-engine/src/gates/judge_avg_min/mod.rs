@@ -1,9 +1,9 @@
 //! `judgeAvgMin`: the average of the judges' scores.
 
-use kindlm_types::{CaseResult, GateResult};
+use kindlm_types::{CaseResult, GateResult, Mean};
 
-use super::compare::{at_least, mean, nothing_to_measure, percent, run};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_least, nothing_to_measure, percent};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,20 +14,31 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(JudgeAvgMin { threshold }),
+    build: |threshold| Box::new(JudgeAvgMin { threshold, scores: Mean::default() }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct JudgeAvgMin {
     threshold: f64,
+    scores: Mean,
 }
 
 impl Gate for JudgeAvgMin {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for JudgeAvgMin {
+    fn observe(&mut self, case: &CaseResult) {
+        let scores = case.scores.iter().filter(|it| it.assertion == "judge");
+        scores.for_each(|it| self.scores.add(it.mean));
+    }
+
+    fn finish(&self) -> GateResult {
         let id = REGISTRATION.meta.id;
-        let scores = run(cases).flat_map(|case| &case.scores).filter(|it| it.assertion == "judge");
         let min = percent(self.threshold);
-        let Some(average) = mean(scores.map(|it| it.mean)) else {
+        let Some(average) = self.scores.value() else {
             let message = format!("Judge avg: nothing to measure (min: {min})");
             return nothing_to_measure(id, self.threshold, message);
         };

@@ -1,9 +1,9 @@
 //! `keywordFailuresMax`: how many cases say a denied word, or none that they should.
 
-use kindlm_types::{CaseResult, GateResult, ecma};
+use kindlm_types::{CaseResult, FailureCode, GateResult, ecma};
 
-use super::compare::{at_most, count};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::at_most;
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,19 +14,29 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.0),
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(KeywordFailuresMax { threshold }),
+    build: |threshold| Box::new(KeywordFailuresMax { threshold, failures: 0 }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KeywordFailuresMax {
     threshold: f64,
+    failures: u32,
 }
 
 impl Gate for KeywordFailuresMax {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
-        let failures = count(cases, |case| {
-            usize::from(case.failure_codes.iter().any(|it| it.as_str().starts_with("KEYWORD_")))
-        });
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for KeywordFailuresMax {
+    fn observe(&mut self, case: &CaseResult) {
+        let is_one = |it: &FailureCode| it.as_str().starts_with("KEYWORD_");
+        self.failures += u32::from(case.failure_codes.iter().any(is_one));
+    }
+
+    fn finish(&self) -> GateResult {
+        let failures = f64::from(self.failures);
         let message = format!(
             "Keyword failures: {} (max: {})",
             ecma::number(failures),

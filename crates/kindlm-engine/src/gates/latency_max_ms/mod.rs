@@ -1,9 +1,9 @@
 //! `latencyMaxMs`: how long the answers take on average.
 
-use kindlm_types::{CaseResult, GateResult, ecma};
+use kindlm_types::{CaseResult, GateResult, Mean, ecma};
 
-use super::compare::{at_most, mean, nothing_to_measure, run};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_most, nothing_to_measure};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,19 +14,32 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(LatencyMaxMs { threshold }),
+    build: |threshold| Box::new(LatencyMaxMs { threshold, latency: Mean::default() }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct LatencyMaxMs {
     threshold: f64,
+    latency: Mean,
 }
 
 impl Gate for LatencyMaxMs {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for LatencyMaxMs {
+    fn observe(&mut self, case: &CaseResult) {
+        if let Some(latency) = case.latency_avg_ms {
+            self.latency.add(latency);
+        }
+    }
+
+    fn finish(&self) -> GateResult {
         let id = REGISTRATION.meta.id;
         let max = ecma::number(self.threshold);
-        let Some(latency) = mean(run(cases).filter_map(|case| case.latency_avg_ms)) else {
+        let Some(latency) = self.latency.value() else {
             let message = format!("Latency avg: nothing to measure (max: {max} ms)");
             return nothing_to_measure(id, self.threshold, message);
         };

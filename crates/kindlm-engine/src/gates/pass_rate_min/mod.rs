@@ -1,9 +1,9 @@
 //! `passRateMin`: how many of the cases pass.
 
-use kindlm_types::{CaseResult, GateResult};
+use kindlm_types::{CaseResult, GateResult, RateCount};
 
-use super::compare::{at_least, percent, run};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_least, percent};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,21 +14,30 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.95),
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(PassRateMin { threshold }),
+    build: |threshold| Box::new(PassRateMin { threshold, cases: RateCount::default() }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PassRateMin {
     threshold: f64,
+    cases: RateCount,
 }
 
 impl Gate for PassRateMin {
-    #[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
-        let total = run(cases).count();
-        let passed = run(cases).filter(|case| case.passed()).count();
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for PassRateMin {
+    fn observe(&mut self, case: &CaseResult) {
+        self.cases.count += u64::from(case.passed());
+        self.cases.total += 1;
+    }
+
+    fn finish(&self) -> GateResult {
         // An empty run is not a green run: its rate is 0.
-        let rate = if total > 0 { passed as f64 / total as f64 } else { 0.0 };
+        let rate = self.cases.rate().unwrap_or(0.0);
         let message = format!("Pass rate: {} (min: {})", percent(rate), percent(self.threshold));
         at_least(REGISTRATION.meta.id, rate, self.threshold, message)
     }

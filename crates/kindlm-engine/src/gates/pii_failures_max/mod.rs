@@ -1,9 +1,9 @@
 //! `piiFailuresMax`: how many cases have personal data in an output.
 
-use kindlm_types::{CaseResult, GateResult, ecma};
+use kindlm_types::{CaseResult, FailureCode, GateResult, ecma};
 
-use super::compare::{at_most, count};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::at_most;
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,19 +14,29 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.0),
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(PiiFailuresMax { threshold }),
+    build: |threshold| Box::new(PiiFailuresMax { threshold, failures: 0 }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PiiFailuresMax {
     threshold: f64,
+    failures: u32,
 }
 
 impl Gate for PiiFailuresMax {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
-        let failures = count(cases, |case| {
-            usize::from(case.failure_codes.iter().any(|it| it.as_str() == "PII_DETECTED"))
-        });
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for PiiFailuresMax {
+    fn observe(&mut self, case: &CaseResult) {
+        let is_one = |it: &FailureCode| it.as_str() == "PII_DETECTED";
+        self.failures += u32::from(case.failure_codes.iter().any(is_one));
+    }
+
+    fn finish(&self) -> GateResult {
+        let failures = f64::from(self.failures);
         let message = format!(
             "PII failures: {} (max: {})",
             ecma::number(failures),

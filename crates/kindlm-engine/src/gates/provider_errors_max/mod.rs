@@ -2,8 +2,8 @@
 
 use kindlm_types::{CaseResult, GateResult, ecma};
 
-use super::compare::{at_most, count};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_most, counted};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,19 +14,28 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.0),
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(ProviderErrorsMax { threshold }),
+    build: |threshold| Box::new(ProviderErrorsMax { threshold, errors: 0 }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ProviderErrorsMax {
     threshold: f64,
+    errors: u32,
 }
 
 impl Gate for ProviderErrorsMax {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
-        let errors = count(cases, |case| {
-            case.executions.iter().filter(|it| it.failed_by_provider()).count()
-        });
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for ProviderErrorsMax {
+    fn observe(&mut self, case: &CaseResult) {
+        self.errors += counted(case.executions.iter().filter(|it| it.failed_by_provider()));
+    }
+
+    fn finish(&self) -> GateResult {
+        let errors = f64::from(self.errors);
         let message = format!(
             "Provider errors: {} (max: {})",
             ecma::number(errors),

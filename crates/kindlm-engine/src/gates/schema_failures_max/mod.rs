@@ -1,9 +1,9 @@
 //! `schemaFailuresMax`: how many kinds of schema failures the cases have.
 
-use kindlm_types::{CaseResult, GateResult, ecma};
+use kindlm_types::{CaseResult, FailureCode, GateResult, ecma};
 
-use super::compare::{at_most, count};
-use super::{Gate, Meta, Registration, Threshold};
+use super::compare::{at_most, counted};
+use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,19 +14,29 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.0),
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(SchemaFailuresMax { threshold }),
+    build: |threshold| Box::new(SchemaFailuresMax { threshold, failures: 0 }),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SchemaFailuresMax {
     threshold: f64,
+    failures: u32,
 }
 
 impl Gate for SchemaFailuresMax {
-    fn evaluate(&self, cases: &[CaseResult]) -> GateResult {
-        let failures = count(cases, |case| {
-            case.failure_codes.iter().filter(|it| it.as_str().starts_with("SCHEMA_")).count()
-        });
+    fn begin(&self) -> Box<dyn Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl Measurement for SchemaFailuresMax {
+    fn observe(&mut self, case: &CaseResult) {
+        let is_one = |it: &&FailureCode| it.as_str().starts_with("SCHEMA_");
+        self.failures += counted(case.failure_codes.iter().filter(is_one));
+    }
+
+    fn finish(&self) -> GateResult {
+        let failures = f64::from(self.failures);
         let message = format!(
             "Schema failures: {} (max: {})",
             ecma::number(failures),

@@ -12,6 +12,7 @@ mod result;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 
 use super::WireError;
-use crate::{Params, report};
+use crate::{CaseSource, Params, report};
 
 /// The `schemaVersion` of this module.
 pub const VERSION: u32 = 1;
@@ -221,24 +222,25 @@ impl From<&crate::Report> for Report {
     }
 }
 
-impl<'a> Report<CasesOf<'a>> {
+impl<'a, Source: CaseSource + ?Sized> Report<CasesOf<'a, Source>> {
     /// The form to write, which takes its cases out of the report one by one: a large report is never in
-    /// memory twice.
-    pub fn borrowing(report: &'a crate::Report) -> Self {
+    /// memory. A case that cannot be read is an error of the serializer.
+    pub fn borrowing(report: &'a crate::Report<Source>) -> Self {
         Self::with_cases(report, CasesOf(&report.cases))
     }
 }
 
 impl<Cases> Report<Cases> {
-    fn with_cases(report: &crate::Report, cases: Cases) -> Self {
+    fn with_cases<C: CaseSource + ?Sized>(report: &crate::Report<C>, cases: Cases) -> Self {
+        let summary = report.summary();
         Self {
             schema_version: VERSION,
             run: Run::from(&report.run),
             suite: Suite::from(&report.suite),
             shard: report.shard.as_ref().map(Shard::from),
-            exit_code: report.exit_status().code(),
+            exit_code: summary.exit_status.code(),
             gates_passed: report.gates_passed(),
-            totals: Totals::from(report.totals()),
+            totals: Totals::from(summary.totals),
             gates: report.gates.iter().map(Gate::from).collect(),
             models: report.models.iter().map(Model::from).collect(),
             cases,
@@ -250,12 +252,17 @@ impl<Cases> Report<Cases> {
 }
 
 /// The cases of a report, each given its wire form only when it is written.
-#[derive(Clone, Copy, Debug)]
-pub struct CasesOf<'a>(&'a [crate::CaseResult]);
+#[derive(Debug)]
+pub struct CasesOf<'a, Source: ?Sized>(&'a Source);
 
-impl Serialize for CasesOf<'_> {
+impl<Source: CaseSource + ?Sized> Serialize for CasesOf<'_, Source> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Case::from))
+        let mut cases = serializer.serialize_seq(Some(self.0.len()))?;
+        for position in 0..self.0.len() {
+            let case = self.0.read(position).map_err(S::Error::custom)?;
+            cases.serialize_element(&Case::from(case.as_ref()))?;
+        }
+        cases.end()
     }
 }
 
@@ -421,8 +428,8 @@ impl From<Compliance> for report::ComplianceInfo {
     }
 }
 
-impl From<report::SuiteTotals> for Totals {
-    fn from(totals: report::SuiteTotals) -> Self {
+impl From<crate::SuiteTotals> for Totals {
+    fn from(totals: crate::SuiteTotals) -> Self {
         Self {
             cases: totals.cases,
             passed: totals.passed,

@@ -1,9 +1,7 @@
-//! What a report adds up to: the counts, groups and orders that reporters show but never work out themselves.
+//! What the repeats of a case say together.
 
-use crate::report::SuiteTotals;
 use crate::{
-    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FailureCode, FinishReason,
-    GateResult, Outcome, RateCount, Report, Verdict,
+    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, Outcome, Verdict,
 };
 
 /// How the repeats of a case ended.
@@ -195,155 +193,10 @@ fn is_same_check(a: &AssertionResult, b: &AssertionResult) -> bool {
         && kind(a) == kind(b)
 }
 
-impl SuiteTotals {
-    /// The totals of some cases.
-    pub fn of<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
-        let mut totals = Self::default();
-        for case in cases {
-            totals.add(case);
-        }
-        totals
-    }
-
-    /// Adds one case.
-    pub fn add(&mut self, case: &CaseResult) {
-        match case.outcome {
-            Outcome::Passed => self.passed += 1,
-            Outcome::Scored => self.scored += 1,
-            Outcome::Failed => self.failed += 1,
-            Outcome::Errored => self.errored += 1,
-            Outcome::Skipped => self.skipped += 1,
-        }
-        if case.outcome != Outcome::Skipped {
-            self.cases += 1;
-        }
-        self.executions += u64::from(case.repeats);
-        self.tokens += case.total_tokens;
-        self.cost.known_usd += case.cost.known_usd;
-        self.cost.unknown += case.cost.unknown;
-        for execution in &case.executions {
-            self.judge_cost.add(execution.judge_cost_usd);
-        }
-    }
-
-    /// Cases that held, out of those that were run.
-    pub fn held(&self) -> RateCount {
-        RateCount { count: self.passed + self.scored, total: self.cases }
-    }
-
-    /// Cases that were run or skipped.
-    pub fn listed(&self) -> u64 {
-        self.cases + self.skipped
-    }
-}
-
-/// The totals of the cases with one tag.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TagTotals<'a> {
-    /// The tag.
-    pub tag: &'a str,
-    /// The totals of the cases that have it.
-    pub totals: SuiteTotals,
-}
-
-impl Report {
-    /// The ids of all models that have results: in the order of the suite, then others such as `command`.
-    pub fn model_ids(&self) -> Vec<&str> {
-        let known = self.models.iter().map(|it| it.id.as_str());
-        let seen = self.cases.iter().map(|it| it.model.as_str());
-        let mut ids: Vec<&str> = Vec::new();
-        for id in known.filter(|id| self.cases_of(id).next().is_some()).chain(seen) {
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
-        }
-        ids
-    }
-
-    /// The totals of one model.
-    pub fn totals_of(&self, model: &str) -> SuiteTotals {
-        SuiteTotals::of(self.cases.iter().filter(|case| case.model == model))
-    }
-
-    /// The mean over one model's cases of their mean latency, in milliseconds; `None` if nothing was measured.
-    #[expect(clippy::cast_precision_loss, reason = "counts of cases stay far below 2^52")]
-    pub fn latency_avg_ms(&self, model: &str) -> Option<f64> {
-        let of = self.cases.iter().filter(|case| case.model == model);
-        let measured: Vec<f64> = of.filter_map(|case| case.latency_avg_ms).collect();
-        (!measured.is_empty()).then(|| measured.iter().sum::<f64>() / measured.len() as f64)
-    }
-
-    /// The names of the test cases that have results, in order of first appearance.
-    pub fn case_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
-        for case in &self.cases {
-            if seen.insert(case.case.as_str()) {
-                names.push(&case.case);
-            }
-        }
-        names
-    }
-
-    /// The totals by tag, in order of the tags' names.
-    pub fn tag_totals(&self) -> Vec<TagTotals<'_>> {
-        let mut tags = std::collections::BTreeMap::<&str, SuiteTotals>::new();
-        for case in &self.cases {
-            for tag in distinct(&case.tags) {
-                tags.entry(tag).or_default().add(case);
-            }
-        }
-        for skipped in &self.skipped {
-            for tag in distinct(&skipped.tags) {
-                tags.entry(tag).or_default().skipped += 1;
-            }
-        }
-        tags.into_iter().map(|(tag, totals)| TagTotals { tag, totals }).collect()
-    }
-
-    /// The totals of the cases without any tag; nothing if there are none.
-    pub fn untagged_totals(&self) -> Option<SuiteTotals> {
-        let mut totals = SuiteTotals::of(self.cases.iter().filter(|case| case.tags.is_empty()));
-        totals.skipped += self.skipped.iter().filter(|case| case.tags.is_empty()).count() as u64;
-        (totals.listed() > 0).then_some(totals)
-    }
-
-    /// The gates that broke.
-    pub fn broken_gates(&self) -> impl Iterator<Item = &GateResult> {
-        self.gates.iter().filter(|gate| !gate.passed())
-    }
-
-    /// The distinct failure codes of all cases, in order of first appearance; errors of providers included.
-    pub fn failure_codes(&self) -> Vec<FailureCode> {
-        let mut codes: Vec<FailureCode> = Vec::new();
-        for case in &self.cases {
-            let errors = case.executions.iter().filter_map(|it| it.error.as_ref()?.code());
-            for code in case.failure_codes.iter().cloned().chain(errors) {
-                if !codes.contains(&code) {
-                    codes.push(code);
-                }
-            }
-        }
-        codes
-    }
-
-    /// How many executions were answered from the response store.
-    pub fn cached_executions(&self) -> u64 {
-        self.cases.iter().map(|case| u64::from(case.cached_repeats())).sum()
-    }
-}
-
-fn distinct(tags: &[String]) -> impl Iterator<Item = &str> {
-    tags.iter()
-        .enumerate()
-        .filter(|(i, tag)| !tags[..*i].contains(tag))
-        .map(|(_, tag)| tag.as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Execution, Score, Usage};
+    use crate::{Execution, FailureCode, Score, Usage};
 
     const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");
 
@@ -421,26 +274,5 @@ mod tests {
         assert_eq!(findings[0].result.verdict.message(), Some("a"));
         assert!(case.is_flaky());
         assert_eq!(case.telling_execution().map(|it| it.execution.repeat), Some(1));
-    }
-
-    #[test]
-    fn a_tag_given_twice_counts_once() {
-        let report = Report { cases: vec![case(Vec::new())], ..Report::default() };
-        let tags = report.tag_totals();
-        assert_eq!(tags.len(), 1);
-        assert_eq!(tags[0].totals.failed, 1);
-        assert_eq!(report.untagged_totals(), None);
-    }
-
-    #[test]
-    fn models_without_results_are_not_listed_and_commands_come_last() {
-        let named = |model: &str| CaseResult { model: model.to_owned(), ..case(Vec::new()) };
-        let model = |id: &str| crate::ModelInfo { id: id.to_owned(), ..Default::default() };
-        let report = Report {
-            models: vec![model("b"), model("unused"), model("a")],
-            cases: vec![named("command"), named("a"), named("b")],
-            ..Report::default()
-        };
-        assert_eq!(report.model_ids(), ["b", "a", "command"]);
     }
 }

@@ -1,0 +1,74 @@
+//! Where the case results of a report come from: memory, or a journal that is read again.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::{CaseResult, Outcome, Tally};
+
+/// The case results of a run, in the order of the plan, one at a time.
+///
+/// A `Vec` of them is one. A large run keeps its executions in its journal, and has another that reads a case from
+/// there whenever it is asked for: reporters go through the cases as often as they like, and never hold all of them.
+pub trait CaseSource: fmt::Debug {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What is known of a case without reading it; `None` beyond the last.
+    fn mark(&self, position: usize) -> Option<CaseMark<'_>>;
+
+    /// Reads one case, `position` from 0.
+    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
+
+    /// What they add up to.
+    fn tally(&self) -> Cow<'_, Tally>;
+}
+
+/// What is known of a case without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaseMark<'a> {
+    /// The model's id in the suite.
+    pub model: &'a str,
+    /// How the case ended.
+    pub outcome: Outcome,
+}
+
+/// Why a case result could not be read.
+///
+/// A report that lacks it is no report: whoever renders one stops with this.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct CaseError {
+    message: String,
+}
+
+impl CaseError {
+    /// An error in words: what could not be read, why, and what to do.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+impl CaseSource for Vec<CaseResult> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
+        let case = self.get(position)?;
+        Some(CaseMark { model: &case.model, outcome: case.outcome })
+    }
+
+    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+        let found = self.get(position).map(Cow::Borrowed);
+        found.ok_or_else(|| CaseError::new(format!("there is no case result {position}")))
+    }
+
+    fn tally(&self) -> Cow<'_, Tally> {
+        Cow::Owned(Tally::of(self))
+    }
+}

@@ -1,0 +1,151 @@
+//! What a report adds up to: the counts, groups and orders that reporters show but never work out themselves.
+
+mod case;
+mod tally;
+
+pub use case::{ErrorFinding, Finding, RepeatCounts};
+pub use tally::Tally;
+
+use crate::{
+    CaseSource, Class, Cost, ExitStatus, FailureCode, GateResult, ProviderErrorKind, RateCount,
+    Report,
+};
+
+/// Totals over all cases of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SuiteTotals {
+    /// Cases that were run.
+    pub cases: u64,
+    /// Cases in which everything held.
+    pub passed: u64,
+    /// Cases in which a soft check is below its threshold.
+    pub scored: u64,
+    /// Cases in which a gate-severity check failed.
+    pub failed: u64,
+    /// Cases that could not be executed or judged.
+    pub errored: u64,
+    /// Cases that were not run.
+    pub skipped: u64,
+    /// Executions, repeats included.
+    pub executions: u64,
+    /// Tokens of the models under test.
+    pub tokens: u64,
+    /// Money spent on the models under test.
+    pub cost: Cost,
+    /// Money spent on judges.
+    pub judge_cost: Cost,
+}
+
+impl SuiteTotals {
+    /// Cases that held, out of those that were run.
+    pub fn held(&self) -> RateCount {
+        RateCount { count: self.passed + self.scored, total: self.cases }
+    }
+
+    /// Cases that were run or skipped.
+    pub fn listed(&self) -> u64 {
+        self.cases + self.skipped
+    }
+}
+
+/// What the cases of one model add up to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelTotals {
+    /// The model's id in the suite.
+    pub model: String,
+    /// The totals of its cases.
+    pub totals: SuiteTotals,
+    /// The mean over its cases of their mean latency, in milliseconds; `None` if nothing was measured.
+    pub latency_avg_ms: Option<f64>,
+    /// Time spent waiting for the provider over all its cases and repeats, in milliseconds.
+    pub latency_total_ms: f64,
+}
+
+/// The totals of the cases with one tag.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TagTotals {
+    /// The tag.
+    pub tag: String,
+    /// The totals of the cases that have it.
+    pub totals: SuiteTotals,
+}
+
+/// What a report adds up to. Its size does not depend on the number of cases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Totals over all cases.
+    pub totals: SuiteTotals,
+    /// Checks by rules that passed, of those that were judged.
+    pub deterministic: RateCount,
+    /// Checks by a model that passed, of those that were judged.
+    pub probabilistic: RateCount,
+    /// All models that have results: in the order of the suite, then others such as `command`.
+    pub models: Vec<ModelTotals>,
+    /// The totals by tag, in order of the tags' names.
+    pub tags: Vec<TagTotals>,
+    /// The totals of the cases without any tag; `None` if there are no such cases.
+    pub untagged: Option<SuiteTotals>,
+    /// The distinct failure codes of all cases, in order of first appearance; errors of providers included.
+    pub failure_codes: Vec<FailureCode>,
+    /// The first failure code that a case has.
+    pub first_code: Option<FailureCode>,
+    /// The distinct kinds of provider errors that executions broke off with, in order of first appearance.
+    pub provider_error_kinds: Vec<ProviderErrorKind>,
+    /// Executions that were answered from the response store.
+    pub cached_executions: u64,
+    /// Executions that were not carried out, or broke off.
+    pub broken_off: u64,
+    /// The exit status that this report calls for. The gates of a part of a run do not count: they are about the
+    /// whole.
+    pub exit_status: ExitStatus,
+}
+
+impl Summary {
+    /// How many checks of a class passed, of those that were judged.
+    pub fn checks(&self, class: Class) -> RateCount {
+        match class {
+            Class::Deterministic => self.deterministic,
+            Class::Probabilistic => self.probabilistic,
+        }
+    }
+}
+
+impl<C: CaseSource + ?Sized> Report<C> {
+    /// What the report adds up to.
+    ///
+    /// A report that holds its cases goes through all of them each time.
+    pub fn summary(&self) -> Summary {
+        let tally = self.cases.tally();
+        let mut status = if self.gates_passed() || self.shard.is_some() {
+            ExitStatus::Success
+        } else {
+            ExitStatus::GatesFailed
+        };
+        status = status.or(tally.exit_status());
+        if self.run.interrupted {
+            status = status.or(ExitStatus::Interrupted);
+        }
+        tally.summary(&self.models, &self.skipped, status)
+    }
+
+    /// Totals over all cases.
+    pub fn totals(&self) -> SuiteTotals {
+        self.summary().totals
+    }
+
+    /// The exit status that this report calls for. The gates of a part of a run do not count: they are about the
+    /// whole.
+    pub fn exit_status(&self) -> ExitStatus {
+        self.summary().exit_status
+    }
+
+    /// Whether every gate held.
+    pub fn gates_passed(&self) -> bool {
+        self.gates.iter().all(GateResult::passed)
+    }
+
+    /// The gates that broke.
+    pub fn broken_gates(&self) -> impl Iterator<Item = &GateResult> {
+        self.gates.iter().filter(|gate| !gate.passed())
+    }
+}

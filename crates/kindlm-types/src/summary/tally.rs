@@ -1,0 +1,332 @@
+//! Adds up cases while they finish.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{ModelTotals, SuiteTotals, Summary, TagTotals};
+use crate::{
+    CaseResult, ExactSum, ExecutionError, ExitStatus, FailureCode, Mean, ModelInfo, Outcome,
+    ProviderErrorKind, RateCount, SkippedCase,
+};
+
+/// What cases add up to, while they finish.
+///
+/// Cases may be observed in any order, each with its position in the plan: the sums are exact, and what is in order
+/// of first appearance is in the order of the plan. The size does not depend on the number of cases, only on how
+/// many models, tags and failure codes there are.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    all: Totals,
+    deterministic: RateCount,
+    probabilistic: RateCount,
+    models: FirstSeen<String, OfModel>,
+    tags: BTreeMap<String, Totals>,
+    untagged: Totals,
+    failure_codes: FirstSeen<FailureCode, ()>,
+    /// Without those of executions that broke off.
+    case_codes: FirstSeen<FailureCode, ()>,
+    provider_errors: FirstSeen<ProviderErrorKind, ()>,
+    cached: u64,
+    broken_off: u64,
+    failed_by_provider: bool,
+    failed_inside: bool,
+}
+
+impl Tally {
+    /// What these cases add up to, in the order of the plan.
+    pub fn of<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
+        let mut tally = Self::default();
+        cases.into_iter().enumerate().for_each(|(position, case)| tally.observe(position, case));
+        tally
+    }
+
+    /// Adds the case at a position of the plan, once.
+    pub fn observe(&mut self, position: usize, case: &CaseResult) {
+        self.all.add(case);
+        let RateCount { count, total } = &mut self.deterministic;
+        *count += case.checks.deterministic_passed;
+        *total += case.checks.deterministic_total;
+        let RateCount { count, total } = &mut self.probabilistic;
+        *count += case.checks.probabilistic_passed;
+        *total += case.checks.probabilistic_total;
+
+        let model = self.models.entry((position, 0), case.model.as_str());
+        model.totals.add(case);
+        model.waited.add(case.latency_total_ms());
+        if let Some(latency) = case.latency_avg_ms {
+            model.latency.add(latency);
+        }
+        self.add_to_tags(case);
+        self.add_codes(position, case);
+    }
+
+    fn add_to_tags(&mut self, case: &CaseResult) {
+        if case.tags.is_empty() {
+            self.untagged.add(case);
+        }
+        for tag in distinct(&case.tags) {
+            match self.tags.get_mut(tag) {
+                Some(totals) => totals.add(case),
+                None => self.tags.entry(tag.to_owned()).or_default().add(case),
+            }
+        }
+    }
+
+    fn add_codes(&mut self, position: usize, case: &CaseResult) {
+        let mut place = (position, 0);
+        for code in &case.failure_codes {
+            self.case_codes.entry(place, code);
+            self.failure_codes.entry(place, code);
+            place.1 += 1;
+        }
+        for execution in &case.executions {
+            self.cached += u64::from(execution.execution.cached);
+            self.failed_by_provider |= execution.failed_by_provider();
+            let Some(error) = &execution.error else { continue };
+            self.broken_off += 1;
+            if let Some(code) = error.code() {
+                self.failure_codes.entry(place, &code);
+            }
+            match error {
+                ExecutionError::Provider(err) => {
+                    self.provider_errors.entry(place, &err.kind);
+                }
+                ExecutionError::Internal { .. } => self.failed_inside = true,
+                ExecutionError::NotRun { .. } => {}
+            }
+            place.1 += 1;
+        }
+    }
+
+    /// The exit status that the cases call for, whatever the gates say.
+    pub fn exit_status(&self) -> ExitStatus {
+        if self.failed_inside {
+            ExitStatus::Internal
+        } else if self.failed_by_provider {
+            ExitStatus::ProviderError
+        } else {
+            ExitStatus::Success
+        }
+    }
+
+    /// Everything, together with the test cases that were not run.
+    pub(crate) fn summary(
+        &self,
+        models: &[ModelInfo],
+        skipped: &[SkippedCase],
+        exit_status: ExitStatus,
+    ) -> Summary {
+        let mut totals = self.all.totals();
+        totals.skipped += skipped.len() as u64;
+        let mut tags: BTreeMap<&str, SuiteTotals> =
+            self.tags.iter().map(|(tag, it)| (tag.as_str(), it.totals())).collect();
+        let mut untagged = self.untagged.totals();
+        for it in skipped {
+            untagged.skipped += u64::from(it.tags.is_empty());
+            for tag in distinct(&it.tags) {
+                tags.entry(tag).or_default().skipped += 1;
+            }
+        }
+        let tags = tags.into_iter().map(|(tag, totals)| TagTotals { tag: tag.to_owned(), totals });
+        Summary {
+            totals,
+            deterministic: self.deterministic,
+            probabilistic: self.probabilistic,
+            models: self.by_model(models),
+            tags: tags.collect(),
+            untagged: (untagged.listed() > 0).then_some(untagged),
+            failure_codes: self.failure_codes.in_order().map(|(code, ())| code.clone()).collect(),
+            first_code: self.case_codes.in_order().next().map(|(code, ())| code.clone()),
+            provider_error_kinds: self.provider_errors.in_order().map(|(it, ())| *it).collect(),
+            cached_executions: self.cached,
+            broken_off: self.broken_off,
+            exit_status,
+        }
+    }
+
+    /// In the order of the suite, then what it does not name, such as `command`.
+    fn by_model(&self, models: &[ModelInfo]) -> Vec<ModelTotals> {
+        let mut seen = HashSet::new();
+        let known = models.iter().filter_map(|it| self.models.get(it.id.as_str()));
+        known
+            .chain(self.models.in_order())
+            .filter(|(id, _)| seen.insert(id.as_str()))
+            .map(|(id, of)| ModelTotals {
+                model: id.clone(),
+                totals: of.totals.totals(),
+                latency_avg_ms: of.latency.value(),
+                latency_total_ms: of.waited.value(),
+            })
+            .collect()
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct OfModel {
+    totals: Totals,
+    latency: Mean,
+    waited: ExactSum,
+}
+
+/// [`SuiteTotals`] of which the money is not rounded yet.
+#[derive(Clone, Debug, Default)]
+struct Totals {
+    counts: SuiteTotals,
+    cost: ExactSum,
+    judge_cost: ExactSum,
+}
+
+impl Totals {
+    fn add(&mut self, case: &CaseResult) {
+        let counts = &mut self.counts;
+        match case.outcome {
+            Outcome::Passed => counts.passed += 1,
+            Outcome::Scored => counts.scored += 1,
+            Outcome::Failed => counts.failed += 1,
+            Outcome::Errored => counts.errored += 1,
+            Outcome::Skipped => counts.skipped += 1,
+        }
+        if case.outcome != Outcome::Skipped {
+            counts.cases += 1;
+        }
+        counts.executions += u64::from(case.repeats);
+        counts.tokens = counts.tokens.saturating_add(case.total_tokens);
+        counts.cost.unknown += case.cost.unknown;
+        self.cost.add(case.cost.known_usd);
+        for execution in &case.executions {
+            match execution.judge_cost_usd {
+                Some(usd) => self.judge_cost.add(usd),
+                None => counts.judge_cost.unknown += 1,
+            }
+        }
+    }
+
+    fn totals(&self) -> SuiteTotals {
+        let mut totals = self.counts;
+        totals.cost.known_usd = self.cost.value();
+        totals.judge_cost.known_usd = self.judge_cost.value();
+        totals
+    }
+}
+
+/// Where something was seen: the position of the case in the plan, and the place within the case.
+type Place = (usize, usize);
+
+/// A few distinct things, each with what belongs to it, in the order in which the plan has them.
+#[derive(Clone, Debug)]
+struct FirstSeen<K, V>(Vec<(Place, K, V)>);
+
+impl<K, V> Default for FirstSeen<K, V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Eq, V: Default> FirstSeen<K, V> {
+    /// What belongs to `key`, which is now also seen at `place`.
+    fn entry<Q>(&mut self, place: Place, key: &Q) -> &mut V
+    where
+        Q: Eq + ToOwned<Owned = K> + ?Sized,
+        K: std::borrow::Borrow<Q>,
+    {
+        let found = self.0.iter().position(|(_, it, _)| it.borrow() == key);
+        let at = found.unwrap_or_else(|| {
+            self.0.push((place, key.to_owned(), V::default()));
+            self.0.len() - 1
+        });
+        let (first, _, value) = &mut self.0[at];
+        *first = place.min(*first);
+        value
+    }
+
+    fn get<Q: Eq + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.0.iter().find(|(_, it, _)| it.borrow() == key).map(|(_, key, value)| (key, value))
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (&K, &V)> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_by_key(|(place, ..)| *place);
+        all.into_iter().map(|(_, key, value)| (key, value))
+    }
+}
+
+fn distinct(tags: &[String]) -> impl Iterator<Item = &str> {
+    tags.iter()
+        .enumerate()
+        .filter(|(i, tag)| !tags[..*i].contains(tag))
+        .map(|(_, tag)| tag.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CheckCounts, Cost, Report};
+
+    fn case(model: &str, outcome: Outcome) -> CaseResult {
+        CaseResult {
+            case: "greets".to_owned(),
+            model: model.to_owned(),
+            tags: Vec::new(),
+            digest: None,
+            plan_index: None,
+            outcome,
+            pass_rate: 0.5,
+            repeats: 2,
+            errored_repeats: 0,
+            scores: Vec::new(),
+            failure_codes: Vec::new(),
+            checks: CheckCounts::default(),
+            latency_avg_ms: None,
+            cost: Cost::default(),
+            total_tokens: 0,
+            executions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_tag_given_twice_counts_once() {
+        let tags = ["tone", "tone"].map(str::to_owned).to_vec();
+        let cases = vec![CaseResult { tags, ..case("a", Outcome::Failed) }];
+        let summary = Report { cases, ..Report::default() }.summary();
+        assert_eq!(summary.tags.len(), 1);
+        assert_eq!(summary.tags[0].totals.failed, 1);
+        assert_eq!(summary.untagged, None);
+    }
+
+    #[test]
+    fn models_without_results_are_not_listed_and_commands_come_last() {
+        let model = |id: &str| ModelInfo { id: id.to_owned(), ..Default::default() };
+        let report = Report {
+            models: vec![model("b"), model("unused"), model("a")],
+            cases: ["command", "a", "b"].map(|it| case(it, Outcome::Passed)).to_vec(),
+            ..Report::default()
+        };
+        let models: Vec<String> = report.summary().models.into_iter().map(|it| it.model).collect();
+        assert_eq!(models, ["b", "a", "command"]);
+    }
+
+    #[test]
+    fn cases_may_finish_in_any_order() {
+        let cases: Vec<CaseResult> = (0_u16..40)
+            .map(|it| CaseResult {
+                tags: vec![format!("tag {}", it % 3)],
+                failure_codes: vec![FailureCode::new(
+                    ["A", "B", "C", "D"][usize::from(it / 9 % 4)],
+                )],
+                cost: Cost { known_usd: 1.0 / f64::from(it + 1), unknown: 0 },
+                latency_avg_ms: Some(f64::from(it) / 7.0),
+                ..case(["x", "command"][usize::from(it % 2)], Outcome::Failed)
+            })
+            .collect();
+        let in_order = Tally::of(&cases).summary(&[], &[], ExitStatus::Success);
+        let mut shuffled = Tally::default();
+        for at in 0..cases.len() {
+            let position = at * 17 % cases.len();
+            shuffled.observe(position, &cases[position]);
+        }
+        assert_eq!(shuffled.summary(&[], &[], ExitStatus::Success), in_order);
+        assert_eq!(in_order.first_code, Some(FailureCode::new("A")));
+    }
+}
