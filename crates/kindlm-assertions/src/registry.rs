@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_types::{
-    Answers, AssertionResult, Class, Execution, FailureCode, Files, Problem, ProblemKind, Question,
+    Answers, AssertionResult, Class, Execution, FailureCode, Files, NoFiles, Problem, ProblemKind,
+    Question,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
@@ -132,6 +133,13 @@ impl<'a> Setup<'a> {
 }
 
 impl Setup<'_> {
+    /// The same for whoever compiles again what was compiled before: schema files are those that were read, and
+    /// there are no others.
+    pub fn without_files(self) -> Setup<'static> {
+        let Self { schemas, patterns, .. } = self;
+        Setup { files: &NoFiles, models: None, schemas, patterns }
+    }
+
     /// The problem of referring to a model that the suite does not have.
     pub fn check_model(&self, pointer: &str, id: &str) -> Option<Problem> {
         let models = self.models?;

@@ -4,27 +4,36 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_engine::{Model, Plan, RunOptions, Subject, Suite, TestCase};
+use kindlm_engine::{CaseBody, Model, Plan, RunOptions, Subject, Suite};
 use kindlm_reporters::one_line;
 use kindlm_types::{Answers, Execution, Question, Usage};
+
+use crate::Failure;
 
 /// Characters in a token, for texts of which nobody has counted the tokens.
 const CHARS_PER_TOKEN: usize = 4;
 
 /// Tells the plan: which case runs on which model how often, with how many requests, for how much at most.
-pub(crate) fn describe(suite: &Suite, plan: &Plan, options: &RunOptions) -> String {
+pub(crate) fn describe(
+    suite: &Suite,
+    plan: &Plan,
+    options: &RunOptions,
+) -> Result<String, Failure> {
     let mut text =
         format!("suite `{}`: {}\n\n", one_line(&suite.info.name), executions(plan.units.len()));
     let mut sum = Estimate::default();
     for group in groups(plan) {
         let Some(case) = suite.cases.get(group.case) else { continue };
         let model = group.model.and_then(|it| suite.models.get(it));
-        let requests = requests(case, model.is_some());
+        let body = case.body.body().map_err(|err| {
+            Failure::internal(format!("the test case `{}` cannot be executed: {err}", case.name))
+        })?;
+        let requests = requests(&body, model.is_some());
         let name = one_line(model.map_or("command", |it| it.id.as_str()));
         let case_name = one_line(&case.name);
         let _ = writeln!(text, "  {case_name} [{name}]: {} × {}", group.repeats, at_most(requests));
         for _ in 0..group.repeats {
-            sum.add_case(suite, case, model);
+            sum.add_case(suite, &body, model);
         }
     }
     for skipped in &plan.skipped {
@@ -40,7 +49,7 @@ pub(crate) fn describe(suite: &Suite, plan: &Plan, options: &RunOptions) -> Stri
         let _ = writeln!(text, "warning: {}", one_line(warning));
     }
     text.push_str("nothing was sent\n");
-    text
+    Ok(text)
 }
 
 /// The repeats of a case on a model.
@@ -62,13 +71,13 @@ fn groups(plan: &Plan) -> Vec<Group> {
 }
 
 /// The most requests in one execution.
-fn requests(case: &TestCase, on_model: bool) -> u32 {
-    let said = u32::try_from(case.conversation.len()).unwrap_or(u32::MAX);
-    match (on_model, case.tools.is_empty()) {
+fn requests(body: &CaseBody, on_model: bool) -> u32 {
+    let said = u32::try_from(body.conversation.len()).unwrap_or(u32::MAX);
+    match (on_model, body.tools.is_empty()) {
         (false, _) => 0,
-        (true, true) => said.clamp(1, case.max_turns.max(1)),
+        (true, true) => said.clamp(1, body.max_turns.max(1)),
         // Every answer may call a tool, whose result is sent back.
-        (true, false) => case.max_turns.max(1),
+        (true, false) => body.max_turns.max(1),
     }
 }
 
@@ -83,22 +92,22 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn add_case(&mut self, suite: &Suite, case: &TestCase, model: Option<&Model>) {
-        match (model, &case.subject) {
+    fn add_case(&mut self, suite: &Suite, body: &CaseBody, model: Option<&Model>) {
+        match (model, &body.subject) {
             (Some(model), Subject::Prompt { messages }) => {
                 let said: usize = messages.iter().map(|it| it.content.len()).sum();
-                let turns: usize = case
+                let turns: usize = body
                     .conversation
                     .iter()
                     .filter_map(|it| it.user.as_ref())
                     .map(String::len)
                     .sum();
-                let tools: usize = case.tools.iter().map(described).sum();
-                self.add_requests(model, requests(case, true), tokens(said + turns + tools));
+                let tools: usize = body.tools.iter().map(described).sum();
+                self.add_requests(model, requests(body, true), tokens(said + turns + tools));
             }
             _ => self.commands += 1,
         }
-        let all = case.checks.iter().chain(case.conversation.iter().flat_map(|it| &it.checks));
+        let all = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
         let output = model.and_then(|it| it.params.max_tokens).unwrap_or(0);
         for check in all {
             self.add_check(suite, check, output);

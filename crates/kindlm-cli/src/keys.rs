@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_assertions::Evidence;
-use kindlm_engine::{Model, Plan, Subject, Suite, TestCase};
+use kindlm_engine::{CaseKind, Model, Plan, Suite, TestCase};
 use kindlm_types::{Answers, Execution, Question};
 
 use crate::Io;
@@ -13,9 +13,9 @@ use crate::secrets::variables;
 pub(crate) fn missing(io: &Io, suite: &Suite) -> Vec<String> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let pairs = cases.flat_map(|case| {
-        let models: &[String] = match case.subject {
-            Subject::Prompt { .. } => &case.models,
-            Subject::Command { .. } => &[],
+        let models: &[String] = match case.kind {
+            CaseKind::Prompt => &case.models,
+            CaseKind::Command => &[],
         };
         let named = models.iter().filter_map(|id| suite.models.iter().find(|it| it.id == *id));
         std::iter::once((case, None)).chain(named.map(move |it| (case, Some(it))))
@@ -70,7 +70,9 @@ fn warnings<'s>(
 fn judges<'s>(suite: &'s Suite, case: &TestCase) -> Vec<&'s str> {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
-    let checks = case.checks.iter().chain(case.conversation.iter().flat_map(|it| &it.checks));
+    // A body that cannot be made asks nobody; the run says why.
+    let Ok(body) = case.body.body() else { return Vec::new() };
+    let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
     let questions = checks.flat_map(|it| it.questions(&evidence));
     let default = suite.defaults.judge_model.as_deref();
     let provider = |question: Question| {

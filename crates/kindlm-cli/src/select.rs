@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use kindlm_engine::{
-    COMMAND, Durations, Filter, Pattern, Plan, PlanError, RunOptions, Shard, Subject, Suite,
-    Targets, plan as planned, shard as part_of,
+    COMMAND, CaseKind, Durations, Filter, Fingerprint, Pattern, Plan, PlanError, RunOptions, Shard,
+    Suite, Targets, plan as planned, shard as part_of,
 };
 use kindlm_store::Runs;
 use kindlm_types::wire::parse_report;
@@ -114,7 +114,8 @@ fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure
             let known = models.iter().position(|it| *it == result.model);
             let Some(at) = known else { continue };
             models.swap_remove(at);
-            if digest.is_none() || *digest != result.digest.as_deref() {
+            let now = digest.map(|it| it.to_string());
+            if now.is_none() || now != result.digest {
                 targets.insert(&result.case, &result.model);
             }
         }
@@ -142,14 +143,14 @@ fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure
 }
 
 /// Of each case that is not skipped: its digest, and the models to run it on.
-fn expected(suite: &Suite) -> HashMap<&str, (Option<&str>, Vec<&str>)> {
+fn expected(suite: &Suite) -> HashMap<&str, (Option<Fingerprint>, Vec<&str>)> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let expected = cases.map(|case| {
-        let models = match case.subject {
-            Subject::Command { .. } => vec![COMMAND],
-            Subject::Prompt { .. } => case.models.iter().map(String::as_str).collect(),
+        let models = match case.kind {
+            CaseKind::Command => vec![COMMAND],
+            CaseKind::Prompt => case.models.iter().map(String::as_str).collect(),
         };
-        (case.name.as_str(), (case.digest.as_deref(), models))
+        (case.name.as_str(), (case.digest, models))
     });
     expected.filter(|(_, (_, models))| !models.is_empty()).collect()
 }

@@ -4,11 +4,15 @@
 //! is, so prompts may contain JSON, Mustache or Jinja. `{{env.NAME}}` is an environment variable. Values are
 //! put in once: what they contain is not read again.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use kindlm_engine::Digest;
 use kindlm_types::ecma;
 use serde_json::{Map, Value};
+
+use crate::shell::{self, Context};
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +64,56 @@ pub fn fill(
     vars: &Map<String, Value>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Filled {
-    Template::read(template).fill(vars, env, |value, _| value)
+    Template::read(template).fill(vars, env)
+}
+
+/// A template whose environment variables are put in, waiting for those of a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Form(Box<[Slot]>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Slot {
+    Text(Box<str>),
+    /// A variable, and how its value is quoted if it becomes part of a command line.
+    Variable(Box<str>, Option<Context>),
+}
+
+/// Why a form cannot be filled in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FormError {
+    #[error("the variable `{0}` has no value")]
+    Missing(Box<str>),
+    #[error(transparent)]
+    Nul(#[from] shell::NulError),
+}
+
+impl Form {
+    /// Fills in the variables.
+    pub(crate) fn fill(&self, vars: &Map<String, Value>) -> Result<String, FormError> {
+        let mut text = String::new();
+        for slot in &self.0 {
+            match slot {
+                Slot::Text(part) => text.push_str(part),
+                Slot::Variable(name, context) => {
+                    let value = vars.get(&**name).map(written);
+                    let value = value.ok_or_else(|| FormError::Missing(name.clone()))?;
+                    match context {
+                        Some(context) => text.push_str(&shell::quote(&value, *context)?),
+                        None => text.push_str(&value),
+                    }
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    /// Adds what tells this form from others.
+    pub(crate) fn digest(&self, digest: Digest) -> Digest {
+        self.0.iter().fold(digest.number(self.0.len() as u64), |digest, slot| match slot {
+            Slot::Text(text) => digest.number(0).text(text),
+            Slot::Variable(name, _) => digest.number(1).text(name),
+        })
+    }
 }
 
 /// What stands for a placeholder.
@@ -119,23 +172,41 @@ impl Template {
         self.lookalikes.iter().map(|(range, name)| (range, &self.text[name.clone()]))
     }
 
-    /// Whether there is nothing to fill in.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.placeholders().next().is_none()
-    }
-
     /// The text as it was written.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Fills in the variables. `quote` may change a value before it is put in; it is told where.
-    pub(crate) fn fill(
+    /// The template with its environment variables put in. What has no value there stays as it was written.
+    ///
+    /// `contexts` has what surrounds each placeholder, if the text is a command line.
+    pub(crate) fn form(
         &self,
-        vars: &Map<String, Value>,
         env: &dyn Fn(&str) -> Option<String>,
-        quote: impl Fn(String, &Range<usize>) -> String,
-    ) -> Filled {
+        contexts: Option<&[Context]>,
+    ) -> Result<Form, FormError> {
+        let mut index = 0;
+        let slot = |part: &Part| {
+            let (range, name) = match part {
+                Part::Text(range) => return Ok(Slot::Text(self.text[range.clone()].into())),
+                Part::Placeholder(range, name) => (range, name.as_str()),
+            };
+            let context = contexts.map(|it| it.get(index).copied().unwrap_or(Context::Bare));
+            index += 1;
+            let Some(variable) = name.strip_prefix("env.") else {
+                return Ok(Slot::Variable(name.into(), context));
+            };
+            Ok(Slot::Text(match (env(variable), context) {
+                (Some(value), Some(context)) => shell::quote(&value, context)?.into(),
+                (Some(value), None) => value.into(),
+                (None, _) => self.text[range.clone()].into(),
+            }))
+        };
+        self.parts.iter().map(slot).collect::<Result<_, _>>().map(Form)
+    }
+
+    /// Fills in the variables.
+    fn fill(&self, vars: &Map<String, Value>, env: &dyn Fn(&str) -> Option<String>) -> Filled {
         let mut filled = Filled::default();
         let mut seen = BTreeSet::new();
         for part in &self.parts {
@@ -147,7 +218,7 @@ impl Template {
                 Part::Placeholder(range, name) => (range, name),
             };
             match look_up(name, vars, env) {
-                Looked::Value(value) => filled.text.push_str(&quote(value, range)),
+                Looked::Value(value) => filled.text.push_str(&value),
                 Looked::Missing => {
                     filled.text.push_str(&self.text[range.clone()]);
                     if seen.insert(name) {
@@ -199,9 +270,16 @@ pub(crate) fn look_up(
         };
     }
     match vars.get(name) {
-        Some(Value::String(text)) => Looked::Value(text.clone()),
-        Some(value) => Looked::Value(ecma::stringify(value)),
+        Some(value) => Looked::Value(written(value).into_owned()),
         None => Looked::Missing,
+    }
+}
+
+/// A value as it is put into a text.
+fn written(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        value => Cow::Owned(ecma::stringify(value)),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Digests that tell whether something has changed, on any machine.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A digest of texts and JSON values, one after the other: the first 128 bits of a SHA-256, in lower-case hex.
+/// Digests texts and JSON values, one after the other, into a [`Fingerprint`].
 ///
 /// The order of keys in an object does not matter, that of everything else does.
 ///
@@ -16,10 +16,20 @@ use sha2::{Digest as _, Sha256};
 /// let of = |value| Digest::default().value(&value).finish();
 /// assert_eq!(of(json!({ "a": 1, "b": [2] })), of(json!({ "b": [2], "a": 1 })));
 /// assert_ne!(of(json!([1, 2])), of(json!([2, 1])));
-/// assert_eq!(of(json!(null)).len(), 32);
+/// assert_eq!(of(json!(null)).to_string().len(), 32);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Digest(Sha256);
+
+/// What a [`Digest`] comes to: the first 128 bits of a SHA-256, shown in lower-case hex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 16]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 impl Digest {
     /// Adds a text. Two texts are not the same as one that joins them.
@@ -43,13 +53,18 @@ impl Digest {
         self
     }
 
+    /// Adds what was digested before.
+    #[must_use]
+    pub fn fingerprint(mut self, part: Fingerprint) -> Self {
+        self.0.update(part.0);
+        self
+    }
+
     /// The digest of all that was added.
-    pub fn finish(self) -> String {
-        let bytes = self.0.finalize();
-        bytes.iter().take(16).fold(String::with_capacity(32), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+    pub fn finish(self) -> Fingerprint {
+        let mut bytes = [0; 16];
+        bytes.iter_mut().zip(self.0.finalize()).for_each(|(to, from)| *to = from);
+        Fingerprint(bytes)
     }
 
     fn add(&mut self, text: &str) {

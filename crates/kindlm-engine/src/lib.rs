@@ -12,7 +12,7 @@
 //! use std::time::Duration;
 //!
 //! use kindlm_assertions::{Assertion, Check, Evidence, Meta};
-//! use kindlm_engine::{Model, RunOptions, Suite, TestCase, gates};
+//! use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
 //! use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 //! use kindlm_types::{
 //!     AssertionResult, Class, ExitStatus, FailureCode, Params, Prompt, ProviderError,
@@ -77,8 +77,9 @@
 //!
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 //! # runtime.block_on(async {
-//! let mut case = TestCase::prompt("asks for the order", "Where is my parcel?", &["support"]);
-//! case.checks.push(Check::new(&POLITE, Arc::new(Polite)));
+//! let mut body = CaseBody::prompt("Where is my parcel?");
+//! body.checks = [Check::new(&POLITE, Arc::new(Polite))].into();
+//! let case = TestCase::new("asks for the order", body).on(&["support"]);
 //! let suite = Suite {
 //!     models: vec![Model {
 //!         id: "support".to_owned(),
@@ -101,6 +102,7 @@
 mod aggregate;
 mod baseline;
 mod calls;
+mod case;
 mod control;
 mod digest;
 mod execute;
@@ -116,8 +118,12 @@ mod suite;
 
 pub use aggregate::{AggregateError, aggregate};
 pub use baseline::Baseline;
+pub use case::{
+    BodyError, BodySource, CaseBody, CaseKind, ConversationTurn, SimulatedResponse, SimulatedTool,
+    Subject, TestCase,
+};
 pub use control::{Control, Event};
-pub use digest::Digest;
+pub use digest::{Digest, Fingerprint};
 pub use execute::{Executed, Run, execute};
 pub use judge::{Judged, Judges, judge};
 pub use merge::{MergeError, merge};
@@ -126,10 +132,7 @@ pub use plan::{COMMAND, Plan, PlanError, Unit, plan};
 pub use record::{Record, RecordError};
 pub use report::{evaluate_gates, report, run};
 pub use shard::{Durations, Part, Shard, ShardError, shard};
-pub use suite::{
-    Compliance, ConversationTurn, Defaults, Model, SimulatedResponse, SimulatedTool, Subject,
-    Suite, TestCase,
-};
+pub use suite::{Compliance, Defaults, Model, Suite};
 
 /// What a model said: its text, or its refusal where the provider keeps that apart.
 fn words(reply: &kindlm_types::Reply) -> &str {

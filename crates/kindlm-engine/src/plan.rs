@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kindlm_types::{SkippedCase, suggest};
 
-use crate::{Filter, Part, RunOptions, Subject, Suite, TestCase};
+use crate::{CaseKind, Filter, Part, RunOptions, Suite, TestCase};
 
 /// The model id under which command tests are reported.
 pub const COMMAND: &str = "command";
@@ -96,7 +96,7 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
         } else if let Some(reason) = skip_reason(case, targets.is_none()) {
             plan.skipped.push(SkippedCase {
                 case: case.name.clone(),
-                tags: case.tags.clone(),
+                tags: case.tags.to_vec(),
                 reason,
                 plan_index: None,
             });
@@ -128,12 +128,12 @@ fn targets(
     filter: &Filter,
 ) -> Result<Option<Vec<Target>>, PlanError> {
     let mut targets: Vec<Target> = Vec::new();
-    match &case.subject {
-        Subject::Command { .. } if filter.selects_model(case, COMMAND) => targets.push((None, 1)),
-        Subject::Command { .. } => {}
-        Subject::Prompt { .. } if case.models.is_empty() => return Ok(None),
-        Subject::Prompt { .. } => {
-            for id in &case.models {
+    match case.kind {
+        CaseKind::Command if filter.selects_model(case, COMMAND) => targets.push((None, 1)),
+        CaseKind::Command => {}
+        CaseKind::Prompt if case.models.is_empty() => return Ok(None),
+        CaseKind::Prompt => {
+            for id in case.models.iter() {
                 let Some(&model) = ids.get(id.as_str()) else {
                     return Err(PlanError::UnknownModelOfCase {
                         case: case.name.clone(),
@@ -156,14 +156,14 @@ fn targets(
 
 fn skip_reason(case: &TestCase, without_models: bool) -> Option<String> {
     let no_models = || without_models.then(|| "it names no model to run on".to_owned());
-    case.skip.clone().or_else(no_models)
+    case.skip.as_deref().map(str::to_owned).or_else(no_models)
 }
 
 fn check(suite: &Suite, filter: &Filter) -> Result<(), PlanError> {
     for tag in filter.tags.iter().chain(&filter.without_tags) {
         if !suite.cases.iter().any(|case| case.tags.contains(tag)) {
             let mut tags: Vec<&str> =
-                suite.cases.iter().flat_map(|case| &case.tags).map(String::as_str).collect();
+                suite.cases.iter().flat_map(|case| &*case.tags).map(String::as_str).collect();
             tags.sort_unstable();
             tags.dedup();
             let help = suggest(tag, "tags", tags.iter().copied());
@@ -172,8 +172,7 @@ fn check(suite: &Suite, filter: &Filter) -> Result<(), PlanError> {
     }
     for model in &filter.models {
         let known = suite.models.iter().any(|it| it.id == *model)
-            || (model == COMMAND
-                && suite.cases.iter().any(|it| matches!(it.subject, Subject::Command { .. })));
+            || (model == COMMAND && suite.cases.iter().any(|it| it.kind == CaseKind::Command));
         if !known {
             let help = suggest_model(suite, model);
             return Err(PlanError::UnknownModel { model: model.clone(), help });

@@ -189,9 +189,10 @@ fn digest(
     let mut digest = Digest::default().number(options.strict.into()).number(groups.len() as u64);
     for (first, repeats) in groups.iter().filter_map(|it| Some((it.first()?, it.len()))) {
         let case = suite.cases.get(first.case);
+        let content = case.and_then(|it| it.digest);
         digest = digest
             .text(case.map_or("", |it| &it.name))
-            .text(case.and_then(|it| it.digest.as_deref()).unwrap_or_default())
+            .text(&content.map(|it| it.to_string()).unwrap_or_default())
             .text(model(suite, first))
             .number(repeats as u64)
             .number(owner(first.case).into());
@@ -199,5 +200,5 @@ fn digest(
     for case in &plan.skipped {
         digest = digest.text(&case.case).text(&case.reason);
     }
-    digest.finish()
+    digest.finish().to_string()
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     }
     let baseline = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
     if args.dry_run {
-        print(io, &dry_run::describe(&suite, &plan, &options))?;
+        print(io, &dry_run::describe(&suite, &plan, &options)?)?;
         return Ok(ExitStatus::Success);
     }
     for warning in keys::missing_for(io, &suite, &plan) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kindlm_engine::{Subject, Suite};
+use kindlm_engine::{CaseKind, Suite};
 use kindlm_reporters::one_line;
 use kindlm_types::ExitStatus;
 use serde_json::{Value, json};
@@ -55,18 +55,21 @@ impl Counts {
     fn of(suite: &Suite) -> Self {
         let mut counts = Self { prompts: 0, commands: 0, skipped: 0, executions: 0, checks: 0 };
         for case in &suite.cases {
-            let targets = match case.subject {
-                Subject::Prompt { .. } => {
+            let targets = match case.kind {
+                CaseKind::Prompt => {
                     counts.prompts += 1;
                     case.models.len() as u64
                 }
-                Subject::Command { .. } => {
+                CaseKind::Command => {
                     counts.commands += 1;
                     1
                 }
             };
-            counts.checks += case.checks.len();
-            counts.checks += case.conversation.iter().map(|it| it.checks.len()).sum::<usize>();
+            // Made of text that was read just now, so it cannot fail; if it does, the run says why.
+            if let Ok(body) = case.body.body() {
+                counts.checks += body.checks.len();
+                counts.checks += body.conversation.iter().map(|it| it.checks.len()).sum::<usize>();
+            }
             if case.skip.is_some() {
                 counts.skipped += 1;
             } else {

@@ -1,24 +1,21 @@
 //! Tells whether a test has changed: what it sends, what it knows, and what it expects.
+//!
+//! Left out is what changes neither what is sent nor what must hold: tags, models, how often it runs, how long it may
+//! take. Files that are referred to count by their content.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kindlm_engine::{ConversationTurn, Digest, Subject};
+use kindlm_engine::{Digest, Fingerprint};
 use kindlm_types::{FileError, Files};
 use serde_json::Value;
 
 use super::Loader;
 
-/// The keys of a test that its digest covers as they are written; its message or command is covered as it is sent.
-///
-/// Left out is what changes neither what is sent nor what must hold: tags, models, how often it runs, how long it
-/// may take.
-const COVERED: [&str; 5] = ["vars", "tools", "conversation", "expect", "maxTurns"];
-
 /// Files that pass through to whoever asks, and are remembered by their digests.
 pub(super) struct Referred<'a> {
     files: &'a dyn Files,
-    digests: Mutex<HashMap<String, String>>,
+    digests: Mutex<HashMap<String, Fingerprint>>,
 }
 
 impl<'a> Referred<'a> {
@@ -27,9 +24,9 @@ impl<'a> Referred<'a> {
     }
 
     /// The digest of a file that was read, by its path as written.
-    fn digest(&self, path: &str) -> Option<String> {
+    fn digest(&self, path: &str) -> Option<Fingerprint> {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.get(path).cloned()
+        digests.get(path).copied()
     }
 }
 
@@ -47,38 +44,16 @@ impl Files for Referred<'_> {
 }
 
 impl Loader<'_> {
-    /// The digest of a test. `rules` are those of its prompt.
-    pub(super) fn digest(
-        &self,
-        value: &Value,
-        subject: &Subject,
-        conversation: &[ConversationTurn],
-        rules: &Value,
-    ) -> String {
-        let mut digest = match subject {
-            Subject::Prompt { messages } => messages.iter().fold(
-                Digest::default().text("prompt").number(messages.len() as u64),
-                |digest, it| digest.text(&format!("{:?}", it.role)).text(&it.content),
-            ),
-            Subject::Command { command_line } => {
-                Digest::default().text("command").text(command_line)
-            }
-        };
-        for turn in conversation {
-            digest = digest.text(turn.user.as_deref().unwrap_or_default());
-        }
-        for key in COVERED {
-            let value = value.get(key).unwrap_or(&Value::Null);
-            digest = self.files_in(value, digest.value(value));
-        }
-        digest.value(rules).finish()
+    /// The digest of a value, and of the files that it names.
+    pub(super) fn digest_with_files(&self, value: &Value) -> Fingerprint {
+        self.files_in(value, Digest::default().value(value)).finish()
     }
 
     /// Adds the content of the files that a value names, such as a `schemaFile`.
     fn files_in(&self, value: &Value, digest: Digest) -> Digest {
         match value {
             Value::String(text) => match self.referred.digest(text) {
-                Some(file) => digest.text(&file),
+                Some(file) => digest.fingerprint(file),
                 None => digest,
             },
             Value::Array(items) => {

@@ -1,9 +1,12 @@
 //! From bytes to a suite: every problem of a file in one pass.
 
 mod advice;
+mod body;
 mod dataset;
 mod digest;
+mod expect;
 mod model;
+mod pool;
 mod prompt;
 mod reference;
 mod root;
@@ -77,11 +80,15 @@ pub fn load(
         idle: (None, 0),
         tool_schemas: HashMap::new(),
         linted: advice::Linted::default(),
+        pool: pool::Pool::default(),
     };
     if let Some(root) = tree.root {
         loader.document(&root);
     }
-    loader.finish()
+    let compiler = Arc::clone(&loader.pool.compiler);
+    let result = loader.finish();
+    compiler.close(setup);
+    result
 }
 
 /// What was found to be wrong.
@@ -92,10 +99,13 @@ struct Found {
     /// What is already reported: aliases bring the same place in many times.
     seen: HashSet<(Code, usize, Span, String)>,
     is_full: bool,
+    /// How often something was found, told or not.
+    count: usize,
 }
 
 impl Found {
     fn push(&mut self, diagnostic: Diagnostic) {
+        self.count += 1;
         let place = Arc::as_ptr(&diagnostic.source) as usize;
         let key = (diagnostic.code, place, diagnostic.span, diagnostic.message.clone());
         let list = match diagnostic.level {
@@ -132,6 +142,8 @@ struct Loader<'a> {
     tool_schemas: HashMap<String, Option<String>>,
     /// What is odd about the schemas that tests refer to.
     linted: advice::Linted,
+    /// What tests have in common.
+    pool: pool::Pool,
 }
 
 /// A place in some file.
@@ -160,6 +172,7 @@ impl Loader<'_> {
         errors.sort_by_cached_key(|it| order(&self.source, it));
         warnings.sort_by_cached_key(|it| order(&self.source, it));
         let suite = errors.is_empty().then(|| {
+            self.suite.cases.shrink_to_fit();
             self.suite.warnings = warnings.iter().map(in_words).collect();
             self.suite
         });

@@ -8,6 +8,7 @@ use kindlm_types::Role;
 use serde_json::{Value, json};
 
 use super::Loader;
+use super::body::Opening;
 use crate::diagnostic::{Piece, escape};
 use crate::schema::SHAPES;
 use crate::source::{Source, Span};
@@ -26,7 +27,9 @@ pub(super) struct Prompts {
 #[derive(Debug)]
 pub(super) struct Prompt {
     pub(super) parts: Vec<PromptPart>,
-    pub(super) checks: Vec<Check>,
+    /// The parts, ready to be filled.
+    pub(super) opening: Opening,
+    pub(super) checks: Arc<[Check]>,
     /// The rules that the checks are made of, as written; null if there are none.
     pub(super) rules: Value,
 }
@@ -112,7 +115,7 @@ impl Loader<'_> {
             (Role::User, "user", Some(entry.user)),
             (Role::Assistant, "assistant", entry.assistant),
         ];
-        let parts = texts
+        let parts: Vec<PromptPart> = texts
             .into_iter()
             .filter_map(|(role, key, text)| {
                 let span = node.get(key)?.span;
@@ -120,6 +123,9 @@ impl Loader<'_> {
                 Some(PromptPart { role, template, source: piece.source.clone(), span })
             })
             .collect();
-        Some(Prompt { parts, checks, rules })
+        // A text for a model is not quoted, so nothing can be wrong with it.
+        let form = |part: &PromptPart| Some((part.role, part.template.form(self.env, None).ok()?));
+        let opening = parts.iter().map(form).collect::<Option<_>>()?;
+        Some(Prompt { parts, opening, checks: checks.into(), rules })
     }
 }

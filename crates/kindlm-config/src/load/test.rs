@@ -1,33 +1,37 @@
 //! Tests, from a list or from datasets.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::Check;
-use kindlm_engine::{ConversationTurn, SimulatedResponse, SimulatedTool, Subject, TestCase};
+use kindlm_engine::{CaseKind, Digest, Fingerprint, TestCase};
 use kindlm_schema::Schema;
-use kindlm_types::{Message, Place, ProblemKind, ToolSpec};
+use kindlm_types::Place;
 use serde_json::{Map, Value};
 
-use super::advice::check_something;
-use super::prompt::{Prompt, Prompts};
+use super::body::{Kit, Part, Row, SubjectForm, simulated};
+use super::prompt::{Prompt, PromptPart, Prompts};
+use super::turn::Turns;
 use super::vars::{Missing, Written};
 use super::{Loader, Spot, object, text};
 use crate::diagnostic::{Code, Piece, meant_key};
 use crate::schema::SHAPES;
 use crate::template::Template;
 use crate::tree::{Node, locate};
-use crate::written::{Skip, TestEntry, Tool};
+use crate::written::{Skip, TestEntry};
 
 /// How an entry of the list names a dataset.
 pub(super) const FILE: &str = "file://";
 
 /// What could be resolved of a test without its own type.
-struct Parts {
-    subject: Option<Subject>,
-    checks: Vec<Check>,
-    conversation: Vec<ConversationTurn>,
-    /// Tells whether something of it has changed.
-    digest: Option<String>,
+struct Parts<'p> {
+    subject: Option<SubjectForm>,
+    /// The prompt, if it is a test of one.
+    prompt: Option<&'p Prompt>,
+    checks: Part<[Check]>,
+    conversation: Turns,
+    /// Of what must hold at the end.
+    expect: Fingerprint,
 }
 
 impl Loader<'_> {
@@ -80,46 +84,70 @@ impl Loader<'_> {
         }
         self.check_tools(piece, at, &value);
         self.check_called(piece, at, &value);
+        let key = kit_key(&value);
+        let tools = value.get("tools").cloned();
         let Some(entry) = self.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
-        let Some(subject) = parts.subject else { return };
-        let mut case = self.case(entry, subject, parts.checks, parts.conversation);
-        case.digest = parts.digest;
-        self.suite.cases.push(case);
+        let case = self.case(entry, parts, &key, tools);
+        self.suite.cases.extend(case);
     }
 
+    /// Puts a test together; `None` if it is broken. `key` tells its kit from those of others.
     fn case(
-        &self,
+        &mut self,
         entry: TestEntry,
-        subject: Subject,
-        checks: Vec<Check>,
-        conversation: Vec<ConversationTurn>,
-    ) -> TestCase {
-        let models = match (&subject, entry.models) {
-            (Subject::Command { .. }, _) => Vec::new(),
-            (Subject::Prompt { .. }, Some(models)) => unique(models),
-            (Subject::Prompt { .. }, None) => self.listed.clone(),
+        parts: Parts<'_>,
+        key: &Value,
+        tools: Option<Value>,
+    ) -> Option<TestCase> {
+        let subject = parts.subject?;
+        let (kind, models) = match (&subject, entry.models) {
+            (SubjectForm::Command(_), _) => (CaseKind::Command, Arc::default()),
+            (SubjectForm::Prompt(_), Some(models)) => {
+                (CaseKind::Prompt, self.pool.list(&unique(models)))
+            }
+            (SubjectForm::Prompt(_), None) => (CaseKind::Prompt, self.pool.list(&self.listed)),
         };
-        TestCase {
-            name: entry.name,
+        let skip = match entry.skip {
+            Skip::Plain(false) => None,
+            Skip::Plain(true) => Some(self.pool.text("skipped in the config file")),
+            Skip::Because(why) => Some(self.pool.text(&why)),
+        };
+        let tags = self.pool.list(&entry.tags);
+        let compiler = Arc::clone(&self.pool.compiler);
+        let max_turns = entry.max_turns;
+        let kit = self.pool.kit(key.to_string(), |is_kept| Kit {
+            compiler,
+            digest: digest(&subject, &parts.conversation, tools.as_ref(), max_turns, parts.prompt),
             subject,
+            tools: match tools {
+                Some(tools) if !is_kept => Part::Written(tools.to_string().into()),
+                _ => Part::Ready(simulated(entry.tools)),
+            },
+            conversation: parts.conversation.forms,
+            max_turns,
+            prompt_checks: parts.prompt.map(|it| Arc::clone(&it.checks)).unwrap_or_default(),
+        });
+        let vars = Value::Object(entry.vars);
+        let digest =
+            Digest::default().fingerprint(kit.digest).value(&vars).fingerprint(parts.expect);
+        let vars = if vars.as_object().is_none_or(Map::is_empty) {
+            Box::default()
+        } else {
+            vars.to_string().into()
+        };
+        Some(TestCase {
+            name: entry.name,
+            kind,
             models,
             repeat: entry.repeat.unwrap_or(self.defaults.repeat),
             pass_rate_min: entry.pass_rate_min.unwrap_or(self.defaults.pass_rate_min),
-            tools: entry.tools.into_iter().map(simulated).collect(),
-            conversation,
-            max_turns: entry.max_turns,
-            checks,
-            tags: entry.tags,
-            skip: match entry.skip {
-                Skip::Plain(false) => None,
-                Skip::Plain(true) => Some("skipped in the config file".to_owned()),
-                Skip::Because(why) => Some(why),
-            },
-            vars: entry.vars,
+            tags,
+            skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
-            digest: None,
-        }
+            digest: Some(digest.finish()),
+            body: Arc::new(Row { kit, vars, checks: parts.checks }),
+        })
     }
 
     fn check_name(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
@@ -175,14 +203,14 @@ impl Loader<'_> {
     }
 
     /// Resolves what has places of its own: the prompt or command, the checks, the turns.
-    fn parts(
+    fn parts<'p>(
         &mut self,
         piece: Piece<'_>,
         at: &str,
         node: &Node,
         value: &Value,
-        prompts: &Prompts,
-    ) -> Parts {
+        prompts: &'p Prompts,
+    ) -> Parts<'p> {
         let no_vars = Map::new();
         let vars = object(value, "vars");
         let mut missing = Missing::default();
@@ -196,17 +224,14 @@ impl Loader<'_> {
             self.report_missing(piece, at, vars, &missing);
         }
         let errors = self.found.errors.len();
-        let mut checks = match value.get("expect") {
-            Some(expect @ Value::Object(_)) => self.expect(piece, &format!("{at}/expect"), expect),
-            _ => Vec::new(),
-        };
-        checks.extend(prompt.into_iter().flat_map(|it| it.checks.iter().cloned()));
-        let in_turns = conversation.iter().flat_map(|it| &it.checks);
+        let expect = value.get("expect").filter(|it| it.is_object()).unwrap_or(&Value::Null);
+        let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, prompt);
         // Of what is broken nobody knows whether it would check something.
         let is_whole = turns_are_whole && self.found.errors.len() == errors;
         if is_whole
             && object(value, "expect").is_some()
-            && !check_something(checks.iter().chain(in_turns))
+            && !block.is_active
+            && !conversation.is_active
         {
             self.idle.1 += 1;
             if self.idle.0.is_none() {
@@ -218,9 +243,7 @@ impl Loader<'_> {
                 self.idle.0 = Some(diagnostic);
             }
         }
-        let rules = prompt.map_or(&Value::Null, |it| &it.rules);
-        let digest = subject.as_ref().map(|it| self.digest(value, it, &conversation, rules));
-        Parts { subject, checks, conversation, digest }
+        Parts { subject, prompt, checks, conversation, expect: block.digest }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one test, taken apart by its caller")]
@@ -233,7 +256,7 @@ impl Loader<'_> {
         prompts: &'p Prompts,
         vars: &Map<String, Value>,
         missing: &mut Missing,
-    ) -> (Option<Subject>, Option<&'p Prompt>) {
+    ) -> (Option<SubjectForm>, Option<&'p Prompt>) {
         match (value.get("prompt"), value.get("command")) {
             (Some(_), Some(_)) | (None, None) => (None, None),
             (Some(prompt), None) => {
@@ -244,49 +267,20 @@ impl Loader<'_> {
                     self.unknown_prompt(piece, &format!("{at}/prompt"), name, &prompts.names());
                 }
                 let Some(prompt) = prompts.get(name) else { return (None, None) };
-                let messages = prompt
-                    .parts
-                    .iter()
-                    .map(|part| {
-                        let written = Written {
-                            template: &part.template,
-                            source: &part.source,
-                            span: part.span,
-                        };
-                        Message::new(part.role, self.fill(written, vars, missing))
-                    })
-                    .collect();
-                (Some(Subject::Prompt { messages }), Some(prompt))
+                for part in &prompt.parts {
+                    let PromptPart { template, source, span, .. } = part;
+                    self.check_text(Written { template, source, span: *span }, vars, missing);
+                }
+                (Some(SubjectForm::Prompt(Arc::clone(&prompt.opening))), Some(prompt))
             }
             (None, Some(command)) => {
                 let Some(line) = command.as_str() else { return (None, None) };
                 let template = Template::read(line);
                 let span = node.get("command").map_or(node.span, |it| it.span);
                 let written = Written { template: &template, source: piece.source, span };
-                let command_line = self.fill_command(written, vars, missing);
-                (Some(Subject::Command { command_line }), None)
+                (self.check_command(written, vars, missing).map(SubjectForm::Command), None)
             }
         }
-    }
-
-    pub(super) fn expect(&mut self, piece: Piece<'_>, at: &str, expect: &Value) -> Vec<Check> {
-        if expect.as_object().is_some_and(Map::is_empty) {
-            return Vec::new();
-        }
-        let (checks, problems) = kindlm_assertions::compile(expect, self.setup);
-        if problems.is_empty() {
-            self.lint_schemas(piece, at, expect);
-        }
-        for problem in problems {
-            let outside = problem.kind == ProblemKind::File { outside: true };
-            let mut diagnostic = piece.problem(problem.under(at));
-            if outside {
-                diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
-            }
-            self.push(diagnostic);
-        }
-        self.refer_judges(piece, at, expect);
-        checks
     }
 
     /// Warns of what a test has and cannot use.
@@ -338,18 +332,37 @@ fn unique(ids: Vec<String>) -> Vec<String> {
     kept
 }
 
-fn simulated(tool: Tool) -> SimulatedTool {
-    SimulatedTool {
-        spec: ToolSpec {
-            name: tool.name,
-            description: tool.description,
-            parameters: tool.parameters.map(Value::Object),
-        },
-        responses: tool
-            .responses
-            .into_iter()
-            .map(|it| SimulatedResponse { when: it.when, then: it.then })
-            .collect(),
-        default_response: tool.default_response,
+/// What a test has in common with others that may share a kit.
+fn kit_key(test: &Value) -> Value {
+    const KEYS: [&str; 5] = ["prompt", "command", "tools", "conversation", "maxTurns"];
+    KEYS.iter().map(|key| test.get(*key).cloned().unwrap_or_default()).collect()
+}
+
+/// Tells whether something has changed that is not in the variables or in what must hold at the end.
+fn digest(
+    subject: &SubjectForm,
+    conversation: &Turns,
+    tools: Option<&Value>,
+    max_turns: u32,
+    prompt: Option<&Prompt>,
+) -> Fingerprint {
+    let mut digest = match subject {
+        SubjectForm::Prompt(parts) => {
+            let first = Digest::default().text("prompt").number(parts.len() as u64);
+            parts
+                .iter()
+                .fold(first, |digest, (role, form)| form.digest(digest.text(&format!("{role:?}"))))
+        }
+        SubjectForm::Command(form) => form.digest(Digest::default().text("command")),
+    };
+    for (turn, expect) in conversation.forms.iter().zip(&conversation.digests) {
+        digest = digest.text(&turn.label).number(turn.user.is_some().into()).fingerprint(*expect);
+        digest = turn.user.iter().fold(digest, |digest, form| form.digest(digest));
     }
+    let null = Value::Null;
+    digest
+        .value(tools.unwrap_or(&null))
+        .number(max_turns.into())
+        .value(prompt.map_or(&null, |it| &it.rules))
+        .finish()
 }

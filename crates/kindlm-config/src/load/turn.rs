@@ -1,14 +1,25 @@
 //! The labelled turns of a conversation.
 
-use kindlm_engine::ConversationTurn;
+use kindlm_engine::Fingerprint;
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
+use super::body::TurnForm;
 use super::vars::{Missing, Written};
 use super::{Loader, text};
 use crate::diagnostic::{Code, Piece};
 use crate::template::Template;
 use crate::tree::Node;
+
+/// The turns of a test.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    pub(super) forms: Vec<TurnForm>,
+    /// Whether the checks of some turn find something in it, whatever it is.
+    pub(super) is_active: bool,
+    /// Of what each turn expects.
+    pub(super) digests: Vec<Fingerprint>,
+}
 
 impl Loader<'_> {
     pub(super) fn turns(
@@ -19,16 +30,16 @@ impl Loader<'_> {
         value: &Value,
         vars: &Map<String, Value>,
         missing: &mut Missing,
-    ) -> Vec<ConversationTurn> {
+    ) -> Turns {
         let turns =
             value.get("conversation").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let nodes = node.get("conversation").map_or(&[][..], Node::items);
-        let mut resolved: Vec<ConversationTurn> = Vec::new();
+        let mut resolved = Turns::default();
         for (index, (turn, node)) in turns.iter().zip(nodes).enumerate() {
             let at = format!("{at}/conversation/{index}");
             let label = text(turn, "turn").unwrap_or_default().to_owned();
             if let Some(first) =
-                resolved.iter().position(|it| it.label == label && !label.is_empty())
+                resolved.forms.iter().position(|it| it.label == label && !label.is_empty())
             {
                 let first =
                     nodes.get(first).and_then(|it| it.get("turn")).map_or(node.span, |it| it.span);
@@ -44,22 +55,22 @@ impl Loader<'_> {
                     .with_help("give each turn a label of its own");
                 self.push(diagnostic);
             }
-            let user = text(turn, "user").map(|user| {
+            let user = text(turn, "user").and_then(|user| {
                 let template = Template::read(user);
                 let span = node.get("user").map_or(node.span, |it| it.span);
-                self.fill(
-                    Written { template: &template, source: piece.source, span },
-                    vars,
-                    missing,
-                )
+                let written = Written { template: &template, source: piece.source, span };
+                self.check_text(written, vars, missing);
+                template.form(self.env, None).ok()
             });
-            let checks = match turn.get("expect") {
+            let (checks, block) = match turn.get("expect") {
                 Some(expect @ Value::Object(_)) => {
-                    self.expect(piece, &format!("{at}/expect"), expect)
+                    self.expect(piece, &format!("{at}/expect"), expect, None)
                 }
-                _ => Vec::new(),
+                _ => self.expect(piece, &at, &Value::Null, None),
             };
-            resolved.push(ConversationTurn { label, user, checks });
+            resolved.is_active |= block.is_active;
+            resolved.digests.push(block.digest);
+            resolved.forms.push(TurnForm { label, user, checks });
         }
         resolved
     }

@@ -1,4 +1,4 @@
-//! Filling in variables, and saying which have no value.
+//! Checking that every variable has a value, and saying which have none.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::Loader;
 use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::shell::{self, Context};
 use crate::source::{Source, Span};
-use crate::template::{Looked, Template, look_up};
+use crate::template::{Form, FormError, Looked, Template, look_up};
 
 /// A template with where it is written.
 #[derive(Clone, Copy)]
@@ -45,33 +45,25 @@ pub(super) struct Missing {
 }
 
 impl Loader<'_> {
-    /// Fills in the variables of a text for a model.
-    pub(super) fn fill(
+    /// Checks a text for a model.
+    pub(super) fn check_text(
         &mut self,
         written: Written<'_>,
         vars: &Map<String, Value>,
         missing: &mut Missing,
-    ) -> String {
+    ) {
         self.check_literals(written, vars);
-        if written.template.is_plain() {
-            return written.template.text().to_owned();
-        }
         self.check_vars(written, vars, missing);
-        written.template.fill(vars, self.env, |value, _| value).text
     }
 
-    /// Fills in the variables of a command line, quoted for the shell.
-    pub(super) fn fill_command(
+    /// Checks a command line, and gives it back with places for its variables.
+    pub(super) fn check_command(
         &mut self,
         written: Written<'_>,
         vars: &Map<String, Value>,
         missing: &mut Missing,
-    ) -> String {
-        self.check_literals(written, vars);
-        if written.template.is_plain() {
-            return written.template.text().to_owned();
-        }
-        self.check_vars(written, vars, missing);
+    ) -> Option<Form> {
+        self.check_text(written, vars, missing);
         let places: Vec<Range<usize>> =
             written.template.placeholders().map(|(range, _)| range.clone()).collect();
         let contexts = shell::contexts(written.template.text(), places.iter());
@@ -82,20 +74,11 @@ impl Loader<'_> {
                 unsafe_places.push((written.place(place), message));
             }
         }
-        let context_of = |range: &Range<usize>| {
-            let index = places.iter().position(|it| it == range);
-            index.and_then(|it| contexts.get(it)).copied().unwrap_or(Context::Bare)
-        };
-        let nul = std::cell::Cell::new(false);
-        let filled = written.template.fill(vars, self.env, |value, range| {
-            shell::quote(&value, context_of(range)).unwrap_or_else(|shell::NulError| {
-                nul.set(true);
-                String::new()
-            })
-        });
-        if nul.get() {
-            let message = shell::NulError.to_string();
-            unsafe_places.push((written.source.first_line(written.span), message));
+        let form = written.template.form(self.env, Some(&contexts));
+        if let Err(FormError::Nul(err)) =
+            form.as_ref().map_or_else(|err| Err(err.clone()), |form| form.fill(vars))
+        {
+            unsafe_places.push((written.source.first_line(written.span), err.to_string()));
         }
         for (span, message) in unsafe_places {
             let diagnostic =
@@ -105,7 +88,7 @@ impl Loader<'_> {
                 );
             self.push(diagnostic);
         }
-        filled.text
+        form.ok()
     }
 
     fn check_vars(
@@ -115,6 +98,9 @@ impl Loader<'_> {
         missing: &mut Missing,
     ) {
         for (range, name) in written.template.placeholders() {
+            if vars.contains_key(name) && !name.starts_with("env.") {
+                continue;
+            }
             match look_up(name, vars, self.env) {
                 Looked::Value(_) => {}
                 Looked::Missing => {

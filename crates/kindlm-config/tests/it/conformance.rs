@@ -123,11 +123,12 @@ fn compare(vector: &Value, suite: &Suite) {
     let tests = config["tests"].as_array().unwrap();
     assert_eq!(suite.cases.len(), tests.len(), "{id}");
     for (case, test) in suite.cases.iter().zip(tests) {
+        let body = case.body.body().unwrap();
         assert_eq!(json!(case.name), test["name"], "{id}");
-        assert_eq!(Value::Object(case.vars.clone()), test["vars"], "{id}");
+        assert_eq!(Value::Object(body.vars.clone()), test["vars"], "{id}");
         assert_eq!(case.skip.is_some(), test["skip"] == json!(true), "{id}");
         assert_eq!(json!(case.repeat), *test.get("repeat").unwrap_or(&defaults["repeat"]), "{id}");
-        let turns: Vec<&str> = case.conversation.iter().map(|it| it.label.as_str()).collect();
+        let turns: Vec<&str> = body.conversation.iter().map(|it| it.label.as_str()).collect();
         let expected: Vec<&str> = test["conversation"]
             .as_array()
             .into_iter()
@@ -135,7 +136,7 @@ fn compare(vector: &Value, suite: &Suite) {
             .map(|it| it["turn"].as_str().unwrap())
             .collect();
         assert_eq!(turns, expected, "{id}");
-        let Subject::Prompt { messages } = &case.subject else { panic!("{id}") };
+        let Subject::Prompt { messages } = &body.subject else { panic!("{id}") };
         let prompt = &config["prompts"][test["prompt"].as_str().unwrap()];
         let user = messages.iter().find(|it| it.role == kindlm_types::Role::User).unwrap();
         assert_eq!(

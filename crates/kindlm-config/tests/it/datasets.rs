@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use kindlm_config::Loaded;
-use kindlm_engine::Subject;
+use kindlm_engine::{CaseBody, Subject};
 
 use crate::memory::{GOOD, Memory, load_with, said};
 
@@ -17,11 +17,13 @@ fn names(loaded: &Loaded) -> Vec<&str> {
     cases.unwrap_or_else(|| panic!("{}", said(loaded))).iter().map(|it| it.name.as_str()).collect()
 }
 
-fn user(loaded: &Loaded, case: usize) -> &str {
-    let Subject::Prompt { messages } = &loaded.suite.as_ref().unwrap().cases[case].subject else {
-        panic!()
-    };
-    &messages.last().unwrap().content
+fn body(loaded: &Loaded, case: usize) -> CaseBody {
+    loaded.suite.as_ref().unwrap().cases[case].body.body().unwrap().into_owned()
+}
+
+fn user(loaded: &Loaded, case: usize) -> String {
+    let Subject::Prompt { messages } = body(loaded, case).subject else { panic!() };
+    messages.last().unwrap().content.clone()
 }
 
 const JSONL: &str = r#"{"name": "a", "prompt": "greet", "vars": {"name": "A\u0041\/"}, "expect": {"output": {"contains": ["A"]}}}
@@ -71,10 +73,10 @@ fn columns_of_csv_are_variables() {
     assert_eq!(user(&loaded, 0), "Greet x.");
     let cases = &loaded.suite.as_ref().unwrap().cases;
     assert_eq!(
-        (cases[0].tags.join("|"), cases[0].repeat, cases[0].checks.len()),
+        (cases[0].tags.join("|"), cases[0].repeat, body(&loaded, 0).checks.len()),
         ("a|b".to_owned(), 2, 1)
     );
-    assert_eq!((cases[1].skip.as_deref(), cases[1].checks.len()), (Some("because"), 1));
+    assert_eq!((cases[1].skip.as_deref(), body(&loaded, 1).checks.len()), (Some("because"), 1));
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn line_breaks_and_byte_order_marks_do_not_matter() {
 fn words_that_were_booleans_are_texts() {
     for word in ["yes", "no", "on", "off", "y", "1_000", "017", "12:30"] {
         let loaded = load_text(&with("vars: { name: Ada }", &format!("vars: {{ name: {word} }}")));
-        assert_eq!(loaded.suite.unwrap().cases[0].vars["name"], word);
+        assert_eq!(loaded.suite.unwrap().cases[0].body.body().unwrap().vars["name"], word);
     }
 }
 
@@ -191,7 +191,7 @@ proptest! {
             let loaded = load_text(&text);
             // A text that JSON writes raw and YAML cannot have is refused, never changed.
             if let Some(suite) = loaded.suite {
-                prop_assert_eq!(&suite.cases[0].vars["name"], &value, "{}", text);
+                prop_assert_eq!(&suite.cases[0].body.body().unwrap().vars["name"], &value, "{}", text);
             } else {
                 prop_assert!(false, "{}\n{}", text, crate::memory::said(&loaded));
             }

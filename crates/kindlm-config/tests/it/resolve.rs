@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kindlm_engine::{Subject, Suite, TestCase};
+use kindlm_engine::{CaseBody, Subject, Suite, TestCase};
 use serde_json::{Value, json};
 
 use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
@@ -13,13 +13,17 @@ fn suite(text: &str) -> Suite {
     loaded.suite.unwrap_or_else(|| panic!("{said}"))
 }
 
-fn command_line(case: &TestCase) -> &str {
-    let Subject::Command { command_line } = &case.subject else { panic!("{case:?}") };
+fn body(case: &TestCase) -> CaseBody {
+    case.body.body().unwrap().into_owned()
+}
+
+fn command_line(case: &TestCase) -> String {
+    let Subject::Command { command_line } = body(case).subject else { panic!("{case:?}") };
     command_line
 }
 
 fn messages(case: &TestCase) -> Vec<String> {
-    let Subject::Prompt { messages } = &case.subject else { panic!("{case:?}") };
+    let Subject::Prompt { messages } = body(case).subject else { panic!("{case:?}") };
     messages.iter().map(|it| it.content.clone()).collect()
 }
 
@@ -31,9 +35,9 @@ fn a_file_becomes_a_suite() {
     assert_eq!(suite.providers["openai"], json!({"apiKeyEnv": "OPENAI_API_KEY"}));
     let [greets, agent] = suite.cases.as_slice() else { panic!() };
     assert_eq!(messages(greets), ["You are polite.", "Greet Ada."]);
-    assert_eq!(greets.models, ["fast", "good"]);
-    assert_eq!(greets.checks.len(), 1);
-    assert_eq!((greets.repeat, greets.max_turns, greets.skip.clone()), (1, 10, None));
+    assert_eq!(*greets.models, ["fast", "good"]);
+    assert_eq!(body(greets).checks.len(), 1);
+    assert_eq!((greets.repeat, body(greets).max_turns, greets.skip.clone()), (1, 10, None));
     assert_eq!(command_line(agent), "./agent --name 'Grace Hopper'");
     assert!(agent.models.is_empty());
     assert_eq!(suite.defaults.timeout, Duration::from_mins(1));
@@ -83,7 +87,7 @@ fn a_model_may_be_named_by_its_provider_wherever_one_is_named() {
         ]
     );
     // Judges are asked, not tested.
-    assert_eq!(suite.cases[0].models, ["good", "openai:gpt-4.1"]);
+    assert_eq!(*suite.cases[0].models, ["good", "openai:gpt-4.1"]);
     assert_eq!(suite.defaults.judge_model.as_deref(), Some("gemini:gemini-2.0-flash"));
     assert_eq!(suite.providers["anthropic"], json!({"apiKeyEnv": "ANTHROPIC_API_KEY"}));
     assert_eq!(suite.providers["ollama"], json!({}));
@@ -97,7 +101,7 @@ fn tests_may_be_run_without_a_list_of_providers() {
     let end = GOOD.find("prompts:").unwrap();
     let text = format!("{}models: ['echo:any']\n{}", &GOOD[..start], &GOOD[end..]);
     let suite = suite(&text);
-    assert_eq!(suite.cases[0].models, ["echo:any"]);
+    assert_eq!(*suite.cases[0].models, ["echo:any"]);
     assert_eq!(suite.providers["echo"], json!({}));
 }
 
@@ -111,9 +115,9 @@ fn options_of_a_test_win_over_defaults() {
     let [greets, agent] = suite.cases.as_slice() else { panic!() };
     assert_eq!((greets.repeat, agent.repeat), (10_000, 2));
     assert!((greets.pass_rate_min - 0.5).abs() < 1e-9 && (agent.pass_rate_min - 0.9).abs() < 1e-9);
-    assert_eq!((greets.max_turns, greets.timeout), (3, Some(Duration::from_millis(5))));
+    assert_eq!((body(greets).max_turns, greets.timeout), (3, Some(Duration::from_millis(5))));
     assert_eq!(greets.skip.as_deref(), Some("not today"));
-    assert_eq!(greets.tags, ["a", "b"]);
+    assert_eq!(*greets.tags, ["a", "b"]);
     assert_eq!(
         (suite.defaults.concurrency, suite.defaults.timeout),
         (4096, Duration::from_millis(7))
@@ -190,7 +194,7 @@ fn merge_keys_and_aliases_share_configuration() {
         suite.cases.iter().map(|it| (it.name.as_str(), it.repeat)).collect();
     assert_eq!(repeats, [("greets", 1), ("base", 3), ("merged", 5), ("both", 3), ("agent", 1)]);
     assert_eq!(messages(&suite.cases[2])[1], "Greet Bob.");
-    assert_eq!(suite.cases[3].tags, ["x"]);
+    assert_eq!(*suite.cases[3].tags, ["x"]);
 }
 
 #[test]
@@ -200,7 +204,7 @@ fn tools_and_turns_are_resolved() {
         "    vars: { name: Ada }\n    tools:\n      - name: find\n        parameters: { type: object }\n        responses: [{ when: { id: 1 }, then: null }]\n        defaultResponse: null\n      - { name: other }\n    conversation:\n      - { turn: first, user: 'I am {{name}}', expect: { output: { contains: [x] } } }\n      - { turn: second }\n",
     );
     let suite = suite(&text);
-    let case = &suite.cases[0];
+    let case = body(&suite.cases[0]);
     assert_eq!(case.tools[0].responses[0].then, Value::Null);
     assert_eq!(case.tools[0].default_response, Some(Value::Null));
     assert_eq!(case.tools[1].default_response, None);
@@ -215,9 +219,9 @@ fn a_prompt_brings_its_own_rules() {
         "    system: You are polite.\n    assertions:\n      - { id: polite, instruction: Be polite. }\n",
     );
     let suite = suite(&text);
-    let ids: Vec<&str> = suite.cases[0].checks.iter().map(|it| it.meta.id).collect();
+    let ids: Vec<&str> = body(&suite.cases[0]).checks.iter().map(|it| it.meta.id).collect();
     assert_eq!(ids, ["schema", "prompt-assertion"]);
-    assert_eq!(suite.cases[1].checks.len(), 1);
+    assert_eq!(body(&suite.cases[1]).checks.len(), 1);
 
     let loaded = load_text(&text.replace("instruction:", "instructoin:"));
     assert_eq!(loaded.diagnostics[0].path, "prompts.greet.assertions[0].instructoin");
@@ -270,7 +274,7 @@ fn digest(test: &str, schema: &str) -> String {
     let loaded = load_with(&yaml, &Memory::of([("s.json", schema)]));
     let said = said(&loaded);
     let suite = loaded.suite.unwrap_or_else(|| panic!("{said}"));
-    suite.cases[0].digest.clone().unwrap()
+    suite.cases[0].digest.unwrap().to_string()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use kindlm_types::{Execution, Message, Prompt, ProviderError, Reply, Role, Turn,
 
 use super::simulate;
 use crate::calls::Calls;
-use crate::{ConversationTurn, Model, TestCase};
+use crate::{CaseBody, ConversationTurn, Model};
 
 /// The labelled turns that follow one message of the user, each but the last being one request.
 struct Exchange<'a> {
@@ -16,7 +16,7 @@ struct Exchange<'a> {
 
 /// A conversation as far as it has come.
 pub(super) struct Conversation<'a> {
-    case: &'a TestCase,
+    body: &'a CaseBody,
     model: &'a Model,
     calls: &'a Calls<'a>,
     timeout: Duration,
@@ -26,7 +26,7 @@ pub(super) struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     pub(super) fn new(
-        case: &'a TestCase,
+        body: &'a CaseBody,
         opening: &[Message],
         model: &'a Model,
         calls: &'a Calls<'a>,
@@ -34,7 +34,7 @@ impl<'a> Conversation<'a> {
         execution: Execution,
     ) -> Self {
         let mut messages = opening.to_vec();
-        if let Some(user) = case.conversation.first().and_then(|it| it.user.as_deref()) {
+        if let Some(user) = body.conversation.first().and_then(|it| it.user.as_deref()) {
             match messages.iter_mut().rfind(|it| it.role == Role::User) {
                 Some(message) => user.clone_into(&mut message.content),
                 None => messages.push(Message::new(Role::User, user)),
@@ -44,12 +44,12 @@ impl<'a> Conversation<'a> {
             model: model.name.clone(),
             messages,
             params: model.params.clone(),
-            tools: case.tools.iter().map(|it| it.spec.clone()).collect(),
+            tools: body.tools.iter().map(|it| it.spec.clone()).collect(),
             tool_choice: None,
             response_format: None,
             sample: execution.repeat,
         };
-        Self { case, model, calls, timeout, prompt, execution }
+        Self { body, model, calls, timeout, prompt, execution }
     }
 
     /// Holds it to its end; what was gathered is kept if the provider fails on the way.
@@ -71,7 +71,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn exchanges(&mut self) -> Result<(), ProviderError> {
-        for (index, exchange) in exchanges(&self.case.conversation).into_iter().enumerate() {
+        for (index, exchange) in exchanges(&self.body.conversation).into_iter().enumerate() {
             if let (1.., Some(user)) = (index, exchange.user) {
                 let messages = &mut self.prompt.messages;
                 if !self.execution.output.is_empty() {
@@ -88,7 +88,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn exchange(&mut self, exchange: &Exchange<'_>) -> Result<(), ProviderError> {
-        let most = self.case.max_turns.max(1);
+        let most = self.body.max_turns.max(1);
         for round in 0_usize.. {
             if self.execution.requests >= most {
                 self.execution.truncated = true;
@@ -117,7 +117,7 @@ impl<'a> Conversation<'a> {
             ..Message::new(Role::Assistant, reply.text.as_str())
         });
         for call in &mut reply.tool_calls {
-            let answer = simulate::answer(&self.case.tools, call);
+            let answer = simulate::answer(&self.body.tools, call);
             messages.push(Message::tool_result(call, ecma::stringify(&answer)));
             call.response = Some(answer);
         }

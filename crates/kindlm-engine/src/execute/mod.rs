@@ -280,11 +280,11 @@ impl<'a> Collector<'a> {
         }
         let case = suite.cases.get(self.units.get(unit)?.case);
         let pass_rate_min = case.map_or(1.0, |it| it.pass_rate_min);
-        let tags = case.map(|it: &TestCase| it.tags.clone()).unwrap_or_default();
+        let tags = case.map(|it: &TestCase| it.tags.to_vec()).unwrap_or_default();
         let executions = std::mem::take(&mut group.executions);
         group.done = aggregate(executions, pass_rate_min, tags).ok();
         if let Some(done) = &mut group.done {
-            done.digest = case.and_then(|it| it.digest.clone());
+            done.digest = case.and_then(|it| it.digest).map(|it| it.to_string());
         }
         group.done.as_ref()
     }

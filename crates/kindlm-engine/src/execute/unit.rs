@@ -8,12 +8,13 @@ use kindlm_types::{
     AssertionResult, CommandSpec, Execution, ExecutionError, ExecutionResult, FailureCode, Message,
     Outcome, ProviderError, ProviderErrorKind, Usage,
 };
+use serde_json::{Map, Value};
 
 use super::Running;
 use super::conversation::Conversation;
 use super::turns;
 use crate::judge::{Judged, judge};
-use crate::{COMMAND, Event, Model, Subject, TestCase, Unit};
+use crate::{COMMAND, CaseBody, CaseKind, Event, Model, Subject, TestCase, Unit};
 
 impl Running<'_> {
     /// Carries out one unit of the plan. Whatever goes wrong is part of the result.
@@ -22,7 +23,14 @@ impl Running<'_> {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message));
         };
-        let execution = begun(case, model, unit);
+        let body = match case.body.body() {
+            Ok(body) => body,
+            Err(err) => {
+                let execution = begun(case, Map::new(), model, unit);
+                return broken(execution, internal(&err.to_string()));
+            }
+        };
+        let execution = begun(case, body.vars.clone(), model, unit);
         if let Some(reason) = self.stopped() {
             return broken(execution, ExecutionError::NotRun { reason: reason.to_owned() });
         }
@@ -32,10 +40,15 @@ impl Running<'_> {
             repeat: unit.repeat,
         });
         // A bug in a check must not take down a run that has been paid for.
-        match AssertUnwindSafe(self.carry_out(case, model, execution)).catch_unwind().await {
+        let timeout = self.timeout(case);
+        match AssertUnwindSafe(self.carry_out(&body, timeout, model, execution))
+            .catch_unwind()
+            .await
+        {
             Ok(result) => result,
             Err(panic) => {
-                let execution = Execution { cost_usd: None, ..begun(case, model, unit) };
+                let execution =
+                    Execution { cost_usd: None, ..begun(case, body.vars.clone(), model, unit) };
                 broken(execution, internal(&words_of_panic(&*panic)))
             }
         }
@@ -44,7 +57,12 @@ impl Running<'_> {
     /// An execution of the plan of which nothing has happened yet.
     pub(super) fn begun(&self, unit: Unit) -> Execution {
         let subject = self.subject(unit);
-        subject.map(|(case, model)| begun(case, model, unit)).unwrap_or_default()
+        subject
+            .map(|(case, model)| {
+                let vars = case.body.body().map(|it| it.into_owned().vars).unwrap_or_default();
+                begun(case, vars, model, unit)
+            })
+            .unwrap_or_default()
     }
 
     /// The case, and the model that it runs on unless it is a command.
@@ -54,19 +72,19 @@ impl Running<'_> {
             Some(index) => Some(self.run.suite.models.get(index)?),
             None => None,
         };
-        (model.is_some() == matches!(case.subject, Subject::Prompt { .. })).then_some((case, model))
+        (model.is_some() == (case.kind == CaseKind::Prompt)).then_some((case, model))
     }
 
     async fn carry_out(
         &self,
-        case: &TestCase,
+        body: &CaseBody,
+        timeout: Duration,
         model: Option<&Model>,
         execution: Execution,
     ) -> ExecutionResult {
-        let timeout = self.timeout(case);
-        let (execution, error) = match (&case.subject, model) {
+        let (execution, error) = match (&body.subject, model) {
             (Subject::Prompt { messages }, Some(model)) => {
-                self.converse(case, messages, model, timeout, execution).await
+                self.converse(body, messages, model, timeout, execution).await
             }
             (Subject::Command { command_line }, _) => {
                 self.command(command_line, timeout, execution).await
@@ -78,7 +96,7 @@ impl Running<'_> {
         };
         match error {
             Some(error) => broken(execution, ExecutionError::Provider(error)),
-            None => self.judge(case, model, execution).await,
+            None => self.judge(body, model, execution).await,
         }
     }
 
@@ -88,14 +106,14 @@ impl Running<'_> {
 
     async fn converse(
         &self,
-        case: &TestCase,
+        body: &CaseBody,
         opening: &[Message],
         model: &Model,
         timeout: Duration,
         execution: Execution,
     ) -> (Execution, Option<ProviderError>) {
         let calls = &self.judges.calls;
-        Conversation::new(case, opening, model, calls, timeout, execution).hold().await
+        Conversation::new(body, opening, model, calls, timeout, execution).hold().await
     }
 
     async fn command(
@@ -126,7 +144,7 @@ impl Running<'_> {
     /// Judges first the labelled turns, then the whole.
     async fn judge(
         &self,
-        case: &TestCase,
+        body: &CaseBody,
         model: Option<&Model>,
         execution: Execution,
     ) -> ExecutionResult {
@@ -136,12 +154,12 @@ impl Running<'_> {
             cost_usd: Some(0.0),
             usage: Usage::default(),
         };
-        if !case.conversation.is_empty() {
-            self.judge_turns(case, model, &execution, &mut sum).await;
+        if !body.conversation.is_empty() {
+            self.judge_turns(body, model, &execution, &mut sum).await;
         }
         let baseline =
             self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
-        add(&mut sum, judge(&case.checks, &execution, baseline, &self.judges).await, None);
+        add(&mut sum, judge(&body.checks, &execution, baseline, &self.judges).await, None);
         let outcome = match Outcome::of(&sum.results) {
             Outcome::Scored if self.run.options.strict => Outcome::Failed,
             outcome => outcome,
@@ -158,13 +176,13 @@ impl Running<'_> {
 
     async fn judge_turns(
         &self,
-        case: &TestCase,
+        body: &CaseBody,
         model: Option<&Model>,
         execution: &Execution,
         sum: &mut Judged,
     ) {
         let price = model.and_then(|it| it.price);
-        for turn in &case.conversation {
+        for turn in &body.conversation {
             let label = turn.label.as_str();
             // By label, as a turn without a message is passed over when the model is done before it.
             let reached = execution.turns.iter().position(|it| it.label == label);
@@ -190,12 +208,17 @@ pub(super) fn model_id(model: Option<&Model>) -> &str {
 }
 
 /// An execution of which nothing has happened yet.
-fn begun(case: &TestCase, model: Option<&Model>, unit: Unit) -> Execution {
+fn begun(
+    case: &TestCase,
+    vars: Map<String, Value>,
+    model: Option<&Model>,
+    unit: Unit,
+) -> Execution {
     Execution {
         case: case.name.clone(),
         model: model_id(model).to_owned(),
         repeat: unit.repeat,
-        vars: case.vars.clone(),
+        vars,
         cost_usd: Some(0.0),
         ..Execution::default()
     }

@@ -6,7 +6,7 @@ use kindlm_types::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Fake, close, failure, reply, says, suite, vectors};
+use crate::support::{Fake, close, edit, failure, reply, says, suite, vectors};
 
 /// Runs the only case of the suite once, against a model that gives these replies in order, and the last of
 /// them for ever.
@@ -27,7 +27,7 @@ async fn agrees_with_the_original() {
         let id = vector["id"].as_str().unwrap();
         let (input, expect) = (&vector["input"], &vector["expect"]);
         let mut suite = suite(&["hi"]);
-        suite.cases[0].tools = list(&input["tools"]).iter().map(tool).collect();
+        edit(&mut suite.cases[0], |it| it.tools = list(&input["tools"]).iter().map(tool).collect());
         let (case, fake) =
             converse(&suite, list(&input["script"]).iter().map(turn).collect()).await;
         let execution = &case.executions[0].execution;
@@ -124,11 +124,14 @@ fn calling(calls: Vec<ToolCall>) -> kindlm_types::Reply {
 #[tokio::test(start_paused = true)]
 async fn answers_stay_beside_their_calls() {
     let mut suite = suite(&["hi"]);
-    suite.cases[0].tools = vec![tool(&json!({
-        "name": "f",
-        "responses": [{ "when": { "n": 1, "o": { "a": [1], "b": 2 } }, "then": "hit" }],
-        "defaultResponse": "miss",
-    }))];
+    edit(&mut suite.cases[0], |it| {
+        it.tools = vec![tool(&json!({
+            "name": "f",
+            "responses": [{ "when": { "n": 1, "o": { "a": [1], "b": 2 } }, "then": "hit" }],
+            "defaultResponse": "miss",
+        }))]
+        .into();
+    });
     for (arguments, response) in [
         (json!({ "n": 1.0, "o": { "b": 2, "a": [1.0] } }), "hit"),
         (json!({ "n": 1, "o": { "a": [1], "b": 2, "c": 3 } }), "miss"),
@@ -146,7 +149,9 @@ async fn answers_stay_beside_their_calls() {
 #[tokio::test(start_paused = true)]
 async fn malformed_arguments_are_kept_and_answered() {
     let mut suite = suite(&["hi"]);
-    suite.cases[0].tools = vec![tool(&json!({ "name": "f", "defaultResponse": 1 }))];
+    edit(&mut suite.cases[0], |it| {
+        it.tools = vec![tool(&json!({ "name": "f", "defaultResponse": 1 }))].into();
+    });
     let broken =
         ToolCall { malformed_arguments: Some("{\"a\":".to_owned()), ..call("f", Value::Null) };
     let script = vec![calling(vec![broken, call("f", json!({}))]), reply("done")];
@@ -163,8 +168,8 @@ async fn malformed_arguments_are_kept_and_answered() {
 #[tokio::test(start_paused = true)]
 async fn running_out_of_turns_is_a_failure_with_the_originals_words() {
     let mut suite = suite(&["hi"]);
-    suite.cases[0].max_turns = 2;
-    suite.cases[0].checks = vec![says("truncated")];
+    edit(&mut suite.cases[0], |it| it.max_turns = 2);
+    edit(&mut suite.cases[0], |it| it.checks = vec![says("truncated")].into());
     let script =
         vec![kindlm_types::Reply { text: "t".to_owned(), ..calling(vec![call("f", json!({}))]) }];
     let (case, fake) = converse(&suite, script).await;

@@ -13,7 +13,7 @@ use kindlm_types::{
 };
 use proptest::prelude::*;
 
-use crate::support::{Fake, asks, close, failure, last_user, reply, says, suite};
+use crate::support::{Fake, asks, close, edit, failure, last_user, reply, says, suite};
 
 async fn executed(suite: &Suite, options: &RunOptions, fake: &Fake) -> Vec<CaseResult> {
     run(suite, options, fake).await.unwrap().cases
@@ -31,7 +31,7 @@ fn names(cases: &[CaseResult]) -> Vec<(&str, &str)> {
 async fn results_are_in_the_order_of_the_plan() {
     let mut suite = suite(&["300", "100", "200"]);
     for case in &mut suite.cases {
-        case.models.push("b".to_owned());
+        case.models = ["a", "b"].map(str::to_owned).into();
         case.repeat = 3;
     }
     // The case is named after how long it takes; later repeats are faster.
@@ -142,7 +142,7 @@ async fn a_stop_finishes_what_is_in_flight_and_names_the_rest() {
 async fn fail_fast_sends_nothing_after_the_first_failed_case() {
     let mut suite = suite(&["good", "bad", "never"]);
     for case in &mut suite.cases {
-        case.checks = vec![says("good")];
+        edit(case, |it| it.checks = vec![says("good")].into());
     }
     suite.cases[1].repeat = 2;
     let options = RunOptions { fail_fast: true, ..at_once(1) };
@@ -161,7 +161,7 @@ async fn fail_fast_sends_nothing_after_the_first_failed_case() {
 async fn so_many_failures_stop_the_run() {
     let mut suite = suite(&["bad 1", "good", "bad 2", "bad 3", "never"]);
     for case in &mut suite.cases {
-        case.checks = vec![says("good")];
+        edit(case, |it| it.checks = vec![says("good")].into());
     }
     for (most, sent) in [(1, 1), (2, 3), (3, 4), (4, 5)] {
         let options = RunOptions { max_failures: Some(most), ..at_once(1) };
@@ -198,7 +198,7 @@ async fn a_budget_stops_the_run_when_it_is_exceeded() {
 #[tokio::test(start_paused = true)]
 async fn judges_spend_the_budget_too() {
     let mut suite = suite(&["x", "y"]);
-    suite.cases[0].checks = vec![asks("q")];
+    edit(&mut suite.cases[0], |it| it.checks = vec![asks("q")].into());
     let block = serde_json::json!({ "costMaxUsd": 20e-6 });
     suite.gates = gates::compile(block.as_object().unwrap()).0;
     let fake = Fake::saying("1");
@@ -213,7 +213,7 @@ async fn judges_spend_the_budget_too() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_check_is_that_executions_error_only() {
     let mut suite = suite(&["x", "y"]);
-    suite.cases[0].checks = vec![says("panic!")];
+    edit(&mut suite.cases[0], |it| it.checks = vec![says("panic!")].into());
     let report = run(&suite, &RunOptions::default(), &Fake::saying("ok")).await.unwrap();
     let it = &report.cases[0].executions[0];
     assert_eq!(it.outcome, Outcome::Errored);
@@ -244,7 +244,7 @@ async fn strict_makes_a_soft_failure_a_failure() {
     let mut suite = suite(&["x"]);
     let mut soft = says("never said");
     soft.options.severity = Severity::Soft;
-    suite.cases[0].checks = vec![soft];
+    edit(&mut suite.cases[0], |it| it.checks = vec![soft].into());
     for (strict, outcome) in [(false, Outcome::Scored), (true, Outcome::Failed)] {
         let options = RunOptions { strict, ..RunOptions::default() };
         let cases = executed(&suite, &options, &Fake::saying("ok")).await;
@@ -256,7 +256,7 @@ async fn strict_makes_a_soft_failure_a_failure() {
 async fn the_gates_decide_and_not_a_single_failed_case() {
     let mut suite = suite(&["good", "bad"]);
     for case in &mut suite.cases {
-        case.checks = vec![says("good")];
+        edit(case, |it| it.checks = vec![says("good")].into());
     }
     let fake = Fake::new(|_, prompt| Ok(reply(last_user(prompt))));
     for (pass_rate_min, status) in [(0.5, ExitStatus::Success), (0.6, ExitStatus::GatesFailed)] {
@@ -270,7 +270,7 @@ async fn the_gates_decide_and_not_a_single_failed_case() {
 #[tokio::test(start_paused = true)]
 async fn a_case_may_ask_for_less_than_all_repeats() {
     let mut suite = suite(&["x"]);
-    suite.cases[0].checks = vec![says("good")];
+    edit(&mut suite.cases[0], |it| it.checks = vec![says("good")].into());
     suite.cases[0].repeat = 3;
     for (pass_rate_min, outcome) in [(0.6, Outcome::Passed), (1.0, Outcome::Failed)] {
         suite.cases[0].pass_rate_min = pass_rate_min;
@@ -289,9 +289,9 @@ async fn a_command_is_run_once_for_each_repeat() {
     let mut suite = suite(&[]);
     let mut case = TestCase::command("agent", "./agent --fast");
     case.repeat = 2;
-    case.models = vec!["a".to_owned(), "b".to_owned()];
+    case.models = ["a", "b"].map(str::to_owned).into();
     case.timeout = Some(Duration::from_secs(7));
-    case.checks = vec![says("hello")];
+    edit(&mut case, |it| it.checks = [says("hello")].into());
     suite.cases.push(case);
     let fake = Fake::saying("").running(|command| {
         assert_eq!(
@@ -354,7 +354,7 @@ proptest! {
             latencies.iter().enumerate().map(|(i, ms)| format!("{i} {ms}")).collect();
         let mut suite = suite(&names.iter().map(String::as_str).collect::<Vec<_>>());
         for case in &mut suite.cases {
-            case.checks = vec![asks("how polite?")];
+            edit(case, |it| it.checks = vec![asks("how polite?")].into());
         }
         let fake = Fake::new(|_, prompt| {
             let asked = last_user(prompt);

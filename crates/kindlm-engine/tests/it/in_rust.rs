@@ -1,6 +1,6 @@
 //! A suite built, run and asserted on in Rust: no YAML, no command line.
 
-use kindlm_engine::{Model, RunOptions, SimulatedTool, Suite, TestCase, gates, run};
+use kindlm_engine::{CaseBody, Model, RunOptions, SimulatedTool, Suite, TestCase, gates, run};
 use kindlm_types::{ExitStatus, Params, Price, Reply, ToolCall, ToolSpec};
 use serde_json::json;
 
@@ -26,19 +26,24 @@ fn agent() -> Fake {
     })
 }
 
-fn support_suite() -> Suite {
-    let mut greeting = TestCase::prompt("greets", "Hi", &["support"]);
-    greeting.checks = vec![says("Hello")];
+/// A suite in which orders have this status.
+fn support_suite(status: &str) -> Suite {
+    let mut greeting = CaseBody::prompt("Hi");
+    greeting.checks = [says("Hello")].into();
 
-    let mut order = TestCase::prompt("knows the order", "Where is my order 12345?", &["support"]);
-    order.repeat = 3;
-    order.tags = vec!["orders".to_owned()];
-    order.tools = vec![SimulatedTool {
+    let mut order = CaseBody::prompt("Where is my order 12345?");
+    order.tools = [SimulatedTool {
         spec: ToolSpec { name: "lookup_order".to_owned(), ..ToolSpec::default() },
-        default_response: Some(json!({ "status": "shipped" })),
+        default_response: Some(json!({ "status": status })),
         ..SimulatedTool::default()
-    }];
-    order.checks = vec![says("shipped")];
+    }]
+    .into();
+    order.checks = [says("shipped")].into();
+    let order = TestCase {
+        repeat: 3,
+        tags: ["orders".to_owned()].into(),
+        ..TestCase::new("knows the order", order)
+    };
 
     Suite {
         models: vec![Model {
@@ -48,7 +53,7 @@ fn support_suite() -> Suite {
             params: Params { temperature: Some(0.2), ..Params::default() },
             price: Some(Price { input: 2.5, output: 10.0, cached_input: None }),
         }],
-        cases: vec![greeting, order],
+        cases: vec![TestCase::new("greets", greeting).on(&["support"]), order.on(&["support"])],
         gates: gates::defaults(),
         ..Suite::default()
     }
@@ -56,7 +61,7 @@ fn support_suite() -> Suite {
 
 #[tokio::test(start_paused = true)]
 async fn the_support_agent_behaves() {
-    let report = run(&support_suite(), &RunOptions::default(), &agent()).await.unwrap();
+    let report = run(&support_suite("shipped"), &RunOptions::default(), &agent()).await.unwrap();
 
     assert_eq!(report.exit_status(), ExitStatus::Success);
     let totals = report.totals();
@@ -72,8 +77,7 @@ async fn the_support_agent_behaves() {
 
 #[tokio::test(start_paused = true)]
 async fn a_regression_is_caught() {
-    let mut suite = support_suite();
-    suite.cases[1].tools[0].default_response = Some(json!({ "status": "lost" }));
+    let suite = support_suite("lost");
     let report = run(&suite, &RunOptions::default(), &agent()).await.unwrap();
 
     assert_eq!(report.exit_status(), ExitStatus::GatesFailed);

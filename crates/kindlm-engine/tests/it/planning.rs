@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use kindlm_engine::{
-    Filter, PlanError, RunOptions, Shard, Suite, Targets, TestCase, Unit, plan, shard,
+    Digest, Filter, PlanError, RunOptions, Shard, Suite, Targets, TestCase, Unit, plan, shard,
 };
 use proptest::prelude::*;
 
@@ -12,13 +12,15 @@ use crate::support::{model, suite};
 /// Cases `refund` [eu, slow], `refund-late` [eu] on both models, `tone` (skipped), and the command `agent` [slow].
 fn example() -> Suite {
     let mut it = suite(&["refund", "refund-late", "tone"]);
-    it.cases[0].tags = vec!["eu".to_owned(), "slow".to_owned()];
-    it.cases[1].tags = vec!["eu".to_owned()];
-    it.cases[1].models.push("b".to_owned());
+    it.cases[0].tags = ["eu", "slow"].map(str::to_owned).into();
+    it.cases[1].tags = ["eu".to_owned()].into();
+    it.cases[1].models = ["a", "b"].map(str::to_owned).into();
     it.cases[1].repeat = 2;
-    it.cases[2].skip = Some("not ready".to_owned());
-    it.cases
-        .push(TestCase { tags: vec!["slow".to_owned()], ..TestCase::command("agent", "./agent") });
+    it.cases[2].skip = Some("not ready".into());
+    it.cases.push(TestCase {
+        tags: ["slow".to_owned()].into(),
+        ..TestCase::command("agent", "./agent")
+    });
     it
 }
 
@@ -150,7 +152,7 @@ fn a_filter_that_selects_nothing_is_an_error() {
 #[test]
 fn a_case_with_an_unknown_model_is_an_error() {
     let mut suite = example();
-    suite.cases[0].models = vec!["aa".to_owned()];
+    suite.cases[0].models = ["aa".to_owned()].into();
     assert_eq!(
         plan(&suite, &RunOptions::default()),
         Err(PlanError::UnknownModelOfCase {
@@ -164,7 +166,7 @@ fn a_case_with_an_unknown_model_is_an_error() {
 #[test]
 fn a_case_without_models_is_skipped_with_a_reason() {
     let mut suite = suite(&["x"]);
-    suite.cases[0].models.clear();
+    suite.cases[0].models = [].into();
     let plan = plan(&suite, &RunOptions::default()).unwrap();
     assert!(plan.units.is_empty());
     assert_eq!(plan.skipped[0].reason, "it names no model to run on");
@@ -228,7 +230,7 @@ fn shards_of_different_plans_have_different_digests() {
         assert_ne!(digest(&suite, &other, None, 2), first, "{other:?}");
     }
     let mut changed = example();
-    changed.cases[0].digest = Some("other".to_owned());
+    changed.cases[0].digest = Some(Digest::default().text("other").finish());
     assert_ne!(digest(&changed, &usual, None, 2), first, "content of a case");
 }
 
@@ -240,7 +242,7 @@ proptest! {
     ) {
         let cases = repeats.iter().enumerate().map(|(i, repeat)| TestCase {
             repeat: *repeat,
-            skip: (i % 5 == 4).then(|| "later".to_owned()),
+            skip: (i % 5 == 4).then(|| "later".into()),
             ..TestCase::prompt(format!("case {i}"), "hi", &["a", "b"])
         });
         let suite = Suite { models: ["a", "b"].map(model).into(), cases: cases.collect(), ..Suite::default() };
@@ -269,7 +271,7 @@ proptest! {
         let ids = ["a", "b", "c"];
         let cases = shape.iter().enumerate().map(|(i, (repeat, models, skip))| TestCase {
             repeat: *repeat,
-            skip: skip.then(|| "later".to_owned()),
+            skip: skip.then(|| "later".into()),
             ..TestCase::prompt(format!("case {i}"), "hi", &ids[..*models])
         });
         let suite = Suite {

@@ -9,7 +9,7 @@ use kindlm_engine::{
 };
 use kindlm_types::{ExecutionError, ExecutionResult, Outcome, ProviderErrorKind};
 
-use crate::support::{Fake, failure, last_user, model, reply, says, suite};
+use crate::support::{Fake, edit, failure, last_user, model, reply, says, suite};
 
 /// Keeps executions in memory, as long as it has room.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Record for Memory {
         if self.room.is_some_and(|room| kept.len() >= room) {
             return Err(RecordError("cannot write: full".to_owned()));
         }
-        result.execution.stderr = "kept".to_owned();
+        "kept".clone_into(&mut result.execution.stderr);
         let it = &result.execution;
         kept.insert((it.case.clone(), it.model.clone(), it.repeat), result.clone());
         Ok(())
@@ -178,7 +178,7 @@ async fn what_cannot_be_brought_back_stops_the_run_before_anything_is_sent() {
 async fn failures_of_before_count() {
     let mut suite = Suite { models: vec![model("a")], ..Suite::default() };
     suite.cases = ["x", "y"].map(|it| TestCase::prompt(it, it, &["a"])).into();
-    suite.cases[0].checks.push(says("other"));
+    edit(&mut suite.cases[0], |it| it.checks = [says("other")].into());
     let options = RunOptions { fail_fast: true, ..one_by_one() };
     let plan = plan(&suite, &options).unwrap();
     let memory = Memory::default();

@@ -16,7 +16,7 @@ use kindlm_types::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Fake, failure, last_user, model, reply, vectors};
+use crate::support::{Fake, edit, failure, last_user, model, reply, vectors};
 
 /// Where ours differs on purpose, and why.
 const DIFFERENT: &[(&str, &str)] = &[
@@ -119,12 +119,14 @@ fn read(input: &Value) -> Option<Suite> {
         if !problems.is_empty() {
             return None;
         }
-        case.checks = checks;
+        edit(&mut case, |it| it.checks = checks.into());
         case.repeat = test.repeat.unwrap_or(u32::try_from(default_repeat).unwrap());
-        case.max_turns = test.max_turns.unwrap_or(10);
-        case.tools = test.tools.iter().map(crate::conversations::tool).collect();
-        case.skip = test.skip.then(|| "skip: true".to_owned());
-        case.tags = test.tags;
+        edit(&mut case, |it| it.max_turns = test.max_turns.unwrap_or(10));
+        edit(&mut case, |it| {
+            it.tools = test.tools.iter().map(crate::conversations::tool).collect();
+        });
+        case.skip = test.skip.then(|| "skip: true".into());
+        case.tags = test.tags.into();
         suite.cases.push(case);
     }
     Some(suite)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kindlm_assertions::{Assertion, Check, Evidence, Meta};
-use kindlm_engine::{Model, Suite, TestCase};
+use kindlm_engine::{CaseBody, Model, Suite, TestCase};
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 use kindlm_types::{
@@ -167,6 +167,13 @@ pub(crate) fn suite(cases: &[&str]) -> Suite {
         cases: cases.iter().map(|&name| TestCase::prompt(name, name, &["a"])).collect(),
         ..Suite::default()
     }
+}
+
+/// Changes what a case sends or expects.
+pub(crate) fn edit(case: &mut TestCase, change: impl FnOnce(&mut CaseBody)) {
+    let mut body = case.body.body().unwrap().into_owned();
+    change(&mut body);
+    case.body = Arc::new(body);
 }
 
 /// Passes if the output contains the text. A text of `panic!` panics, as a bug would.

@@ -3,7 +3,7 @@
 use kindlm_engine::{Baseline, ConversationTurn, Run, RunOptions, Suite, execute, plan, run};
 use kindlm_types::{Outcome, Reply, Role, ToolCall};
 
-use crate::support::{Fake, asks, last_user, reply, says, sees, suite};
+use crate::support::{Fake, asks, edit, last_user, reply, says, sees, suite};
 
 fn turn(label: &str, user: Option<&str>, text: Option<&'static str>) -> ConversationTurn {
     ConversationTurn {
@@ -15,7 +15,7 @@ fn turn(label: &str, user: Option<&str>, text: Option<&'static str>) -> Conversa
 
 fn conversation(turns: Vec<ConversationTurn>) -> Suite {
     let mut suite = suite(&["hi"]);
-    suite.cases[0].conversation = turns;
+    edit(&mut suite.cases[0], |it| it.conversation = turns);
     suite
 }
 
@@ -52,7 +52,7 @@ async fn every_user_message_is_sent_and_each_turn_has_its_own_evidence() {
         turn("second", Some("thanks"), Some("did: thanks")),
         turn("third", Some("look there"), None),
     ]);
-    suite.cases[0].checks = vec![sees()];
+    edit(&mut suite.cases[0], |it| it.checks = vec![sees()].into());
     let fake = agent();
     assert_eq!(
         results(&suite, &fake).await,
@@ -94,8 +94,8 @@ async fn every_user_message_is_sent_and_each_turn_has_its_own_evidence() {
 async fn turns_without_a_message_are_the_rounds_of_one_as_in_the_original() {
     let suite = {
         let mut it = suite(&["look up"]);
-        it.cases[0].conversation =
-            vec![turn("call", None, Some("looking")), turn("answer", None, Some("did"))];
+        let turns = vec![turn("call", None, Some("looking")), turn("answer", None, Some("did"))];
+        edit(&mut it.cases[0], |it| it.conversation = turns);
         it
     };
     assert_eq!(
@@ -112,7 +112,7 @@ async fn turns_without_a_message_are_the_rounds_of_one_as_in_the_original() {
 #[tokio::test(start_paused = true)]
 async fn the_last_turn_of_a_message_has_its_remaining_rounds() {
     let mut suite = suite(&["look up"]);
-    suite.cases[0].conversation = vec![turn("all", None, None)];
+    edit(&mut suite.cases[0], |it| it.conversation = vec![turn("all", None, None)]);
     assert_eq!(
         results(&suite, &agent()).await,
         [
@@ -148,7 +148,7 @@ async fn max_turns_ends_the_whole_conversation() {
         turn("first", Some("hello"), None),
         turn("second", Some("bye"), Some("did")),
     ]);
-    suite.cases[0].max_turns = 1;
+    edit(&mut suite.cases[0], |it| it.max_turns = 1);
     let fake = agent();
     let shown = results(&suite, &fake).await;
     assert_eq!(fake.asked(), ["hello"]);
@@ -160,8 +160,8 @@ async fn max_turns_ends_the_whole_conversation() {
 async fn turns_are_judged_and_compared_with_their_own_baseline() {
     let mut suite =
         conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
-    suite.cases[0].checks = vec![sees()];
-    suite.cases[0].conversation[1].checks.push(asks("rate"));
+    edit(&mut suite.cases[0], |it| it.checks = vec![sees()].into());
+    edit(&mut suite.cases[0], |it| it.conversation[1].checks = [sees(), asks("rate")].into());
     let fake = Fake::new(|_, prompt| {
         let asked = last_user(prompt);
         Ok(reply(if asked == "rate done: bye" { "0.5" } else { "done: bye" }))

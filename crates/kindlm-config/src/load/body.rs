@@ -1,0 +1,153 @@
+//! What a test sends and expects, kept small until the test is executed.
+//!
+//! A suite may have a test for each of a hundred thousand rows. When it is read, each row is checked in full; what
+//! is kept of it is its variables as text, and what it has in common with other rows, once for all of them.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use kindlm_assertions::{Check, Setup};
+use kindlm_engine::{
+    BodyError, BodySource, CaseBody, ConversationTurn, SimulatedResponse, SimulatedTool, Subject,
+};
+use kindlm_types::{Message, Role, ToolSpec};
+use serde_json::{Map, Value};
+
+use crate::template::Form;
+use crate::written::Tool;
+
+/// A part of a test: ready, or as JSON where keeping it ready would cost too much.
+#[derive(Debug)]
+pub(super) enum Part<T: ?Sized> {
+    Ready(Arc<T>),
+    Written(Box<str>),
+}
+
+/// The messages of a prompt.
+pub(super) type Opening = Arc<[(Role, Form)]>;
+
+/// What is run.
+#[derive(Debug)]
+pub(super) enum SubjectForm {
+    Prompt(Opening),
+    Command(Form),
+}
+
+/// A labelled turn.
+#[derive(Debug)]
+pub(super) struct TurnForm {
+    pub(super) label: String,
+    pub(super) user: Option<Form>,
+    pub(super) checks: Part<[Check]>,
+}
+
+/// What tests have in common that differ in their variables and expectations only.
+#[derive(Debug)]
+pub(super) struct Kit {
+    pub(super) compiler: Arc<Compiler>,
+    pub(super) subject: SubjectForm,
+    pub(super) tools: Part<[SimulatedTool]>,
+    pub(super) conversation: Vec<TurnForm>,
+    pub(super) max_turns: u32,
+    /// The checks that belong to the prompt, for bodies whose own are not ready.
+    pub(super) prompt_checks: Arc<[Check]>,
+    /// Of all of this, and of the rules that the prompt's checks are made of.
+    pub(super) digest: kindlm_engine::Fingerprint,
+}
+
+/// Makes checks again of what they were already made of when the suite was read, so no file is read.
+#[derive(Debug, Default)]
+pub(super) struct Compiler {
+    setup: OnceLock<Setup<'static>>,
+}
+
+/// One test.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) kit: Arc<Kit>,
+    /// The variables as JSON; empty if there are none.
+    pub(super) vars: Box<str>,
+    /// What must hold at the end. When it is ready, the prompt's own checks are in it.
+    pub(super) checks: Part<[Check]>,
+}
+
+impl Compiler {
+    /// Takes over what was compiled while the suite was read.
+    pub(super) fn close(&self, setup: Setup<'_>) {
+        // It is closed once, at the end of reading.
+        let _ = self.setup.set(setup.without_files());
+    }
+
+    fn checks(&self, part: &Part<[Check]>, more: &Arc<[Check]>) -> Result<Arc<[Check]>, BodyError> {
+        let text = match part {
+            Part::Ready(checks) => return Ok(Arc::clone(checks)),
+            Part::Written(text) => text,
+        };
+        let Some(setup) = self.setup.get() else {
+            return Err(BodyError("its suite is not read to the end".to_owned()));
+        };
+        let (checks, problems) = kindlm_assertions::compile(&parse(text)?, setup);
+        match problems.first() {
+            Some(problem) => Err(BodyError(format!("{}: {}", problem.pointer, problem.message))),
+            None => Ok(checks.into_iter().chain(more.iter().cloned()).collect()),
+        }
+    }
+}
+
+impl BodySource for Row {
+    fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
+        let kit = &*self.kit;
+        let vars: Map<String, Value> =
+            if self.vars.is_empty() { Map::new() } else { parse(&self.vars)? };
+        let subject = match &kit.subject {
+            SubjectForm::Prompt(parts) => Subject::Prompt {
+                messages: parts
+                    .iter()
+                    .map(|(role, form)| Ok(Message::new(*role, fill(form, &vars)?)))
+                    .collect::<Result<_, _>>()?,
+            },
+            SubjectForm::Command(form) => Subject::Command { command_line: fill(form, &vars)? },
+        };
+        let turn = |turn: &TurnForm| -> Result<ConversationTurn, BodyError> {
+            Ok(ConversationTurn {
+                label: turn.label.clone(),
+                user: turn.user.as_ref().map(|it| fill(it, &vars)).transpose()?,
+                checks: kit.compiler.checks(&turn.checks, &Arc::default())?,
+            })
+        };
+        let conversation = kit.conversation.iter().map(turn).collect::<Result<_, _>>()?;
+        let tools = match &kit.tools {
+            Part::Ready(tools) => Arc::clone(tools),
+            Part::Written(text) => simulated(parse(text)?),
+        };
+        let checks = kit.compiler.checks(&self.checks, &kit.prompt_checks)?;
+        let max_turns = kit.max_turns;
+        Ok(Cow::Owned(CaseBody { subject, tools, conversation, max_turns, checks, vars }))
+    }
+}
+
+fn fill(form: &Form, vars: &Map<String, Value>) -> Result<String, BodyError> {
+    form.fill(vars).map_err(|err| BodyError(err.to_string()))
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, BodyError> {
+    serde_json::from_str(text).map_err(|err| BodyError(err.to_string()))
+}
+
+/// The tools as the engine takes them.
+pub(super) fn simulated(tools: Vec<Tool>) -> Arc<[SimulatedTool]> {
+    let tool = |tool: Tool| SimulatedTool {
+        spec: ToolSpec {
+            name: tool.name,
+            description: tool.description,
+            parameters: tool.parameters.map(Value::Object),
+        },
+        responses: tool
+            .responses
+            .into_iter()
+            .map(|it| SimulatedResponse { when: it.when, then: it.then })
+            .collect(),
+        default_response: tool.default_response,
+    };
+    tools.into_iter().map(tool).collect()
+}

@@ -1,0 +1,73 @@
+//! What tests expect: `expect` blocks, each compiled once.
+
+use std::sync::Arc;
+
+use kindlm_assertions::Check;
+use kindlm_types::ProblemKind;
+use serde_json::{Map, Value};
+
+use super::Loader;
+use super::advice::check_something;
+use super::body::Part;
+use super::pool::Block;
+use super::prompt::Prompt;
+use crate::diagnostic::Piece;
+
+impl Loader<'_> {
+    /// Makes the checks of an `expect` block, with those of the prompt: what a test keeps of them, and all of them.
+    ///
+    /// A block in which nothing is wrong is compiled once, however many tests have it.
+    pub(super) fn expect(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        expect: &Value,
+        prompt: Option<&Prompt>,
+    ) -> (Part<[Check]>, Block) {
+        let more = prompt.map(|it| &*it.checks).unwrap_or_default();
+        let text = expect.to_string();
+        let key = match prompt.filter(|it| !it.checks.is_empty()) {
+            Some(prompt) => format!("{}{text}", prompt.rules),
+            None => text.clone(),
+        };
+        if let Some(block) = self.pool.block(&key) {
+            return (Part::Ready(Arc::clone(&block.checks)), block);
+        }
+        let before = self.found.count;
+        let mut checks = self.compile(piece, at, expect);
+        checks.extend_from_slice(more);
+        let is_whole = self.found.count == before;
+        let block = Block {
+            is_active: check_something(&checks),
+            checks: checks.into(),
+            digest: self.digest_with_files(expect),
+        };
+        // What is wrong is told at every place.
+        let part = if is_whole {
+            self.pool.keep(key, &block, || text)
+        } else {
+            Part::Ready(Arc::clone(&block.checks))
+        };
+        (part, block)
+    }
+
+    fn compile(&mut self, piece: Piece<'_>, at: &str, expect: &Value) -> Vec<Check> {
+        if expect.as_object().is_none_or(Map::is_empty) {
+            return Vec::new();
+        }
+        let (checks, problems) = kindlm_assertions::compile(expect, self.setup);
+        if problems.is_empty() {
+            self.lint_schemas(piece, at, expect);
+        }
+        for problem in problems {
+            let outside = problem.kind == ProblemKind::File { outside: true };
+            let mut diagnostic = piece.problem(problem.under(at));
+            if outside {
+                diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
+            }
+            self.push(diagnostic);
+        }
+        self.refer_judges(piece, at, expect);
+        checks
+    }
+}

@@ -1,0 +1,217 @@
+//! A test case: what planning and reports need of it, and where the rest comes from when it is executed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_assertions::Check;
+use kindlm_types::{Message, Role, ToolSpec};
+use serde_json::{Map, Value};
+
+use crate::Fingerprint;
+
+/// A named behaviour with its expectations.
+///
+/// A suite holds every case for the whole run, so a case itself is small: what it sends and expects is its
+/// [`body`](Self::body), which may be made only when the case is executed. Lists that many cases have in common are
+/// shared.
+///
+/// ```
+/// use kindlm_engine::{CaseBody, TestCase};
+///
+/// let case = TestCase {
+///     repeat: 3,
+///     ..TestCase::new("greets", CaseBody::prompt("Say hello.")).on(&["support"])
+/// };
+/// assert_eq!(case.body.body().unwrap().checks.len(), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct TestCase {
+    /// Unique in the suite.
+    pub name: String,
+    /// What is run.
+    pub kind: CaseKind,
+    /// Ids of the models to run it on; ignored for commands.
+    pub models: Arc<[String]>,
+    /// How often it is run on each model, from 1.
+    pub repeat: u32,
+    /// The least share of repeats that must pass, 0 to 1.
+    pub pass_rate_min: f64,
+    /// For selection and for coverage in reports.
+    pub tags: Arc<[String]>,
+    /// Why the case is not run, if it is not.
+    pub skip: Option<Arc<str>>,
+    /// How long one request or command may take; the suite's default if absent.
+    pub timeout: Option<Duration>,
+    /// Changes when what the case sends or expects changes; `None` if nobody worked it out.
+    pub digest: Option<Fingerprint>,
+    /// What it sends and what it expects.
+    pub body: Arc<dyn BodySource>,
+}
+
+/// Whether a case sends a prompt or runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaseKind {
+    /// Messages, sent to each of the case's models.
+    Prompt,
+    /// A command line.
+    Command,
+}
+
+impl TestCase {
+    /// A case that runs once, on no model yet; see [`on`](Self::on).
+    pub fn new(name: impl Into<String>, body: CaseBody) -> Self {
+        Self {
+            name: name.into(),
+            kind: body.subject.kind(),
+            models: Arc::default(),
+            repeat: 1,
+            pass_rate_min: 1.0,
+            tags: Arc::default(),
+            skip: None,
+            timeout: None,
+            digest: None,
+            body: Arc::new(body),
+        }
+    }
+
+    /// The same case on these models.
+    #[must_use]
+    pub fn on(self, models: &[&str]) -> Self {
+        Self { models: models.iter().map(|&it| it.to_owned()).collect(), ..self }
+    }
+
+    /// A case that sends one user message to `models`, once, and expects nothing.
+    pub fn prompt(name: impl Into<String>, user: impl Into<String>, models: &[&str]) -> Self {
+        Self::new(name, CaseBody::prompt(user)).on(models)
+    }
+
+    /// A case that runs a command, once, and expects nothing.
+    pub fn command(name: impl Into<String>, command_line: impl Into<String>) -> Self {
+        Self::new(name, CaseBody::command(command_line))
+    }
+}
+
+/// Where a case's body comes from: the body itself, or something smaller that makes it.
+///
+/// It is asked before each execution, and gives the same body each time.
+pub trait BodySource: fmt::Debug + Send + Sync {
+    /// What the case sends and what it expects.
+    fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
+}
+
+/// A body that could not be made, although it could be when the suite was read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the test case could be read with its suite, but not again: {0}")]
+pub struct BodyError(pub String);
+
+/// What a case sends and what it expects. Variables are already filled in.
+#[derive(Clone, Debug)]
+pub struct CaseBody {
+    /// What is run.
+    pub subject: Subject,
+    /// The tools that the model may call, with simulated answers.
+    pub tools: Arc<[SimulatedTool]>,
+    /// Labelled turns with checks of their own.
+    pub conversation: Vec<ConversationTurn>,
+    /// The most requests in one execution.
+    pub max_turns: u32,
+    /// What must hold at the end.
+    pub checks: Arc<[Check]>,
+    /// The variables, kept as evidence.
+    pub vars: Map<String, Value>,
+}
+
+impl CaseBody {
+    /// One user message.
+    pub fn prompt(user: impl Into<String>) -> Self {
+        Self::new(Subject::Prompt { messages: vec![Message::new(Role::User, user)] })
+    }
+
+    /// A command line.
+    pub fn command(command_line: impl Into<String>) -> Self {
+        Self::new(Subject::Command { command_line: command_line.into() })
+    }
+
+    /// A body that expects nothing.
+    pub fn new(subject: Subject) -> Self {
+        Self {
+            subject,
+            tools: Arc::default(),
+            conversation: Vec::new(),
+            max_turns: 10,
+            checks: Arc::default(),
+            vars: Map::new(),
+        }
+    }
+}
+
+impl BodySource for CaseBody {
+    fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+
+/// What a test case runs. Variables are already filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// A prompt, sent to each of the case's models.
+    Prompt {
+        /// The opening messages: system, user, and an assistant prefill.
+        messages: Vec<Message>,
+    },
+    /// A program, run by `sh -c` in the folder of the config file.
+    Command {
+        /// The command line.
+        command_line: String,
+    },
+}
+
+impl Subject {
+    /// Which of the two it is.
+    pub fn kind(&self) -> CaseKind {
+        match self {
+            Self::Prompt { .. } => CaseKind::Prompt,
+            Self::Command { .. } => CaseKind::Command,
+        }
+    }
+}
+
+/// A tool whose answers the suite makes up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SimulatedTool {
+    /// What the model is told about it.
+    pub spec: ToolSpec,
+    /// Answers for certain arguments; the first that matches wins.
+    pub responses: Vec<SimulatedResponse>,
+    /// The answer when none matches; an error object if absent.
+    pub default_response: Option<Value>,
+}
+
+/// An answer for certain arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimulatedResponse {
+    /// Matches when each of these arguments is present and equal.
+    pub when: Map<String, Value>,
+    /// The answer.
+    pub then: Value,
+}
+
+/// One labelled turn of a conversation, with checks that see this turn alone.
+///
+/// * A turn with a message sends it: the first turn's takes the place of the prompt's user message, a later
+///   one's follows when the turn before has ended. The turn lasts until the model calls no more tools.
+/// * A turn without a message continues the one before (or, as the first, is the reply to the prompt): of the
+///   turns that share a message, each is one request, and the last has all that remain.
+///
+/// `maxTurns` counts the requests of the whole conversation. The checks of a turn that never came are errored.
+#[derive(Clone, Debug)]
+pub struct ConversationTurn {
+    /// Unique in the case.
+    pub label: String,
+    /// What the user says; `None` continues the turn before.
+    pub user: Option<String>,
+    /// What must hold for this turn alone.
+    pub checks: Arc<[Check]>,
+}
