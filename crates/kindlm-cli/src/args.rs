@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kindlm_engine::Shard;
 
+use crate::responses::ResponsesArgs;
 use crate::values::{self, ReporterSpec};
 
 /// Tests AI agents: runs a suite, checks what they did and said, and gates the result
@@ -70,7 +71,7 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
-    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --dry-run"
+    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --responses cache\n  kindlm test --dry-run"
 )]
 pub(crate) struct TestArgs {
     #[command(flatten)]
@@ -100,6 +101,9 @@ pub(crate) struct TestArgs {
 
     #[command(flatten)]
     pub(crate) select: SelectArgs,
+
+    #[command(flatten)]
+    pub(crate) responses: ResponsesArgs,
 
     /// Show what would be sent and what it may cost at most; send nothing
     #[arg(long)]
@@ -252,6 +256,9 @@ pub(crate) struct EvaluateArgs {
     /// A suite whose models may judge
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) responses: ResponsesArgs,
 
     /// Carry the extra keys of a record through to its result, under `input`
     #[arg(long)]

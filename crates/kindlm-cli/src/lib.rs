@@ -16,6 +16,7 @@ mod keys;
 mod output;
 mod progress;
 mod project;
+mod responses;
 mod saved;
 mod secrets;
 mod select;

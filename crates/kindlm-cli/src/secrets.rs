@@ -50,6 +50,11 @@ impl Secrets {
         Self { values, has_number }
     }
 
+    /// The secrets themselves, to be kept out of what others write.
+    pub(crate) fn values(&self) -> &[String] {
+        &self.values
+    }
+
     /// Takes the secrets out of a report: out of all that models, commands and checks said.
     ///
     /// The names of cases and models stay, since results are found by them.

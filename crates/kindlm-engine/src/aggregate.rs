@@ -66,7 +66,7 @@ fn add(case: &mut CaseResult, it: &ExecutionResult) {
     if !matches!(it.error, Some(ExecutionError::NotRun { .. })) {
         case.repeats += 1;
     }
-    case.cost.add(it.execution.cost_usd);
+    case.cost.add(it.execution.spent());
     case.total_tokens = case.total_tokens.saturating_add(it.execution.usage.total_tokens);
     for result in &it.results {
         count(&mut case.checks, result);

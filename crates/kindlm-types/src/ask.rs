@@ -79,7 +79,7 @@ pub enum Answer {
         model: String,
         /// Tokens it took.
         usage: Usage,
-        /// What it cost in US dollars, if the price is known.
+        /// What was spent on it in US dollars, if the price is known; 0 if it came from the response store.
         cost_usd: Option<f64>,
     },
     /// A vector.

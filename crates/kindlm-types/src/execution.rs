@@ -104,8 +104,11 @@ pub struct Execution {
     pub usage: Usage,
     /// Time spent waiting for the provider over all requests, without retries and back-off, in milliseconds.
     pub latency_ms: Option<f64>,
-    /// What it cost in US dollars; `None` if the price is not known.
+    /// What its tokens cost in US dollars, wherever the replies came from; `None` if the price is not known.
     pub cost_usd: Option<f64>,
+    /// Where `cached`: what was spent on the replies that did not come from the response store. Else `None`; see
+    /// [`spent`](Self::spent).
+    pub spent_usd: Option<f64>,
     /// Why the model stopped, at the last request.
     pub finish_reason: Option<FinishReason>,
     /// Whether the conversation was ended by `maxTurns`.
@@ -126,6 +129,16 @@ pub struct Execution {
     pub provider_response: Option<Value>,
     /// What an instrumented agent told of its steps.
     pub trace: Option<Box<Trace>>,
+}
+
+impl Execution {
+    /// The money that was spent on it in US dollars; `None` if that is not known.
+    ///
+    /// That is [`cost_usd`](Self::cost_usd), without what came from the response store: a recalled reply is judged
+    /// by what it cost when it was recorded, but it is not paid for again.
+    pub fn spent(&self) -> Option<f64> {
+        if self.cached { self.spent_usd } else { self.cost_usd }
+    }
 }
 
 /// Why an execution could not be carried out.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kindlm_engine::Model;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::one_line;
+use kindlm_store::responses::Recorded;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
 use kindlm_types::{ExitStatus, NoFiles, Params, suggest};
 use serde_json::Map;
@@ -17,7 +18,7 @@ use crate::args::{ConfigArgs, EvaluateArgs};
 use crate::evaluate::{Asking, Evaluator, no_record, run_stream};
 use crate::failure::Outcome;
 use crate::secrets::Secrets;
-use crate::{Failure, Io, project};
+use crate::{Failure, Io, project, responses};
 
 pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let base =
@@ -32,23 +33,35 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let project = project::open(io, &config)?;
         let client = client(&project.suite.providers, &project.files, options)?;
         let suite = &project.suite;
-        let default = suite.defaults.judge_model.as_deref();
-        let asking = Asking::somebody(&client, &suite.models, default, concurrency)?;
-        let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
         let secrets = Secrets::of(io, &suite.providers);
+        let state = project.place.state();
+        let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
+        let backend = Recorded::new(&client, responses);
+        let default = suite.defaults.judge_model.as_deref();
+        let asking = Asking::somebody(&backend, &suite.models, default, concurrency)?;
+        let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
         let evaluator = Evaluator::new(&files, Some(&ids), asking, args.echo);
-        return with(&evaluator.with_secrets(secrets), args, io);
+        let outcome = with(&evaluator.with_secrets(secrets), args, io);
+        responses::tell(io, backend.responses(), false);
+        return outcome;
     }
     let client = client(&Map::new(), &NoFiles, options)?;
     let judge = args.judge.as_deref().map(judge).transpose()?;
     let models: Vec<Model> = judge.into_iter().collect();
+    let providers = shorthand(&models);
+    let secrets = Secrets::of(io, &providers);
+    let state = io.working_dir.join(".kindlm");
+    let responses = args.responses.open(io, &state, &providers, &secrets)?;
+    let backend = Recorded::new(&client, responses);
     let asking = if models.is_empty() {
-        Asking::nobody(&client)
+        Asking::nobody(&backend)
     } else {
-        Asking::somebody(&client, &models, None, concurrency)?
+        Asking::somebody(&backend, &models, None, concurrency)?
     };
-    let secrets = Secrets::of(io, &shorthand(&models));
-    with(&Evaluator::new(&files, None, asking, args.echo).with_secrets(secrets), args, io)
+    let evaluator = Evaluator::new(&files, None, asking, args.echo).with_secrets(secrets);
+    let outcome = with(&evaluator, args, io);
+    responses::tell(io, backend.responses(), false);
+    outcome
 }
 
 /// The configuration that models have which are named without any.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kindlm_engine::{self as engine, Baseline, Control, Event, Plan, RunOptions, Suite, execute};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
+use kindlm_store::responses::Recorded;
 use kindlm_store::{Baselines, Folder};
 use kindlm_types::{Backend, ExitStatus, Report};
 
@@ -18,7 +19,7 @@ use crate::output::{Output, check_target, render, verbosity};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
 use crate::secrets::Secrets;
-use crate::{Failure, Io, dry_run, identity, keys, print, saved, select};
+use crate::{Failure, Io, dry_run, identity, keys, print, responses, saved, select};
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -52,14 +53,21 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         print(io, &dry_run::describe(&suite, &plan, &options)?)?;
         return Ok(ExitStatus::Success);
     }
-    for warning in keys::missing_for(io, &suite, &plan) {
-        io.tell(&format!("warning: {warning}"));
+    if args.responses.may_ask() {
+        for warning in keys::missing_for(io, &suite, &plan) {
+            io.tell(&format!("warning: {warning}"));
+        }
     }
     let client = client(io, &suite, &files)?;
+    let secrets = Secrets::of(io, &suite.providers);
+    let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
+    let backend = Recorded::new(&client, responses);
     let quiet = verbosity == Verbosity::Quiet;
     let run = Run { place, suite, plan, options, baseline, quiet };
-    let report = run.execute(io, &client)?;
-    run.finish(io, &report, &output)
+    let report = run.execute(io, &backend)?;
+    let outcome = run.finish(io, &report, &output);
+    responses::tell(io, backend.responses(), quiet);
+    outcome
 }
 
 /// The door to the models.

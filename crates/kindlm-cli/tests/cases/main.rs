@@ -9,6 +9,7 @@ mod case;
 mod evaluate;
 mod normalise;
 mod process;
+mod responses;
 mod secrets;
 
 use std::path::{Path, PathBuf};

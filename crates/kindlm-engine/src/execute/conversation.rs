@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kindlm_types::{Execution, Message, Prompt, ProviderError, Reply, Role, Turn, ecma};
+use kindlm_types::{Execution, Message, Prompt, ProviderError, Reply, Role, Turn, Usage, ecma};
 
 use super::simulate;
 use crate::calls::Calls;
@@ -22,6 +22,15 @@ pub(super) struct Conversation<'a> {
     timeout: Duration,
     prompt: Prompt,
     execution: Execution,
+    /// What was answered now, and did not come from the response store.
+    fresh: Fresh,
+}
+
+/// The requests that were paid for.
+#[derive(Default)]
+struct Fresh {
+    requests: u32,
+    usage: Usage,
 }
 
 impl<'a> Conversation<'a> {
@@ -49,7 +58,7 @@ impl<'a> Conversation<'a> {
             response_format: None,
             sample: execution.repeat,
         };
-        Self { body, model, calls, timeout, prompt, execution }
+        Self { body, model, calls, timeout, prompt, execution, fresh: Fresh::default() }
     }
 
     /// Holds it to its end; what was gathered is kept if the provider fails on the way.
@@ -58,7 +67,10 @@ impl<'a> Conversation<'a> {
         self.execution.latency_ms = Some(0.0);
         let error = self.exchanges().await.err();
         let execution = &mut self.execution;
-        execution.cost_usd = cost(self.model, execution);
+        execution.cost_usd = cost(self.model, execution.requests, &execution.usage);
+        if execution.cached {
+            execution.spent_usd = cost(self.model, self.fresh.requests, &self.fresh.usage);
+        }
         if execution.truncated {
             let note =
                 format!("\n[Note: Conversation truncated after {} turns]", execution.requests);
@@ -145,6 +157,10 @@ impl<'a> Conversation<'a> {
     }
 
     fn record(&mut self, reply: Reply) {
+        if !reply.cached {
+            self.fresh.requests += 1;
+            self.fresh.usage += reply.usage;
+        }
         let execution = &mut self.execution;
         execution.requests += 1;
         execution.usage += reply.usage;
@@ -156,12 +172,12 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// What an execution on this model has cost; nothing has been spent while nothing was answered.
-fn cost(model: &Model, execution: &Execution) -> Option<f64> {
-    if execution.requests == 0 {
+/// What requests to this model have cost; nothing has been spent while nothing was answered.
+fn cost(model: &Model, requests: u32, usage: &Usage) -> Option<f64> {
+    if requests == 0 {
         return Some(0.0);
     }
-    model.price.and_then(|price| price.cost_if_counted(&execution.usage))
+    model.price.and_then(|price| price.cost_if_counted(usage))
 }
 
 /// Each message of the user begins an exchange; turns without one continue it.

@@ -31,6 +31,7 @@ pub(super) fn evidence(
         usage: turn.usage,
         latency_ms: Some(turn.latency_ms),
         cost_usd: price.and_then(|price| price.cost_if_counted(&turn.usage)),
+        spent_usd: None,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
         cached: execution.cached,

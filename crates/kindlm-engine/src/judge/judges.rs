@@ -113,7 +113,11 @@ impl<'a> Judges<'a> {
         };
         let reply = self.calls.complete(&model.provider, &prompt, self.timeout).await?;
         Ok(Answer::Text {
-            cost_usd: model.price.and_then(|price| price.cost_if_counted(&reply.usage)),
+            cost_usd: if reply.cached {
+                Some(0.0)
+            } else {
+                model.price.and_then(|price| price.cost_if_counted(&reply.usage))
+            },
             usage: reply.usage,
             model: model.id.clone(),
             text: crate::words(&reply).to_owned(),

@@ -69,6 +69,8 @@ impl FromStr for Mode {
 pub struct Tally {
     /// Answers that came out of the store.
     pub recalled: u64,
+    /// Requests that were not sent, as their answers are not in the store.
+    pub missing: u64,
     /// Answers that came from outside.
     pub answered: u64,
     /// Of these, those that are in the store now.
@@ -88,6 +90,7 @@ pub struct Responses {
     setups: HashMap<String, String>,
     recorded_at: Option<String>,
     recalled: AtomicU64,
+    missing: AtomicU64,
     answered: AtomicU64,
     kept: AtomicU64,
     redacted: AtomicU64,
@@ -106,6 +109,7 @@ impl Responses {
             setups: HashMap::new(),
             recorded_at: None,
             recalled: AtomicU64::default(),
+            missing: AtomicU64::default(),
             answered: AtomicU64::default(),
             kept: AtomicU64::default(),
             redacted: AtomicU64::default(),
@@ -174,6 +178,7 @@ impl Responses {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Tally {
             recalled: read(&self.recalled),
+            missing: read(&self.missing),
             answered: read(&self.answered),
             kept: read(&self.kept),
             redacted: read(&self.redacted),
@@ -224,6 +229,7 @@ impl Responses {
         if found.is_some() {
             self.recalled.fetch_add(1, Ordering::Relaxed);
         } else if self.mode == Mode::Replay {
+            self.missing.fetch_add(1, Ordering::Relaxed);
             let catalogue = self.catalogue.get_or_init(|| Catalogue::read(&self.folder));
             return Err(refused(catalogue.miss(&self.folder, request)));
         }

@@ -115,13 +115,14 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     let names = (text(), text(), any::<u32>());
     let said =
         (vec(message(), 0..3), text(), of(json()), vec(tool_call(), 0..3), vec(turn(), 0..3));
-    let numbers = (any::<u32>(), usage(), of(number()), of(number()), of(finish_reason()));
+    let numbers =
+        (any::<u32>(), usage(), of(number()), of(number()), of(number()), of(finish_reason()));
     let rest = (any::<bool>(), any::<bool>(), of(any::<i32>()), text(), object());
     let told = (of(vec(number(), 0..3)), object(), of(json()), of(trace()));
     (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
         let (input, output, output_json, tool_calls, turns) = said;
-        let (requests, usage, latency_ms, cost_usd, finish_reason) = numbers;
+        let (requests, usage, latency_ms, cost_usd, spent_usd, finish_reason) = numbers;
         let (truncated, cached, exit_code, stderr, vars) = rest;
         let (log_probs, metadata, provider_response, trace) = told;
         Execution {
@@ -137,6 +138,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             usage,
             latency_ms,
             cost_usd,
+            spent_usd,
             finish_reason,
             truncated,
             cached,

@@ -150,6 +150,7 @@ fn leaks() -> CaseResult {
 fn cached() -> ExecutionResult {
     let mut execution = answered("I cannot show card numbers.", 0.0, Some(0.0));
     execution.cached = true;
+    execution.spent_usd = Some(0.0);
     judged(execution, vec![pass("pii", "PII: pii-pattern-0"), pass("pii", "PII: pii-pattern-1")])
 }
 

@@ -66,9 +66,12 @@ pub struct Execution {
     /// Time spent waiting for the provider, in milliseconds; `null` if it was not measured.
     #[serde(default)]
     pub latency_ms: Option<f64>,
-    /// What it cost in US dollars; `null` if the price is not known.
+    /// What its tokens cost in US dollars; `null` if the price is not known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
+    /// Where `cached`: what was spent on the replies that did not come from the response store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_usd: Option<f64>,
     /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
@@ -293,6 +296,7 @@ impl From<&ExecutionResult> for Execution {
             usage: execution.usage,
             latency_ms: execution.latency_ms,
             cost_usd: execution.cost_usd,
+            spent_usd: execution.spent_usd,
             finish_reason: execution.finish_reason.map(word_of),
             truncated: execution.truncated,
             cached: execution.cached,
@@ -327,6 +331,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 usage: wire.usage,
                 latency_ms: wire.latency_ms,
                 cost_usd: wire.cost_usd,
+                spent_usd: wire.spent_usd,
                 finish_reason: wire.finish_reason.map(reason_of),
                 truncated: wire.truncated,
                 cached: wire.cached,

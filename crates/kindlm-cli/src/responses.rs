@@ -1,0 +1,163 @@
+//! What becomes of the answers of models: asked for each time, kept, or taken from where they were kept.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use kindlm_store::responses::{Mode, Responses, Tally};
+use serde_json::{Map, Value};
+
+use crate::secrets::Secrets;
+use crate::{Failure, Io};
+
+/// Providers whose configuration decides what they say: more than an address and a key.
+const DECIDED_BY_CONFIG: [&str; 4] = ["http", "command", "mcp", "scripted"];
+
+/// Where the answers of models come from.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResponsesArgs {
+    /// Where the answers of models come from, judges and embeddings included
+    ///
+    /// An answer is found again by what was asked: provider, model, messages, parameters and tools, for each repeat
+    /// apart. Tests of commands are run each time.
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = Source::Live)]
+    pub(crate) responses: Source,
+
+    /// Where answers are kept [default: `.kindlm/responses` beside the suite]
+    #[arg(long, value_name = "DIR", requires = "responses")]
+    pub(crate) responses_dir: Option<PathBuf>,
+}
+
+/// Where the answers of models come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Source {
+    /// Ask for each; keep none
+    Live,
+    /// Ask only for what was not asked before, and keep it
+    Cache,
+    /// Ask for each, and keep it in the place of an older one
+    Record,
+    /// Ask for none: an answer that was not kept is an error
+    Replay,
+}
+
+impl From<Source> for Mode {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Live => Self::Live,
+            Source::Cache => Self::Cache,
+            Source::Record => Self::Record,
+            Source::Replay => Self::Replay,
+        }
+    }
+}
+
+impl ResponsesArgs {
+    /// Whether a model may have to be asked.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.responses != Source::Replay
+    }
+
+    /// The answers kept in the folder that was named, else in `responses` of `state`. Fails if the folder cannot be
+    /// used, before anything is sent.
+    pub(crate) fn open(
+        &self,
+        io: &Io,
+        state: &Path,
+        providers: &Map<String, Value>,
+        secrets: &Secrets,
+    ) -> Result<Responses, Failure> {
+        let named = self.responses_dir.as_ref().map(|it| io.working_dir.join(it));
+        let folder = named.unwrap_or_else(|| state.join("responses"));
+        let folder = folder.strip_prefix(&io.working_dir).map_or(folder.clone(), Path::to_path_buf);
+        let mut responses =
+            Responses::new(folder, self.responses.into()).with_secrets(secrets.values());
+        for name in DECIDED_BY_CONFIG {
+            if let Some(config) = providers.get(name) {
+                responses = responses.with_setup(name, &config.to_string());
+            }
+        }
+        responses.check().map_err(|err| {
+            let failure = Failure::input(err.to_string());
+            match self.responses {
+                Source::Replay => failure.with_help(
+                    "there is nothing to replay before a run with `--responses record` or `cache`",
+                ),
+                _ => failure,
+            }
+        })?;
+        Ok(responses)
+    }
+}
+
+/// Says at the end of a run where its answers came from, and what went wrong in keeping them.
+pub(crate) fn tell(io: &mut Io, responses: &Responses, quiet: bool) {
+    if let Some(failure) = responses.failure() {
+        io.tell(&format!("warning: answers could not be kept: {failure}"));
+    }
+    if !quiet && responses.mode() != Mode::Live {
+        io.tell(&words(responses.tally(), &responses.folder().display().to_string()));
+    }
+}
+
+fn words(tally: Tally, folder: &str) -> String {
+    let Tally { recalled, missing, answered, kept, redacted } = tally;
+    let mut parts = Vec::new();
+    if recalled > 0 {
+        parts.push(format!("{} from `{folder}`", answers(recalled)));
+    }
+    if missing > 0 {
+        parts.push(format!("{} not in `{folder}`", answers(missing)));
+    }
+    if answered > 0 {
+        parts.push(match answered - kept.min(answered) {
+            0 => format!("{} asked for, and kept in `{folder}`", answers(answered)),
+            lost => format!("{} asked for, of which {lost} could not be kept", answers(answered)),
+        });
+    }
+    if parts.is_empty() {
+        parts.push(format!("no answer came from `{folder}`, and none was asked for"));
+    }
+    let mut text = format!("responses: {}", parts.join("; "));
+    if redacted > 0 {
+        let s = if redacted == 1 { "" } else { "s" };
+        text = format!("{text}; secrets were removed from {redacted} kept answer{s}");
+    }
+    text
+}
+
+fn answers(count: u64) -> String {
+    if count == 1 { "1 answer".to_owned() } else { format!("{count} answers") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_where_answers_came_from() {
+        let tally = |recalled, answered, kept, redacted| Tally {
+            recalled,
+            answered,
+            kept,
+            redacted,
+            ..Tally::default()
+        };
+        let missing = Tally { missing: 1, ..tally(2, 0, 0, 0) };
+        assert_eq!(words(missing, "d"), "responses: 2 answers from `d`; 1 answer not in `d`");
+        for (tally, expected) in [
+            (tally(0, 0, 0, 0), "responses: no answer came from `d`, and none was asked for"),
+            (tally(1, 0, 0, 0), "responses: 1 answer from `d`"),
+            (
+                tally(2, 1, 1, 0),
+                "responses: 2 answers from `d`; 1 answer asked for, and kept in `d`",
+            ),
+            (tally(0, 3, 1, 0), "responses: 3 answers asked for, of which 2 could not be kept"),
+            (
+                tally(0, 2, 2, 1),
+                "responses: 2 answers asked for, and kept in `d`; secrets were removed from 1 kept answer",
+            ),
+        ] {
+            assert_eq!(words(tally, "d"), expected);
+        }
+    }
+}
