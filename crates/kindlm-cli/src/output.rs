@@ -1,13 +1,15 @@
 //! Writes reports to stdout and into files.
 
+use std::fmt;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-use kindlm_reporters::{Registration, Style, Verbosity};
-use kindlm_store::StoreError;
-use kindlm_types::Report;
+use kindlm_reporters::{Registration, RenderError, Style, Verbosity};
+use kindlm_store::{Draft, StoreError};
+use kindlm_types::AnyReport;
 
 use crate::values::ReporterSpec;
-use crate::{Failure, Io, print};
+use crate::{Failure, Io};
 
 /// Who reports when nobody is named.
 const DEFAULT: &str = "pretty";
@@ -71,7 +73,7 @@ impl Output {
     /// Writes every report; says which files were written.
     ///
     /// A report that cannot be written does not keep the others from being written.
-    pub(crate) fn write(&self, io: &mut Io, report: &Report) -> Result<(), Failure> {
+    pub(crate) fn write(&self, io: &mut Io, report: &AnyReport<'_>) -> Result<(), Failure> {
         let mut result = Ok(());
         for spec in &self.specs {
             let written = match &spec.path {
@@ -87,13 +89,16 @@ impl Output {
         &self,
         io: &mut Io,
         reporter: &'static Registration,
-        report: &Report,
+        report: &AnyReport<'_>,
     ) -> Result<(), Failure> {
         let style =
             Style { color: io.color_stdout(), width: io.width(), verbosity: self.verbosity };
-        let text = render(reporter, report, &style)?;
-        print(io, &text)?;
-        io.stdout.flush().map_err(|err| Failure::stdout(&err))
+        let mut out = BufWriter::with_capacity(1 << 16, &mut io.stdout);
+        match render(reporter, report, &style, &mut out) {
+            Ok(()) => out.flush().map_err(|err| Failure::stdout(&err)),
+            Err(NotRendered::Written(err)) => Err(Failure::stdout(&err)),
+            Err(NotRendered::Report(err)) => Err(Failure::internal(err.to_string())),
+        }
     }
 
     fn to_file(
@@ -101,13 +106,11 @@ impl Output {
         io: &mut Io,
         reporter: &'static Registration,
         path: &Path,
-        report: &Report,
+        report: &AnyReport<'_>,
     ) -> Result<(), Failure> {
         // A file is read on another screen, and later: with everything, without colours.
         let style = Style { color: false, width: 100, verbosity: self.verbosity };
-        let text = render(reporter, report, &style)?;
-        kindlm_store::write(&io.working_dir.join(path), text.as_bytes())
-            .map_err(|err| Failure::internal(err.to_string()))?;
+        write_file(&io.working_dir.join(path), reporter, report, &style)?;
         if self.verbosity != Verbosity::Quiet {
             io.tell(&format!("report `{}` written to {}", reporter.meta.id, path.display()));
         }
@@ -115,16 +118,59 @@ impl Output {
     }
 }
 
-/// The report in the reporter's format.
-pub(crate) fn render(
+/// Writes one report into a file, which nobody sees before it is whole.
+pub(crate) fn write_file(
+    path: &Path,
     reporter: &'static Registration,
-    report: &Report,
+    report: &AnyReport<'_>,
     style: &Style,
-) -> Result<String, Failure> {
-    let mut text = String::new();
-    (reporter.render)(report, style, &mut text)
-        .map_err(|err| Failure::internal(err.to_string()))?;
-    Ok(text)
+) -> Result<(), Failure> {
+    let failed = |err: &StoreError| Failure::internal(err.to_string());
+    let mut draft = Draft::begin(path).map_err(|err| failed(&err))?;
+    render(reporter, report, style, &mut draft).map_err(|err| match err {
+        NotRendered::Written(err) => failed(&draft.failed(&err)),
+        NotRendered::Report(err) => Failure::internal(err.to_string()),
+    })?;
+    draft.finish().map_err(|err| failed(&err))
+}
+
+/// Why a report is not there, or not whole.
+enum NotRendered {
+    /// It could not be written.
+    Written(io::Error),
+    /// There is no such report.
+    Report(RenderError),
+}
+
+/// Writes the report in the reporter's format, piece by piece.
+fn render(
+    reporter: &'static Registration,
+    report: &AnyReport<'_>,
+    style: &Style,
+    out: &mut dyn io::Write,
+) -> Result<(), NotRendered> {
+    let mut text = Text { out, failure: None };
+    let rendered = (reporter.render)(report, style, &mut text);
+    match (rendered, text.failure) {
+        (_, Some(err)) => Err(NotRendered::Written(err)),
+        (Err(err), None) => Err(NotRendered::Report(err)),
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+/// Text on its way to where bytes are written; remembers why it did not arrive.
+struct Text<'a> {
+    out: &'a mut dyn io::Write,
+    failure: Option<io::Error>,
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.out.write_all(text.as_bytes()).map_err(|err| {
+            self.failure = Some(err);
+            fmt::Error
+        })
+    }
 }
 
 /// Refuses what cannot be written, before it is paid for.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use kindlm_store::Runs;
-use kindlm_types::Report;
 use kindlm_types::wire::{parse_report, v1};
+use kindlm_types::{AnyReport, Report};
 
 use crate::project::Place;
 use crate::{Failure, Io};
@@ -35,12 +35,11 @@ pub(crate) fn find(io: &Io, place: &Place, run: Option<&str>) -> Result<Saved, F
 }
 
 /// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
-pub(crate) fn keep(io: &mut Io, place: &Place, report: &Report, quiet: bool) {
+pub(crate) fn keep(io: &mut Io, place: &Place, report: &AnyReport<'_>, quiet: bool) {
     let id = &report.run.id;
-    let kept = match serde_json::to_string(&v1::Report::borrowing(report)) {
-        Ok(json) => Runs::new(place.state()).save(id, &json).map_err(|err| err.to_string()),
-        Err(err) => Err(err.to_string()),
-    };
+    let kept = Runs::new(place.state()).save_with(id, |out| {
+        serde_json::to_writer(out, &v1::Report::borrowing(report)).map_err(Into::into)
+    });
     match kept {
         Ok(_) if quiet => {}
         Ok(_) => io.tell(&format!("run {id} kept in .kindlm/runs beside {}", place.name)),

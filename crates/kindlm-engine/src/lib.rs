@@ -114,6 +114,7 @@ mod plan;
 mod record;
 mod report;
 mod shard;
+mod streamed;
 mod suite;
 
 pub use aggregate::{AggregateError, aggregate};
@@ -124,14 +125,15 @@ pub use case::{
 };
 pub use control::{Control, Event};
 pub use digest::{Digest, Fingerprint};
-pub use execute::{Executed, Run, execute};
+pub use execute::{Executed, Run, execute, execute_streamed};
 pub use judge::{Judged, Judges, judge};
 pub use merge::{MergeError, merge};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};
 pub use plan::{COMMAND, Plan, PlanError, Unit, plan};
-pub use record::{Record, RecordError};
-pub use report::{evaluate_gates, report, run};
+pub use record::{ReadRecord, Record, RecordError};
+pub use report::{evaluate_gates, report, report_streamed, run};
 pub use shard::{Durations, Part, Shard, ShardError, shard};
+pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, Model, Suite};
 
 /// What a model said: its text, or its refusal where the provider keeps that apart.

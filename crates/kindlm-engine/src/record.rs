@@ -7,20 +7,31 @@ use kindlm_types::ExecutionResult;
 /// An execution is counted, watched and aggregated only when it has been kept. Whoever keeps nothing is `()`.
 pub trait Record: Sync {
     /// The execution of this case on this model and of this repeat (from 0), if it was kept and need not be made
-    /// again. Asked once for each execution of the plan, in its order, before anything is sent.
+    /// again. Asked once for each execution of the plan, in its order, before anything is sent; `at` is its position
+    /// in the plan, from 0.
     fn recall(
         &self,
+        at: usize,
         case: &str,
         model: &str,
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError>;
 
-    /// Keeps an execution that has just been carried out, whatever came of it; what must not be kept, such as
-    /// secrets, is taken out of it on the way.
+    /// Keeps the execution at a position of the plan, which has just been carried out, whatever came of it; what must
+    /// not be kept, such as secrets, is taken out of it on the way.
     ///
     /// Once this returns, the execution may be counted. After an error it must not be: the run sends nothing more,
     /// and finishes what is in flight.
-    fn keep(&self, result: &mut ExecutionResult) -> Result<(), RecordError>;
+    fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError>;
+}
+
+/// A record whose executions can be read as often as they are needed, so that the run need not hold them.
+pub trait ReadRecord: Record {
+    /// Reads the execution at a position of the plan, which was kept or recalled in this run.
+    fn read(&self, at: usize) -> Result<ExecutionResult, RecordError>;
+
+    /// Takes out what must not be shown of an execution that could not be kept, or was not run.
+    fn clean(&self, result: &mut ExecutionResult);
 }
 
 /// Why an execution could not be kept or brought back: a sentence without a full stop that says where.
@@ -29,11 +40,17 @@ pub trait Record: Sync {
 pub struct RecordError(pub String);
 
 impl Record for () {
-    fn recall(&self, _: &str, _: &str, _: u32) -> Result<Option<ExecutionResult>, RecordError> {
+    fn recall(
+        &self,
+        _: usize,
+        _: &str,
+        _: &str,
+        _: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError> {
         Ok(None)
     }
 
-    fn keep(&self, _: &mut ExecutionResult) -> Result<(), RecordError> {
+    fn keep(&self, _: usize, _: &mut ExecutionResult) -> Result<(), RecordError> {
         Ok(())
     }
 }

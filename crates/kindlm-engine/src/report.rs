@@ -3,7 +3,9 @@
 use kindlm_types::{Backend, CaseResult, GateResult, ModelInfo, Report, RunInfo};
 
 use crate::gates::Gate;
-use crate::{Plan, PlanError, Run, RunOptions, Suite, execute, plan};
+use crate::{
+    Plan, PlanError, ReadRecord, Recorded, Run, RunOptions, Streamed, Suite, execute, plan,
+};
 
 /// Evaluates each gate over all cases of a run, in the order given.
 pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<GateResult> {
@@ -12,6 +14,32 @@ pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<Gate
 
 /// The report of a run: the suite's names, the models that took part, the cases, and the gates over them.
 pub fn report(suite: &Suite, plan: &Plan, mut cases: Vec<CaseResult>, run: RunInfo) -> Report {
+    if let Some(part) = &plan.part {
+        cases.iter_mut().zip(&part.cases).for_each(|(it, index)| it.plan_index = Some(*index));
+    }
+    let gates = evaluate_gates(&suite.gates, &cases);
+    with_cases(suite, plan, cases, gates, run)
+}
+
+/// The report of a run that left its executions to `record`, which reads them when it is rendered.
+pub fn report_streamed<'a>(
+    suite: &'a Suite,
+    plan: &'a Plan,
+    streamed: Streamed,
+    record: &'a dyn ReadRecord,
+    run: RunInfo,
+) -> Report<Recorded<'a>> {
+    let gates = streamed.gates();
+    with_cases(suite, plan, Recorded::new(suite, plan, record, streamed), gates, run)
+}
+
+fn with_cases<C>(
+    suite: &Suite,
+    plan: &Plan,
+    cases: C,
+    gates: Vec<GateResult>,
+    run: RunInfo,
+) -> Report<C> {
     let mut used = vec![false; suite.models.len()];
     // A part names the models of the whole, so that all parts name the same.
     let of_whole = plan.part.iter().flat_map(|it| it.models.iter().copied());
@@ -29,14 +57,13 @@ pub fn report(suite: &Suite, plan: &Plan, mut cases: Vec<CaseResult>, run: RunIn
         });
     let mut skipped = plan.skipped.clone();
     if let Some(part) = &plan.part {
-        cases.iter_mut().zip(&part.cases).for_each(|(it, index)| it.plan_index = Some(*index));
         skipped.iter_mut().zip(&part.skipped).for_each(|(it, index)| it.plan_index = Some(*index));
     }
     Report {
         run,
         suite: suite.info.clone(),
         models: models.collect(),
-        gates: evaluate_gates(&suite.gates, &cases),
+        gates,
         cases,
         skipped,
         shard: plan.part.as_ref().map(|it| it.shard.clone()),

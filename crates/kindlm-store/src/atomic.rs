@@ -1,35 +1,101 @@
 //! Writes that are seen whole or not at all.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::Path;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// Writes a file through a temporary one beside it, and makes the folders above it.
+/// A file in the making, which nobody sees before it is whole.
 ///
-/// What is no regular file (a device, a pipe) is written to directly: replacing `/dev/null` by a file
-/// would please nobody. A symbolic link is followed, so that the file it names is replaced, not the link.
-pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
-    let failed = |err: &std::io::Error| StoreError::io("write", path, err);
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let existing = fs::metadata(&target).ok();
-    if existing.as_ref().is_some_and(|it| !it.is_file()) {
-        return write_directly(&target, content).map_err(|err| failed(&err));
-    }
-    let folder = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    fs::create_dir_all(folder).map_err(|err| StoreError::io("make the folder", folder, &err))?;
-    let mut file = temporary(folder).map_err(|err| failed(&err))?;
-    file.write_all(content).map_err(|err| failed(&err))?;
-    if let Some(existing) = existing {
+/// What is dropped before [`finish`](Draft::finish) leaves nothing behind, and what stood in its place stays.
+#[derive(Debug)]
+pub struct Draft {
+    /// As it is called in messages.
+    path: PathBuf,
+    target: PathBuf,
+    out: Out,
+}
+
+#[derive(Debug)]
+enum Out {
+    /// A temporary file beside, with the permissions that it is to have.
+    Beside(BufWriter<tempfile::NamedTempFile>, Option<fs::Permissions>),
+    /// What is no regular file.
+    Directly(BufWriter<fs::File>),
+}
+
+impl Draft {
+    /// Begins a file, and makes the folders above it.
+    ///
+    /// What is no regular file (a device, a pipe) is written to directly: replacing `/dev/null` by a file
+    /// would please nobody. A symbolic link is followed, so that the file it names is replaced, not the link.
+    pub fn begin(path: &Path) -> Result<Self, StoreError> {
+        let failed = |err: &io::Error| StoreError::io("write", path, err);
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let existing = fs::metadata(&target).ok();
+        if existing.as_ref().is_some_and(|it| !it.is_file()) {
+            let file = fs::OpenOptions::new().write(true).open(&target);
+            let out = Out::Directly(BufWriter::new(file.map_err(|err| failed(&err))?));
+            return Ok(Self { path: path.to_owned(), target, out });
+        }
+        let folder = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(folder)
+            .map_err(|err| StoreError::io("make the folder", folder, &err))?;
+        let file = temporary(folder).map_err(|err| failed(&err))?;
         // Whoever could read the old file can read the new one.
-        file.as_file().set_permissions(existing.permissions()).map_err(|err| failed(&err))?;
+        let permissions = existing.map(|it| it.permissions());
+        let out = Out::Beside(BufWriter::with_capacity(1 << 16, file), permissions);
+        Ok(Self { path: path.to_owned(), target, out })
     }
-    file.persist(&target).map_err(|err| failed(&err.error))?;
-    Ok(())
+
+    /// Puts the file in its place.
+    pub fn finish(self) -> Result<(), StoreError> {
+        let Self { path, target, out } = self;
+        let finished = match out {
+            Out::Directly(mut file) => file.flush(),
+            Out::Beside(file, permissions) => {
+                file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| {
+                    if let Some(permissions) = permissions {
+                        file.as_file().set_permissions(permissions)?;
+                    }
+                    file.persist(&target).map(drop).map_err(|err| err.error)
+                })
+            }
+        };
+        finished.map_err(|err| StoreError::io("write", &path, &err))
+    }
+
+    /// Why writing failed, with the place.
+    pub fn failed(&self, err: &io::Error) -> StoreError {
+        StoreError::io("write", &self.path, err)
+    }
+}
+
+impl io::Write for Draft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.out {
+            Out::Beside(out, _) => out.write(bytes),
+            Out::Directly(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.out {
+            Out::Beside(out, _) => out.flush(),
+            Out::Directly(out) => out.flush(),
+        }
+    }
+}
+
+/// Writes a file at once, as [`Draft`] does in steps.
+pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let mut draft = Draft::begin(path)?;
+    draft.write_all(content).map_err(|err| draft.failed(&err))?;
+    draft.finish()
 }
 
 /// Finds out whether [`write()`] can write there, without leaving anything behind: before what is to be written
@@ -56,12 +122,6 @@ pub fn check_writable(path: &Path) -> Result<(), StoreError> {
         ));
     }
     temporary(folder).map(drop).map_err(|err| failed(&err))
-}
-
-fn write_directly(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).open(path)?;
-    file.write_all(content)?;
-    file.flush()
 }
 
 /// A temporary file that other users may read as far as the umask lets them: reports are for sharing.

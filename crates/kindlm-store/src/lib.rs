@@ -35,7 +35,7 @@ mod name;
 pub mod responses;
 mod runs;
 
-pub use atomic::{check_writable, write};
+pub use atomic::{Draft, check_writable, write};
 pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
 pub use baselines::Baselines;
 pub use compare::{Change, Comparison, ScoreChange};

@@ -1,10 +1,11 @@
 //! The reports of past runs.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::is_absent;
-use crate::{StoreError, atomic, name};
+use crate::{Draft, StoreError, atomic, name};
 
 /// The reports of past runs: `runs/<run-id>/report.json` and `last-run` below a state folder.
 ///
@@ -33,8 +34,19 @@ impl Runs {
 
     /// Keeps the report of a run, and remembers it as the last one.
     pub fn save(&self, id: &str, report: &str) -> Result<PathBuf, StoreError> {
+        self.save_with(id, |out| out.write_all(report.as_bytes()))
+    }
+
+    /// Keeps the report of a run as it is written, and remembers it as the last one. After an error, neither.
+    pub fn save_with(
+        &self,
+        id: &str,
+        write: impl FnOnce(&mut Draft) -> io::Result<()>,
+    ) -> Result<PathBuf, StoreError> {
         let path = self.path(id)?;
-        atomic::write(&path, report.as_bytes())?;
+        let mut draft = Draft::begin(&path)?;
+        write(&mut draft).map_err(|err| draft.failed(&err))?;
+        draft.finish()?;
         atomic::write(&self.last_file(), format!("{id}\n").as_bytes())?;
         Ok(path)
     }

@@ -8,14 +8,14 @@ use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Baselines, Folder};
-use kindlm_types::{Backend, ExitStatus, Report};
+use kindlm_types::{AnyReport, Backend, ExitStatus, Report};
 
 use super::baseline;
 use super::gate::set_pass_rate;
 use crate::args::TestArgs;
 use crate::failure::Outcome;
 use crate::interrupt::{Abortable, attend};
-use crate::output::{Output, check_target, render, verbosity};
+use crate::output::{Output, check_target, verbosity, write_file};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
 use crate::secrets::Secrets;
@@ -159,12 +159,13 @@ impl Run {
     }
 
     /// Keeps the report and writes it wherever it was asked for.
-    fn finish(&self, io: &mut Io, report: &Report, output: &Output) -> Outcome {
+    fn finish(&self, io: &mut Io, report: &AnyReport<'_>, output: &Output) -> Outcome {
         // First of all: what was paid for is on disk.
         saved::keep(io, &self.place, report, self.quiet);
         let written = output.write(io, report);
         let compliance = self.write_compliance(io, report);
-        let status = report.exit_status();
+        let summary = report.summary();
+        let status = summary.exit_status;
         if let Err(failure) = written.and(compliance) {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }
@@ -172,19 +173,19 @@ impl Run {
             io.tell("`kindlm merge` puts the reports of all shards together, and decides over the gates");
         }
         if status == ExitStatus::Interrupted {
-            io.tell(if was_cut_short(report) {
+            io.tell(if summary.broken_off > 0 {
                 "interrupted: what was not sent is in the report as such; run again for the rest"
             } else {
                 "interrupted, but everything had been sent: the report is complete"
             });
-        } else if report.totals().cases == 0 && report.shard.is_none() {
+        } else if summary.totals.cases == 0 && report.shard.is_none() {
             io.tell("nothing was run: every test case that was selected is skipped");
         }
         Ok(status)
     }
 
     /// Writes the report that the `compliance` block asks for.
-    fn write_compliance(&self, io: &mut Io, report: &Report) -> Result<(), Failure> {
+    fn write_compliance(&self, io: &mut Io, report: &AnyReport<'_>) -> Result<(), Failure> {
         let Some(compliance) = self.suite.compliance.as_ref().filter(|it| it.enabled) else {
             return Ok(());
         };
@@ -196,19 +197,12 @@ impl Run {
         let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
         let folder = Path::new(&compliance.output_dir);
         let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
-        let text = render(reporter, report, &Style::default())?;
-        kindlm_store::write(&self.place.folder.join(&path), text.as_bytes())
-            .map_err(|err| Failure::internal(err.to_string()))?;
+        write_file(&self.place.folder.join(&path), reporter, report, &Style::default())?;
         if !self.quiet {
             io.tell(&format!("compliance report written to {}", path.display()));
         }
         Ok(())
     }
-}
-
-/// Whether something was not sent any more, or was given up.
-fn was_cut_short(report: &Report) -> bool {
-    report.cases.iter().flat_map(|it| &it.executions).any(|it| it.error.is_some())
 }
 
 /// A suite may not write outside its folder either, and where it may, it must be able to.

@@ -1,19 +1,22 @@
 //! Executes a plan: so many at once, results in the order of the plan.
 
+mod collect;
 mod conversation;
 mod simulate;
+mod stop;
 mod turns;
 mod unit;
 
 use futures_util::{StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult};
 
-use crate::aggregate::TOLERANCE;
-use crate::gates::dollars;
 use crate::{
-    Baseline, Control, Event, Judges, Plan, Record, RecordError, RunOptions, Suite, TestCase, Unit,
-    aggregate,
+    Baseline, Control, Event, Judges, Plan, Record, RecordError, RunOptions, Streamed, Suite, Unit,
 };
+use collect::{Collector, Held};
+pub(crate) use collect::{Groups, Sink, case_of};
+use stop::{Budget, Failures};
+pub(crate) use unit::{begun, broken};
 
 /// Everything that a run needs: what is executed, by whom, and who is told.
 #[derive(Clone, Copy)]
@@ -71,13 +74,30 @@ pub struct Executed {
 /// is in flight is finished, and the rest is reported as not run.
 ///
 /// Runs on any tokio runtime that has time enabled. All of it is one task, so the checks run on one thread.
+///
+/// All results are held in memory; [`execute_streamed`] does without.
 pub async fn execute(run: Run<'_>) -> Executed {
+    let mut cases = Held::of(&run.plan.units);
+    let failure = execute_into(run, &mut cases).await;
+    Executed { cases: cases.0.into_iter().flatten().collect(), failure }
+}
+
+/// Executes the plan as [`execute`] does, and leaves the executions to the run's record: of each case that is
+/// finished, a few dozen bytes are held in memory, however much was said. [`report_streamed`](crate::report_streamed)
+/// makes a report of it.
+pub async fn execute_streamed(run: Run<'_>) -> Streamed {
+    let mut streamed = Streamed::new(run.suite, run.plan);
+    streamed.failure = execute_into(run, &mut streamed).await;
+    streamed
+}
+
+async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> {
     let Run { suite, options, .. } = run;
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency).max(1);
     let judges = Judges::new(run.backend, &suite.models, suite.defaults.judge_model.as_deref())
         .with_timeout(options.timeout.unwrap_or(suite.defaults.timeout))
         .with_concurrency(concurrency);
-    Running { run, judges, own_control: Control::default() }.all(concurrency).await
+    Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 
 /// What all executions of a run share.
@@ -94,17 +114,19 @@ impl Running<'_> {
         callers.or_else(|| self.own_control.reason())
     }
 
-    async fn all(&self, concurrency: usize) -> Executed {
+    async fn all(&self, concurrency: usize, sink: &mut dyn Sink) -> Option<RecordError> {
         let units = &self.run.plan.units;
         (self.run.watch)(Event::RunStarted { total: units.len() });
-        let mut ledger = Ledger::new(self);
+        let mut ledger = Ledger::new(self, sink);
+        // Positions only: there may be a million.
         let mut open = Vec::with_capacity(units.len());
         for (index, unit) in units.iter().copied().enumerate() {
-            match self.recall(unit) {
+            match self.recall(index, unit) {
                 Ok(None) => open.push((index, unit)),
                 Ok(Some(result)) => ledger.count(index, result),
                 Err(err) => {
-                    let result = lost(self.begun(unit), &err);
+                    let result = lost(begun(self.run.suite, unit), &err);
+                    ledger.sink.not_kept(index, &result);
                     ledger.give_up(err);
                     ledger.count(index, result);
                 }
@@ -117,12 +139,12 @@ impl Running<'_> {
             ledger.take(index, result);
         }
         drop(finished);
-        ledger.finish()
+        ledger.failure
     }
 
-    fn recall(&self, unit: Unit) -> Result<Option<ExecutionResult>, RecordError> {
-        let Some((case, model)) = self.subject(unit) else { return Ok(None) };
-        self.run.record.recall(&case.name, unit::model_id(model), unit.repeat)
+    fn recall(&self, at: usize, unit: Unit) -> Result<Option<ExecutionResult>, RecordError> {
+        let Some((case, model)) = unit::subject(self.run.suite, unit) else { return Ok(None) };
+        self.run.record.recall(at, &case.name, unit::model_id(model), unit.repeat)
     }
 }
 
@@ -134,18 +156,20 @@ fn lost(execution: Execution, err: &RecordError) -> ExecutionResult {
 /// Counts what is finished, and stops the run when that is enough.
 struct Ledger<'r, 'a> {
     running: &'r Running<'a>,
-    collector: Collector<'a>,
+    collector: Collector,
+    sink: &'r mut dyn Sink,
     budget: Option<Budget>,
     failures: Failures,
     failure: Option<RecordError>,
 }
 
 impl<'r, 'a> Ledger<'r, 'a> {
-    fn new(running: &'r Running<'a>) -> Self {
+    fn new(running: &'r Running<'a>, sink: &'r mut dyn Sink) -> Self {
         let Run { suite, plan, options, .. } = running.run;
         Self {
             running,
             collector: Collector::new(&plan.units),
+            sink,
             budget: Budget::of(suite),
             failures: Failures::of(options),
             failure: None,
@@ -154,16 +178,17 @@ impl<'r, 'a> Ledger<'r, 'a> {
 
     /// Keeps what has just finished, and counts it. What was not run is not kept: it is still to be done.
     fn take(&mut self, index: usize, mut result: ExecutionResult) {
-        if !matches!(result.error, Some(ExecutionError::NotRun { .. }))
-            && let Err(err) = self.running.run.record.keep(&mut result)
-        {
+        if matches!(result.error, Some(ExecutionError::NotRun { .. })) {
+            self.sink.not_kept(index, &result);
+        } else if let Err(err) = self.running.run.record.keep(index, &mut result) {
             // The money is spent, whatever becomes of what it bought.
             let unit = self.running.run.plan.units.get(index).copied();
-            let begun = unit.map(|it| self.running.begun(it)).unwrap_or_default();
+            let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
             let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = result;
             let (cost_usd, usage) = (execution.cost_usd, execution.usage);
             let lost = lost(Execution { cost_usd, usage, ..begun }, &err);
             result = ExecutionResult { judge_cost_usd, judge_usage, ..lost };
+            self.sink.not_kept(index, &result);
             self.give_up(err);
         }
         self.count(index, result);
@@ -180,116 +205,13 @@ impl<'r, 'a> Ledger<'r, 'a> {
             own_control.stop(reason);
         }
         (run.watch)(Event::ExecutionFinished(&result));
-        if let Some(case) = self.collector.add(index, result, run.suite) {
-            (run.watch)(Event::CaseFinished(case));
-            if let Some(reason) = self.failures.count(case) {
-                own_control.stop(reason);
-            }
+        let Some((position, executions)) = self.collector.add(index, result) else { return };
+        let Some(unit) = run.plan.units.get(index) else { return };
+        let Some(case) = case_of(run.suite, *unit, executions) else { return };
+        (run.watch)(Event::CaseFinished(&case));
+        if let Some(reason) = self.failures.count(&case) {
+            own_control.stop(reason);
         }
-    }
-
-    fn finish(self) -> Executed {
-        Executed { cases: self.collector.finish(), failure: self.failure }
-    }
-}
-
-/// The money that may be spent.
-struct Budget {
-    usd: f64,
-    spent: f64,
-}
-
-impl Budget {
-    fn of(suite: &Suite) -> Option<Self> {
-        let usd = suite.gates.iter().filter_map(|gate| gate.budget_usd()).reduce(f64::min)?;
-        Some(Self { usd, spent: 0.0 })
-    }
-
-    /// Why nothing more may be sent, if so. What is not known to cost something is not held against the run
-    /// before its end.
-    fn spend(&mut self, result: &ExecutionResult) -> Option<String> {
-        self.spent += result.execution.cost_usd.unwrap_or(0.0);
-        self.spent += result.judge_cost_usd.unwrap_or(0.0);
-        (self.spent > self.usd + TOLERANCE).then(|| {
-            let (spent, budget) = (dollars(self.spent), dollars(self.usd));
-            format!("not sent: the run's budget is exceeded: {spent} > {budget}")
-        })
-    }
-}
-
-/// The failures that end a run.
-struct Failures {
-    most: Option<u32>,
-    seen: u32,
-}
-
-impl Failures {
-    fn of(options: &RunOptions) -> Self {
-        let first = options.fail_fast.then_some(1);
-        let most = first.or(options.max_failures.map(|it| it.max(1)));
-        Self { most, seen: 0 }
-    }
-
-    /// Why nothing more may be sent, if so.
-    fn count(&mut self, case: &CaseResult) -> Option<String> {
-        let most = self.most.filter(|_| !case.passed())?;
-        self.seen = self.seen.saturating_add(1);
-        let last = format!("`{}` on `{}`", case.case, case.model);
-        (self.seen >= most).then(|| match most {
-            1 => format!("not sent: the run stops at the first failure, which was {last}"),
-            _ => format!(
-                "not sent: the run stops after {most} failures, the last of which was {last}"
-            ),
-        })
-    }
-}
-
-/// Brings results that come in any order into the order of the plan.
-struct Collector<'a> {
-    units: &'a [Unit],
-    /// Of each unit, its group: consecutive units of one case and model.
-    group_of: Vec<usize>,
-    groups: Vec<Group>,
-}
-
-#[derive(Default)]
-struct Group {
-    missing: usize,
-    executions: Vec<ExecutionResult>,
-    done: Option<CaseResult>,
-}
-
-impl<'a> Collector<'a> {
-    fn new(units: &'a [Unit]) -> Self {
-        let mut group_of = Vec::with_capacity(units.len());
-        let mut groups = Vec::new();
-        for same in units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
-            group_of.extend(std::iter::repeat_n(groups.len(), same.len()));
-            groups.push(Group { missing: same.len(), ..Group::default() });
-        }
-        Self { units, group_of, groups }
-    }
-
-    /// Takes one result in; gives back the case if it was the last one missing.
-    fn add(&mut self, unit: usize, result: ExecutionResult, suite: &Suite) -> Option<&CaseResult> {
-        let group = self.groups.get_mut(*self.group_of.get(unit)?)?;
-        group.executions.push(result);
-        group.missing = group.missing.saturating_sub(1);
-        if group.missing > 0 {
-            return None;
-        }
-        let case = suite.cases.get(self.units.get(unit)?.case);
-        let pass_rate_min = case.map_or(1.0, |it| it.pass_rate_min);
-        let tags = case.map(|it: &TestCase| it.tags.to_vec()).unwrap_or_default();
-        let executions = std::mem::take(&mut group.executions);
-        group.done = aggregate(executions, pass_rate_min, tags).ok();
-        if let Some(done) = &mut group.done {
-            done.digest = case.and_then(|it| it.digest).map(|it| it.to_string());
-        }
-        group.done.as_ref()
-    }
-
-    fn finish(self) -> Vec<CaseResult> {
-        self.groups.into_iter().filter_map(|group| group.done).collect()
+        self.sink.take(position, case);
     }
 }

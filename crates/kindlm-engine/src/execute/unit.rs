@@ -14,23 +14,23 @@ use super::Running;
 use super::conversation::Conversation;
 use super::turns;
 use crate::judge::{Judged, judge};
-use crate::{COMMAND, CaseBody, CaseKind, Event, Model, Subject, TestCase, Unit};
+use crate::{COMMAND, CaseBody, CaseKind, Event, Model, Subject, Suite, TestCase, Unit};
 
 impl Running<'_> {
     /// Carries out one unit of the plan. Whatever goes wrong is part of the result.
     pub(super) async fn unit(&self, unit: Unit) -> ExecutionResult {
-        let Some((case, model)) = self.subject(unit) else {
+        let Some((case, model)) = subject(self.run.suite, unit) else {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message));
         };
         let body = match case.body.body() {
             Ok(body) => body,
             Err(err) => {
-                let execution = begun(case, Map::new(), model, unit);
+                let execution = begun_of(case, Map::new(), model, unit);
                 return broken(execution, internal(&err.to_string()));
             }
         };
-        let execution = begun(case, body.vars.clone(), model, unit);
+        let execution = begun_of(case, body.vars.clone(), model, unit);
         if let Some(reason) = self.stopped() {
             return broken(execution, ExecutionError::NotRun { reason: reason.to_owned() });
         }
@@ -48,31 +48,10 @@ impl Running<'_> {
             Ok(result) => result,
             Err(panic) => {
                 let execution =
-                    Execution { cost_usd: None, ..begun(case, body.vars.clone(), model, unit) };
+                    Execution { cost_usd: None, ..begun_of(case, body.vars.clone(), model, unit) };
                 broken(execution, internal(&words_of_panic(&*panic)))
             }
         }
-    }
-
-    /// An execution of the plan of which nothing has happened yet.
-    pub(super) fn begun(&self, unit: Unit) -> Execution {
-        let subject = self.subject(unit);
-        subject
-            .map(|(case, model)| {
-                let vars = case.body.body().map(|it| it.into_owned().vars).unwrap_or_default();
-                begun(case, vars, model, unit)
-            })
-            .unwrap_or_default()
-    }
-
-    /// The case, and the model that it runs on unless it is a command.
-    pub(super) fn subject(&self, unit: Unit) -> Option<(&TestCase, Option<&Model>)> {
-        let case = self.run.suite.cases.get(unit.case)?;
-        let model = match unit.model {
-            Some(index) => Some(self.run.suite.models.get(index)?),
-            None => None,
-        };
-        (model.is_some() == (case.kind == CaseKind::Prompt)).then_some((case, model))
     }
 
     async fn carry_out(
@@ -202,13 +181,29 @@ impl Running<'_> {
     }
 }
 
+/// An execution of the plan of which nothing has happened yet.
+pub(crate) fn begun(suite: &Suite, unit: Unit) -> Execution {
+    let Some((case, model)) = subject(suite, unit) else { return Execution::default() };
+    let vars = case.body.body().map(|it| it.into_owned().vars).unwrap_or_default();
+    begun_of(case, vars, model, unit)
+}
+
+/// The case, and the model that it runs on unless it is a command.
+pub(super) fn subject(suite: &Suite, unit: Unit) -> Option<(&TestCase, Option<&Model>)> {
+    let case = suite.cases.get(unit.case)?;
+    let model = match unit.model {
+        Some(index) => Some(suite.models.get(index)?),
+        None => None,
+    };
+    (model.is_some() == (case.kind == CaseKind::Prompt)).then_some((case, model))
+}
+
 /// The name under which a model's executions are reported.
 pub(super) fn model_id(model: Option<&Model>) -> &str {
     model.map_or(COMMAND, |it| it.id.as_str())
 }
 
-/// An execution of which nothing has happened yet.
-fn begun(
+fn begun_of(
     case: &TestCase,
     vars: Map<String, Value>,
     model: Option<&Model>,
@@ -247,7 +242,7 @@ fn truncated(execution: &Execution) -> AssertionResult {
 }
 
 /// An execution that could not be carried out.
-pub(super) fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
+pub(crate) fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
         execution,
         results: Vec::new(),

@@ -4,16 +4,20 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use kindlm_engine::{
-    Control, Event, Executed, Plan, Record, RecordError, Run, RunOptions, Suite, TestCase, execute,
-    plan,
+    Control, Event, Executed, Plan, ReadRecord, Record, RecordError, Run, RunOptions, Suite,
+    TestCase, execute, execute_streamed, plan, report, report_streamed,
 };
-use kindlm_types::{ExecutionError, ExecutionResult, Outcome, ProviderErrorKind};
+use kindlm_types::{
+    CaseSource, ExecutionError, ExecutionResult, Outcome, ProviderErrorKind, RunInfo,
+};
 
 use crate::support::{Fake, edit, failure, last_user, model, reply, says, suite};
 
 /// Keeps executions in memory, as long as it has room.
 #[derive(Default)]
 struct Memory {
+    /// By position in the plan.
+    places: Mutex<HashMap<usize, ExecutionResult>>,
     kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
     /// After how many it is full; `None` for never.
     room: Option<usize>,
@@ -24,6 +28,7 @@ struct Memory {
 impl Record for Memory {
     fn recall(
         &self,
+        at: usize,
         case: &str,
         model: &str,
         repeat: u32,
@@ -33,10 +38,14 @@ impl Record for Memory {
         }
         let kept = self.kept.lock().unwrap();
         let found = kept.get(&(case.to_owned(), model.to_owned(), repeat));
-        Ok(found.filter(|it| it.outcome != Outcome::Errored).cloned())
+        let found = found.filter(|it| it.outcome != Outcome::Errored).cloned();
+        if let Some(found) = &found {
+            self.places.lock().unwrap().insert(at, found.clone());
+        }
+        Ok(found)
     }
 
-    fn keep(&self, result: &mut ExecutionResult) -> Result<(), RecordError> {
+    fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
         let mut kept = self.kept.lock().unwrap();
         if self.room.is_some_and(|room| kept.len() >= room) {
             return Err(RecordError("cannot write: full".to_owned()));
@@ -44,7 +53,19 @@ impl Record for Memory {
         "kept".clone_into(&mut result.execution.stderr);
         let it = &result.execution;
         kept.insert((it.case.clone(), it.model.clone(), it.repeat), result.clone());
+        self.places.lock().unwrap().insert(at, result.clone());
         Ok(())
+    }
+}
+
+impl ReadRecord for Memory {
+    fn read(&self, at: usize) -> Result<ExecutionResult, RecordError> {
+        let found = self.places.lock().unwrap().get(&at).cloned();
+        found.ok_or_else(|| RecordError(format!("line {at} is gone")))
+    }
+
+    fn clean(&self, result: &mut ExecutionResult) {
+        result.execution.stderr = "kept".to_owned();
     }
 }
 
@@ -191,4 +212,53 @@ async fn failures_of_before_count() {
     let executed = run(&suite, &plan, &one_by_one(), &fake, &memory).await;
     assert_eq!(fake.asked(), ["y"]);
     assert!(executed.cases[1].passed());
+}
+
+/// A streamed run of the plan, and the same run in memory.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_holds_nothing_reports_the_same() {
+    let mut suite = suite(&["x", "y", "z", "w"]);
+    suite.cases.iter_mut().for_each(|it| it.repeat = 3);
+    suite.cases[2].tags = vec!["late".to_owned()];
+    suite.gates = kindlm_engine::gates::defaults();
+    for (room, max_failures) in [(None, None), (None, Some(1)), (Some(7), None)] {
+        let options = RunOptions { concurrency: Some(2), max_failures, ..RunOptions::default() };
+        let plan = plan(&suite, &options).unwrap();
+        let fake = Fake::new(move |_, prompt| match last_user(prompt) {
+            "y" => Err(failure(ProviderErrorKind::Connection)),
+            _ => Ok(reply("ok")),
+        });
+        let (one, two) = [(); 2].map(|()| Memory { room, ..Memory::default() }).into();
+        let held = execute(Run { record: &one, ..Run::new(&suite, &plan, &options, &fake) }).await;
+        let streamed =
+            execute_streamed(Run { record: &two, ..Run::new(&suite, &plan, &options, &fake) })
+                .await;
+        assert_eq!(streamed.failure, held.failure);
+        let mut held = report(&suite, &plan, held.cases, RunInfo::default());
+        let results = held.cases.iter_mut().flat_map(|it| &mut it.executions);
+        results.for_each(|it| one.clean(it));
+        let streamed = report_streamed(&suite, &plan, streamed, &two, RunInfo::default());
+        assert_eq!(streamed.summary(), held.summary());
+        assert_eq!(streamed.gates, held.gates);
+        let read: Vec<_> = streamed.each().map(|it| it.unwrap().into_owned()).collect();
+        assert_eq!(read, held.cases);
+        let marks = (0..read.len()).map(|it| streamed.cases.mark(it));
+        assert!(marks.eq((0..read.len()).map(|it| held.cases.mark(it))));
+        assert_eq!((streamed.cases.len(), streamed.cases.mark(read.len())), (4, None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_back_is_an_error_of_the_report() {
+    let (suite, options) = (suite(&["x", "y"]), one_by_one());
+    let plan = plan(&suite, &options).unwrap();
+    let (fake, memory) = (Fake::saying("ok"), Memory::default());
+    let streamed =
+        execute_streamed(Run { record: &memory, ..Run::new(&suite, &plan, &options, &fake) }).await;
+    memory.places.lock().unwrap().remove(&1);
+    let report = report_streamed(&suite, &plan, streamed, &memory, RunInfo::default());
+    assert_eq!(report.totals().passed, 2, "what was counted stays counted");
+    let read: Vec<_> = report.each().collect();
+    assert!(read[0].is_ok());
+    assert_eq!(read[1].as_ref().unwrap_err().to_string(), "line 1 is gone");
 }

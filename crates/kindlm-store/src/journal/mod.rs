@@ -61,7 +61,7 @@ pub use differences::{ChangedCase, Differences};
 pub use error::JournalError;
 pub use header::{Header, PlannedCase, VERSION};
 pub use index::Index;
-pub use reader::{Entries, Entry, Journal, Place};
+pub use reader::{Entries, Entry, Journal, Place, Reader};
 pub use writer::{Durability, JournalWriter};
 
 /// The name of the file in a run's folder.

@@ -23,7 +23,33 @@ pub struct Journal {
     header: Header<'static>,
     /// Where the second line begins.
     start: u64,
+    reader: Reader,
+}
+
+/// Reads single entries of a journal, in any order; tasks and threads may share it.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
     file: Mutex<File>,
+}
+
+impl Reader {
+    pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
+        let file = File::open(path).map_err(|err| JournalError::io("read", path, &err))?;
+        Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
+    }
+
+    /// Reads one entry.
+    pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
+        let mut line = Vec::new();
+        {
+            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.seek(SeekFrom::Start(place.offset))
+                .and_then(|_| (&mut *file).take(place.len).read_to_end(&mut line))
+                .map_err(|err| JournalError::io("read", &self.path, &err))?;
+        }
+        parse(&line).map_err(|message| corrupt(&self.path, place.line, message))
+    }
 }
 
 /// Where an entry is in its journal, and how its execution ended.
@@ -71,7 +97,8 @@ impl Journal {
             .read_until(b'\n', &mut first)
             .map_err(|err| JournalError::io("read", &path, &err))?;
         let header = read_header(&path, &first)?;
-        Ok(Self { folder, header, start: first.len() as u64, file: Mutex::new(file), path })
+        let reader = Reader { path: path.clone(), file: Mutex::new(file) };
+        Ok(Self { folder, header, start: first.len() as u64, reader, path })
     }
 
     /// What the run is, and what decides what its executions are.
@@ -124,14 +151,7 @@ impl Journal {
 
     /// Reads one entry.
     pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
-        let mut line = Vec::new();
-        {
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.seek(SeekFrom::Start(place.offset))
-                .and_then(|_| (&mut *file).take(place.len).read_to_end(&mut line))
-                .map_err(|err| JournalError::io("read", &self.path, &err))?;
-        }
-        parse(&line).map_err(|message| corrupt(&self.path, place.line, message))
+        self.reader.read(place)
     }
 }
 

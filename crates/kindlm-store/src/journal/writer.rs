@@ -10,7 +10,7 @@ use kindlm_types::{ExecutionError, ExecutionResult};
 
 use super::disk::{self, Disk};
 use super::lock::Lock;
-use super::{FILE, Header, Index, Journal, JournalError, Place};
+use super::{FILE, Header, Index, Journal, JournalError, Place, Reader};
 use crate::atomic;
 use crate::error::words;
 
@@ -98,6 +98,11 @@ impl JournalWriter {
     /// The journal's file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads what has been appended, here and before.
+    pub fn reader(&self) -> Result<Reader, JournalError> {
+        Reader::open(&self.path)
     }
 
     /// Keeps a finished execution. Once this returns, it survives what the [`Durability`] says.

@@ -93,8 +93,12 @@ pub struct Summary {
     pub provider_error_kinds: Vec<ProviderErrorKind>,
     /// Executions that were answered from the response store.
     pub cached_executions: u64,
-    /// Executions that were not carried out, or broke off.
+    /// Executions that broke off, or were not run.
     pub broken_off: u64,
+    /// Executions that were not run.
+    pub not_run: u64,
+    /// Executions that a provider's errors left unanswered or unjudged.
+    pub failed_by_provider: u64,
     /// The exit status that this report calls for. The gates of a part of a run do not count: they are about the
     /// whole.
     pub exit_status: ExitStatus,

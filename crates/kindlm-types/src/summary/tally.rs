@@ -27,7 +27,8 @@ pub struct Tally {
     provider_errors: FirstSeen<ProviderErrorKind, ()>,
     cached: u64,
     broken_off: u64,
-    failed_by_provider: bool,
+    not_run: u64,
+    failed_by_provider: u64,
     failed_inside: bool,
 }
 
@@ -80,7 +81,7 @@ impl Tally {
         }
         for execution in &case.executions {
             self.cached += u64::from(execution.execution.cached);
-            self.failed_by_provider |= execution.failed_by_provider();
+            self.failed_by_provider += u64::from(execution.failed_by_provider());
             let Some(error) = &execution.error else { continue };
             self.broken_off += 1;
             if let Some(code) = error.code() {
@@ -91,7 +92,7 @@ impl Tally {
                     self.provider_errors.entry(place, &err.kind);
                 }
                 ExecutionError::Internal { .. } => self.failed_inside = true,
-                ExecutionError::NotRun { .. } => {}
+                ExecutionError::NotRun { .. } => self.not_run += 1,
             }
             place.1 += 1;
         }
@@ -101,7 +102,7 @@ impl Tally {
     pub fn exit_status(&self) -> ExitStatus {
         if self.failed_inside {
             ExitStatus::Internal
-        } else if self.failed_by_provider {
+        } else if self.failed_by_provider > 0 {
             ExitStatus::ProviderError
         } else {
             ExitStatus::Success
@@ -139,6 +140,8 @@ impl Tally {
             provider_error_kinds: self.provider_errors.in_order().map(|(it, ())| *it).collect(),
             cached_executions: self.cached,
             broken_off: self.broken_off,
+            not_run: self.not_run,
+            failed_by_provider: self.failed_by_provider,
             exit_status,
         }
     }

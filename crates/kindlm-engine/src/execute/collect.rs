@@ -1,0 +1,116 @@
+//! Brings together the repeats of each case, in whatever order they finish.
+
+use std::collections::HashMap;
+
+use kindlm_types::{CaseResult, ExecutionResult};
+
+use crate::{Suite, TestCase, Unit, aggregate};
+
+/// Takes in the cases of a run as they finish, in any order.
+pub(crate) trait Sink: Send {
+    /// The execution at a position of the plan was not kept by the run's record: only this is left of it.
+    fn not_kept(&mut self, at: usize, result: &ExecutionResult);
+
+    /// A case is finished: the one at this position among the cases of the plan.
+    fn take(&mut self, position: usize, case: CaseResult);
+}
+
+/// Holds all of them.
+pub(super) struct Held(pub(super) Vec<Option<CaseResult>>);
+
+impl Held {
+    pub(super) fn of(units: &[Unit]) -> Self {
+        Self((0..Groups::of(units).len()).map(|_| None).collect())
+    }
+}
+
+impl Sink for Held {
+    fn not_kept(&mut self, _at: usize, _result: &ExecutionResult) {}
+
+    fn take(&mut self, position: usize, case: CaseResult) {
+        if let Some(slot) = self.0.get_mut(position) {
+            *slot = Some(case);
+        }
+    }
+}
+
+/// The cases of a plan, by position: consecutive units of one case and model.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups {
+    /// Where each begins among the units, and where the last one ends.
+    bounds: Vec<usize>,
+}
+
+impl Groups {
+    pub(crate) fn of(units: &[Unit]) -> Self {
+        let mut bounds = vec![0];
+        let mut end = 0;
+        for same in units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
+            end += same.len();
+            bounds.push(end);
+        }
+        Self { bounds }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    /// The case that the unit at this position belongs to.
+    pub(crate) fn position(&self, at: usize) -> usize {
+        self.bounds.partition_point(|bound| *bound <= at).saturating_sub(1)
+    }
+
+    /// The units of a case; none beyond the last.
+    pub(crate) fn units(&self, position: usize) -> std::ops::Range<usize> {
+        match (self.bounds.get(position), self.bounds.get(position + 1)) {
+            (Some(&from), Some(&to)) => from..to,
+            _ => 0..0,
+        }
+    }
+}
+
+/// Holds the executions of cases of which some are still missing.
+pub(super) struct Collector {
+    groups: Groups,
+    open: HashMap<usize, Vec<ExecutionResult>>,
+}
+
+impl Collector {
+    pub(super) fn new(units: &[Unit]) -> Self {
+        Self { groups: Groups::of(units), open: HashMap::new() }
+    }
+
+    /// Takes one result in; gives back all of its case, and the case's position, if it was the last one missing.
+    pub(super) fn add(
+        &mut self,
+        at: usize,
+        result: ExecutionResult,
+    ) -> Option<(usize, Vec<ExecutionResult>)> {
+        let position = self.groups.position(at);
+        let all = self.groups.units(position).len();
+        if all == 1 {
+            return Some((position, vec![result]));
+        }
+        let open = self.open.entry(position).or_default();
+        open.push(result);
+        if open.len() < all {
+            return None;
+        }
+        self.open.remove(&position).map(|executions| (position, executions))
+    }
+}
+
+/// The result of the case that a unit belongs to, put together from all its executions.
+pub(crate) fn case_of(
+    suite: &Suite,
+    unit: Unit,
+    executions: Vec<ExecutionResult>,
+) -> Option<CaseResult> {
+    let case = suite.cases.get(unit.case);
+    let pass_rate_min = case.map_or(1.0, |it| it.pass_rate_min);
+    let tags = case.map(|it: &TestCase| it.tags.to_vec()).unwrap_or_default();
+    let mut done = aggregate(executions, pass_rate_min, tags).ok()?;
+    done.digest = case.and_then(|it| it.digest).map(|it| it.to_string());
+    Some(done)
+}

@@ -1,0 +1,160 @@
+//! The case results of a run whose executions are in its record, and not in memory.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use kindlm_types::{
+    CaseError, CaseMark, CaseResult, CaseSource, ExecutionError, ExecutionResult, GateResult,
+    Outcome, Tally,
+};
+
+use crate::execute::{Groups, Sink, begun, broken, case_of};
+use crate::gates::Measurements;
+use crate::{COMMAND, Plan, ReadRecord, RecordError, Suite};
+
+/// What has become of a plan whose executions were not held in memory: what is left of each of them, and what they
+/// add up to.
+#[derive(Debug)]
+pub struct Streamed {
+    groups: Groups,
+    /// Of each case.
+    outcomes: Vec<Outcome>,
+    /// What the record does not have, by position in the plan.
+    missing: HashMap<usize, Missing>,
+    /// The few reasons why executions were not run.
+    reasons: HashSet<Arc<str>>,
+    tally: Tally,
+    measurements: Measurements,
+    /// Why the run was given up, if something could not be kept or brought back: the first such error.
+    pub failure: Option<RecordError>,
+}
+
+/// An execution that the record does not have.
+#[derive(Debug)]
+enum Missing {
+    /// It was not run, for this reason.
+    NotRun(Arc<str>),
+    /// It was run, and could not be kept.
+    Lost(Box<ExecutionResult>),
+}
+
+impl Streamed {
+    pub(crate) fn new(suite: &Suite, plan: &Plan) -> Self {
+        let groups = Groups::of(&plan.units);
+        Self {
+            outcomes: vec![Outcome::Skipped; groups.len()],
+            groups,
+            missing: HashMap::new(),
+            reasons: HashSet::new(),
+            tally: Tally::default(),
+            measurements: Measurements::begin(&suite.gates),
+            failure: None,
+        }
+    }
+
+    /// The gates, measured over all cases.
+    pub fn gates(&self) -> Vec<GateResult> {
+        self.measurements.finish()
+    }
+
+    fn reason(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.reasons.get(text) {
+            return Arc::clone(known);
+        }
+        let reason: Arc<str> = text.into();
+        self.reasons.insert(Arc::clone(&reason));
+        reason
+    }
+}
+
+impl Sink for Streamed {
+    fn not_kept(&mut self, at: usize, result: &ExecutionResult) {
+        let missing = match &result.error {
+            Some(ExecutionError::NotRun { reason }) => Missing::NotRun(self.reason(reason)),
+            _ => Missing::Lost(Box::new(result.clone())),
+        };
+        self.missing.insert(at, missing);
+    }
+
+    fn take(&mut self, position: usize, case: CaseResult) {
+        self.tally.observe(position, &case);
+        self.measurements.observe(&case);
+        if let Some(outcome) = self.outcomes.get_mut(position) {
+            *outcome = case.outcome;
+        }
+    }
+}
+
+/// The cases of a run, each put together again from what the run's record has of it.
+pub struct Recorded<'a> {
+    suite: &'a Suite,
+    plan: &'a Plan,
+    record: &'a dyn ReadRecord,
+    streamed: Streamed,
+}
+
+impl<'a> Recorded<'a> {
+    pub(crate) fn new(
+        suite: &'a Suite,
+        plan: &'a Plan,
+        record: &'a dyn ReadRecord,
+        streamed: Streamed,
+    ) -> Self {
+        Self { suite, plan, record, streamed }
+    }
+
+    fn execution(&self, at: usize) -> Result<ExecutionResult, CaseError> {
+        let unit = self.plan.units.get(at).copied();
+        let unit = unit.ok_or_else(|| CaseError::new(format!("the plan has no execution {at}")))?;
+        let mut result = match self.streamed.missing.get(&at) {
+            None => self.record.read(at).map_err(|err| CaseError::new(err.to_string()))?,
+            Some(Missing::Lost(result)) => (**result).clone(),
+            Some(Missing::NotRun(reason)) => broken(
+                begun(self.suite, unit),
+                ExecutionError::NotRun { reason: reason.to_string() },
+            ),
+        };
+        self.record.clean(&mut result);
+        Ok(result)
+    }
+}
+
+impl CaseSource for Recorded<'_> {
+    fn len(&self) -> usize {
+        self.streamed.groups.len()
+    }
+
+    fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
+        let unit = self.plan.units.get(self.streamed.groups.units(position).next()?)?;
+        let model = match unit.model {
+            Some(index) => self.suite.models.get(index)?.id.as_str(),
+            None => COMMAND,
+        };
+        Some(CaseMark { model, outcome: *self.streamed.outcomes.get(position)? })
+    }
+
+    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+        let units = self.streamed.groups.units(position);
+        let first = self.plan.units.get(units.start).copied();
+        let executions: Vec<ExecutionResult> =
+            units.map(|at| self.execution(at)).collect::<Result<_, _>>()?;
+        let case = first.and_then(|unit| case_of(self.suite, unit, executions));
+        let mut case =
+            case.ok_or_else(|| CaseError::new(format!("there is no case result {position}")))?;
+        let part = self.plan.part.as_ref();
+        case.plan_index = part.and_then(|it| it.cases.get(position).copied());
+        Ok(Cow::Owned(case))
+    }
+
+    fn tally(&self) -> Cow<'_, Tally> {
+        Cow::Borrowed(&self.streamed.tally)
+    }
+}
+
+impl fmt::Debug for Recorded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorded").field("streamed", &self.streamed).finish_non_exhaustive()
+    }
+}
