@@ -65,7 +65,7 @@ impl ReadRecord for Memory {
     }
 
     fn clean(&self, result: &mut ExecutionResult) {
-        result.execution.stderr = "kept".to_owned();
+        "kept".clone_into(&mut result.execution.stderr);
     }
 }
 

@@ -96,9 +96,11 @@ struct TotalsRow {
 /// Test cases × models.
 #[derive(Default)]
 struct Comparison {
-    /// Each with one cell for each model.
-    rows: Vec<(Rc<str>, Box<[Option<Cell>]>)>,
+    rows: Vec<ComparisonRow>,
 }
+
+/// A test case by name, with one cell for each model.
+type ComparisonRow = (Rc<str>, Box<[Option<Cell>]>);
 
 /// How one test case ended on one model.
 #[derive(Clone, Copy)]
@@ -387,7 +389,7 @@ fn totals_row(name: &str, totals: &SuiteTotals) -> TotalsRow {
 impl Comparison {
     /// Of each test case only its name and how it ended are held.
     fn of(report: &AnyReport<'_>, models: &[&str]) -> Result<Self, CaseError> {
-        let mut rows: Vec<(Rc<str>, Box<[Option<Cell>]>)> = Vec::new();
+        let mut rows: Vec<ComparisonRow> = Vec::new();
         let mut row_of: HashMap<Rc<str>, usize> = HashMap::new();
         for case in report.each() {
             let case = case?;
