@@ -219,7 +219,7 @@ async fn failures_of_before_count() {
 async fn a_run_that_holds_nothing_reports_the_same() {
     let mut suite = suite(&["x", "y", "z", "w"]);
     suite.cases.iter_mut().for_each(|it| it.repeat = 3);
-    suite.cases[2].tags = vec!["late".to_owned()];
+    suite.cases[2].tags = ["late".to_owned()].into();
     suite.gates = kindlm_engine::gates::defaults();
     for (room, max_failures) in [(None, None), (None, Some(1)), (Some(7), None)] {
         let options = RunOptions { concurrency: Some(2), max_failures, ..RunOptions::default() };
