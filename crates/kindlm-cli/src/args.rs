@@ -24,7 +24,7 @@ use crate::values::{self, ReporterSpec};
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code",
-    after_long_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code\n\nExit codes:\n  0    all gates passed\n  1    one or more gates failed\n  2    the configuration or the arguments are invalid; nothing was sent\n  3    a provider failed after retries\n  4    KindLM itself failed\n  130  interrupted"
+    after_long_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code\n\nExit codes:\n  0    all gates passed\n  1    one or more gates failed\n  2    the configuration or the arguments are invalid; nothing was sent\n  3    a provider failed after retries\n  4    KindLM itself failed\n  130  interrupted; `kindlm test --resume` goes on"
 )]
 pub(crate) struct Cli {
     /// What to do.
@@ -67,11 +67,12 @@ pub(crate) struct ConfigArgs {
 /// Sends every selected test case to its models, as often as it is to be repeated, judges what comes back,
 /// holds it against the gates, and writes reports. The report is kept in `.kindlm/runs` beside the suite.
 ///
-/// Ctrl-C once: sends nothing more, waits for what is under way, and writes the report. Twice: stops now.
+/// Ctrl-C once: sends nothing more, waits for what is under way, and writes the report. Twice: stops now. Each finished
+/// execution is on disk before it counts, so `--resume` goes on after that, and after a crash, without paying twice.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
-    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --responses cache\n  kindlm test --dry-run"
+    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --responses cache\n  kindlm test --dry-run\n  kindlm test --resume"
 )]
 pub(crate) struct TestArgs {
     #[command(flatten)]
@@ -104,6 +105,19 @@ pub(crate) struct TestArgs {
 
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
+
+    /// Go on with a run that was stopped, killed, or met provider errors: run what is missing or errored, and nothing
+    /// else [default: the newest run of the suite]
+    ///
+    /// The run keeps its id and what it was begun with: tests, models, shard and the like need not be given again. It is
+    /// refused if the suite, its models or its variables have changed since.
+    #[arg(long, value_name = "RUN", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "the option may stand alone")]
+    pub(crate) resume: Option<Option<String>>,
+
+    /// Keep nothing on disk while the run lasts: it can be started where nothing can be written, and not resumed
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) no_journal: bool,
 
     /// Show what would be sent and what it may cost at most; send nothing
     #[arg(long)]

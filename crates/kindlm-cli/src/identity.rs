@@ -31,8 +31,13 @@ fn rfc3339(now: Timestamp) -> String {
     format!("{}.{:03}Z", now.strftime("%Y-%m-%dT%H:%M:%S"), now.subsec_millisecond())
 }
 
+/// Milliseconds from the beginning of a run, as its report says it, to `end`.
+pub(crate) fn elapsed_since(started_at: &str, end: Timestamp) -> f64 {
+    started_at.parse().map_or(0.0, |start| elapsed_ms(start, end))
+}
+
 /// Milliseconds from `start` to `end`; 0 if the clock was turned back in between.
-pub(crate) fn elapsed_ms(start: Timestamp, end: Timestamp) -> f64 {
+fn elapsed_ms(start: Timestamp, end: Timestamp) -> f64 {
     end.duration_since(start).max(SignedDuration::ZERO).as_secs_f64() * 1000.0
 }
 

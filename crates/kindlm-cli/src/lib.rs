@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod project;
 mod responses;
+mod resume;
 mod saved;
 mod secrets;
 mod select;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kindlm_store::Runs;
+use kindlm_store::journal::{self, Journal};
 use kindlm_types::wire::{parse_report, v1};
 use kindlm_types::{AnyReport, Report};
 
@@ -51,18 +52,40 @@ pub(crate) fn keep(io: &mut Io, place: &Place, report: &AnyReport<'_>, quiet: bo
 fn as_file(io: &Io, run: &str) -> Option<PathBuf> {
     let path = io.working_dir.join(run);
     let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();
-    (looks_like || path.is_file()).then_some(path)
+    (looks_like || path.exists()).then_some(path)
 }
 
 fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
-    let json = std::fs::read(path).map_err(|err| {
+    // The folder of a run, or the journal in it.
+    let folder = if path.ends_with(journal::FILE) { path.parent() } else { Some(path) };
+    let folder = folder.filter(|it| it.is_dir());
+    let path = folder.map_or_else(|| path.to_owned(), |it| it.join("report.json"));
+    if let Some(Ok(journal)) = folder.filter(|_| !path.exists()).map(Journal::open) {
+        return Err(unfinished(&journal));
+    }
+    let json = std::fs::read(&path).map_err(|err| {
         Failure::input(format!("cannot read `{named}`: {}", kindlm_store::words(&err)))
     })?;
     parse(&json, format!("`{named}`"))
 }
 
+/// A run that was killed has no report: what is in its journal would be taken for the whole.
+fn unfinished(journal: &Journal) -> Failure {
+    let id = &journal.header().run;
+    let planned: u64 = journal.header().cases.iter().map(|it| u64::from(it.repeats)).sum();
+    let done = match journal.index() {
+        Ok(index) => format!("{} of {planned} executions are done", index.done()),
+        Err(err) => err.to_string(),
+    };
+    Failure::input(format!("the run `{id}` has no report, as it was never finished: {done}"))
+        .with_help(format!("finish it with `kindlm test --resume {id}`, where it was begun"))
+}
+
 fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
     let json = runs.load(id).map_err(|err| {
+        if let Ok(Ok(journal)) = runs.run_folder(id).map(Journal::open) {
+            return unfinished(&journal);
+        }
         let failure = Failure::store(&err);
         match runs.list().unwrap_or_default().as_slice() {
             [] => failure,

@@ -12,15 +12,17 @@ use kindlm_types::{CaseResult, ExecutionError, Outcome, Report};
 
 use crate::args::SelectArgs;
 use crate::project::Place;
+use crate::resume::Past;
 use crate::values::Tag;
 use crate::{Failure, Io, saved};
 
-/// What the arguments select.
+/// What the arguments select. What depends on earlier runs is as it was when the run began, if one goes on.
 pub(crate) fn filter(
     io: &mut Io,
     place: &Place,
     suite: &Suite,
     select: &SelectArgs,
+    past: Option<&Past>,
 ) -> Result<Filter, Failure> {
     let tests: Result<Vec<Pattern>, _> = select.tests.iter().map(|it| it.parse()).collect();
     let tests = tests.map_err(|err| Failure::input(err.to_string()))?;
@@ -31,10 +33,11 @@ pub(crate) fn filter(
             Tag::Without(tag) => filter.without_tags.push(tag.clone()),
         }
     }
-    filter.only = match (select.failed, select.changed) {
-        (true, _) => Some(failed(io, place, suite)?),
-        (_, true) => Some(changed(io, place, suite)?),
-        _ => None,
+    filter.only = match (select.failed || select.changed, past) {
+        (false, _) => None,
+        (true, Some(past)) => Some(past.targets()),
+        (true, None) if select.failed => Some(failed(io, place, suite)?),
+        (true, None) => Some(changed(io, place, suite)?),
     };
     Ok(filter)
 }

@@ -1,14 +1,17 @@
 //! `kindlm test`: runs the suite and reports.
 
+use std::fmt::Write as _;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use kindlm_engine::{self as engine, Baseline, Control, Event, Plan, RunOptions, Suite, execute};
+use kindlm_engine::{
+    self as engine, Baseline, Control, Event, Plan, Record, RecordError, RunOptions, Suite, execute,
+};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::responses::Recorded;
-use kindlm_store::{Baselines, Folder};
-use kindlm_types::{AnyReport, Backend, ExitStatus, Report};
+use kindlm_store::{Baselines, Digest, Folder};
+use kindlm_types::{AnyReport, Backend, ExitStatus, Report, RunInfo};
 
 use super::baseline;
 use super::gate::set_pass_rate;
@@ -18,6 +21,7 @@ use crate::interrupt::{Abortable, attend};
 use crate::output::{Output, check_target, verbosity, write_file};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
+use crate::resume::{self, Identity, Kept};
 use crate::secrets::Secrets;
 use crate::{Failure, Io, dry_run, identity, keys, print, responses, saved, select};
 
@@ -26,6 +30,15 @@ const COMPLIANCE: &str = "compliance";
 
 pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let Project { place, mut suite, files } = project::open(io, &args.suite)?;
+    let past = match &args.resume {
+        Some(run) => Some(resume::find(&place, &suite, run.as_deref())?),
+        None => None,
+    };
+    let args = match &past {
+        Some(past) => past.arguments(args)?,
+        None => args,
+    };
+    let arguments = resume::arguments_of(&args);
     let verbosity = verbosity(args.quiet, args.verbose);
     let output = Output::new(io, args.reporters, verbosity)?;
     if let Some(rate) = args.gate {
@@ -39,17 +52,30 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         fail_fast: args.fail_fast,
         max_failures: args.max_failures,
         strict: args.strict,
-        filter: select::filter(io, &place, &suite, &args.select)?,
+        filter: select::filter(io, &place, &suite, &args.select, past.as_ref())?,
     };
     let Some(mut plan) = select::plan(io, &suite, &options)? else {
-        return Ok(ExitStatus::Success);
+        return past.map_or(Ok(ExitStatus::Success), |it| Err(it.nothing_left()));
     };
     if let Some(shard) = args.select.shard {
         let how = (shard, args.select.shard_durations.as_deref());
         plan = select::part(io, &place, &suite, &plan, &options, how)?;
     }
-    let baseline = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
+    let (baseline, digest) = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
+    let started = (io.now)();
+    let mut info = identity::begin(started, &place.folder);
+    let mut identity =
+        Identity { info: &mut info, suite: &suite, plan: &plan, baseline: digest, arguments };
+    if let Some(past) = &past {
+        identity.settle(io, past)?;
+    }
     if args.dry_run {
+        if let Some(past) = &past {
+            let all = plan.units.len();
+            plan = past.open(&suite, &plan)?;
+            let done = all - plan.units.len();
+            io.tell(&format!("run {}: {done} of {all} executions are done", info.id));
+        }
         print(io, &dry_run::describe(&suite, &plan, &options)?)?;
         return Ok(ExitStatus::Success);
     }
@@ -62,10 +88,12 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let secrets = Secrets::of(io, &suite.providers);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
     let backend = Recorded::new(&client, responses);
+    let kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;
-    let run = Run { place, suite, plan, options, baseline, quiet };
-    let report = run.execute(io, &backend)?;
-    let outcome = run.finish(io, &report, &output);
+    let can_resume = kept.is_some();
+    let run = Run { place, suite, plan, options, baseline, quiet, can_resume };
+    let (report, failure) = run.execute(io, &backend, info, kept)?;
+    let outcome = run.finish(io, &report, failure, &output);
     responses::tell(io, backend.responses(), quiet);
     outcome
 }
@@ -87,7 +115,7 @@ fn baseline_for(
     place: &Place,
     suite: &mut Suite,
     label: Option<&str>,
-) -> Result<Baseline, Failure> {
+) -> Result<(Baseline, Option<Digest>), Failure> {
     let found = match label {
         Some(label) => Some(baseline::load(place, label)?),
         None => Baselines::new(place.state())
@@ -95,7 +123,8 @@ fn baseline_for(
             .map_err(|err| Failure::input(err.to_string()))?,
     };
     let mut outputs = Baseline::default();
-    let Some(found) = found else { return Ok(outputs) };
+    let Some(found) = found else { return Ok((outputs, None)) };
+    let mut text = String::new();
     if found.suite_name != suite.info.name {
         let warning = format!(
             "the baseline was set from the suite `{}`, and this is `{}`",
@@ -109,11 +138,12 @@ fn baseline_for(
         if !entry.output_text.is_empty() {
             outputs.insert(&entry.case, &entry.model, entry.output_text.as_str());
         }
+        let _ = write!(text, "{:?}", (&entry.case, &entry.model, &entry.output_text, &entry.turns));
         for (turn, text) in &entry.turns {
             outputs.insert_turn(&entry.case, &entry.model, turn, text.as_str());
         }
     }
-    Ok(outputs)
+    Ok((outputs, Some(Digest::of(text))))
 }
 
 /// A run that is ready to begin.
@@ -124,14 +154,22 @@ struct Run {
     options: RunOptions,
     baseline: Baseline,
     quiet: bool,
+    /// Whether there is a journal to go on from.
+    can_resume: bool,
 }
 
 impl Run {
-    /// Executes the plan on a runtime of its own, minds Ctrl-C, and evaluates the gates.
-    fn execute(&self, io: &mut Io, backend: &dyn Backend) -> Result<Report, Failure> {
+    /// Executes the plan on a runtime of its own, minds Ctrl-C, and evaluates the gates. Also says why something could
+    /// not be kept.
+    fn execute(
+        &self,
+        io: &mut Io,
+        backend: &dyn Backend,
+        mut info: RunInfo,
+        kept: Option<Kept>,
+    ) -> Result<(Report, Option<RecordError>), Failure> {
         let Self { suite, plan, options, baseline, .. } = self;
-        let started = (io.now)();
-        let mut info = identity::begin(started, &self.place.folder);
+        let was_complete = kept.as_ref().is_some_and(|it| it.done() >= plan.units.len());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -144,6 +182,7 @@ impl Run {
             baseline: Some(baseline),
             control: Some(&control),
             watch: &watch,
+            record: kept.as_ref().map_or(&() as &dyn Record, |it| it),
             ..engine::Run::new(suite, plan, options, &backend)
         });
         let (executed, interrupted) =
@@ -151,15 +190,27 @@ impl Run {
         drop(progress);
         // Whatever still hangs somewhere must not keep the report waiting.
         runtime.shutdown_background();
-        info.duration_ms = identity::elapsed_ms(started, (io.now)());
+        let failure = executed.failure.or_else(|| kept.and_then(Kept::finish));
+        let before =
+            if was_complete { resume::duration_before(&self.place, &info.id) } else { None };
+        info.duration_ms = match before {
+            Some(before) => before,
+            None => identity::elapsed_since(&info.started_at, (io.now)()),
+        };
         info.interrupted = interrupted;
         let mut report = kindlm_engine::report(suite, plan, executed.cases, info);
         Secrets::of(io, &suite.providers).redact(&mut report);
-        Ok(report)
+        Ok((report, failure))
     }
 
     /// Keeps the report and writes it wherever it was asked for.
-    fn finish(&self, io: &mut Io, report: &AnyReport<'_>, output: &Output) -> Outcome {
+    fn finish(
+        &self,
+        io: &mut Io,
+        report: &AnyReport<'_>,
+        failure: Option<RecordError>,
+        output: &Output,
+    ) -> Outcome {
         // First of all: what was paid for is on disk.
         saved::keep(io, &self.place, report, self.quiet);
         let written = output.write(io, report);
@@ -172,12 +223,26 @@ impl Run {
         if report.shard.is_some() && !self.quiet {
             io.tell("`kindlm merge` puts the reports of all shards together, and decides over the gates");
         }
+        if let Some(err) = failure {
+            let go_on = resume::command(&self.place, &report.run.id);
+            return Err(Failure {
+                status: status.or(ExitStatus::Internal),
+                ..Failure::internal(err.to_string()).with_help(format!(
+                    "once that is mended, {go_on} runs what is missing, and nothing else"
+                ))
+            });
+        }
         if status == ExitStatus::Interrupted {
             io.tell(if summary.broken_off > 0 {
-                "interrupted: what was not sent is in the report as such; run again for the rest"
+                "interrupted: what was not sent is in the report as such"
             } else {
                 "interrupted, but everything had been sent: the report is complete"
             });
+        }
+        let advice =
+            resume::advice(&self.place, &report.run.id, &summary).filter(|_| self.can_resume);
+        if let Some(advice) = advice.filter(|_| !self.quiet || status == ExitStatus::Interrupted) {
+            io.tell(&advice);
         } else if summary.totals.cases == 0 && report.shard.is_none() {
             io.tell("nothing was run: every test case that was selected is skipped");
         }

@@ -7,9 +7,12 @@
 
 mod case;
 mod evaluate;
+mod journaled;
+mod killed;
 mod normalise;
 mod process;
 mod responses;
+mod resumed;
 mod secrets;
 
 use std::path::{Path, PathBuf};

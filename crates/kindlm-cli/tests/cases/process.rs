@@ -87,13 +87,18 @@ fn a_full_disk_is_an_error() {
     assert!(stderr.starts_with("error: cannot write to stdout: "), "{stderr}");
 }
 
-#[cfg(unix)]
 #[test]
-fn a_run_that_cannot_be_kept_is_a_warning() {
+fn where_a_run_cannot_be_kept_nothing_is_sent_unless_nothing_is_to_be_kept() {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), 1, 0, 1);
     fs::write(folder.path().join(".kindlm"), "in the way").unwrap();
     let output = kindlm(folder.path(), &["test"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.starts_with("error: cannot make the folder `"), "{stderr}");
+    assert!(stderr.contains("help: nothing was sent: "), "{stderr}");
+    assert!(output.stdout.is_empty());
+    let output = kindlm(folder.path(), &["test", "--no-journal"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("warning: the run is not kept: "), "{stderr}");
@@ -190,7 +195,7 @@ fn an_interrupt_finishes_what_is_under_way_and_reports() {
         assert_eq!(outcomes.len(), 20);
         assert_eq!(outcomes.iter().filter(|it| **it == "passed").count(), server.count());
         assert!(stderr.contains(&format!("{words}: nothing more is sent")), "{stderr}");
-        assert!(stderr.contains("run again for the rest"), "{stderr}");
+        assert!(stderr.contains("were not run: `kindlm test --resume "), "{stderr}");
         assert!(folder.path().join(".kindlm/last-run").is_file());
     }
 }
@@ -213,7 +218,7 @@ fn a_stop_after_everything_was_sent_leaves_no_rest() {
     let (_, code, stderr) = report_of(child);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains("everything had been sent"), "{stderr}");
-    assert!(!stderr.contains("run again"), "{stderr}");
+    assert!(!stderr.contains("--resume"), "{stderr}");
 }
 
 #[cfg(target_os = "linux")]

@@ -108,16 +108,15 @@ impl Differences {
 }
 
 fn changed_parts(then: &PlannedCase<'_>, now: &PlannedCase<'_>) -> Vec<&'static str> {
-    [
-        ("prompt", then.prompt != now.prompt),
-        ("tools", then.tools != now.tools),
-        ("vars", then.vars != now.vars),
-        ("checks", then.checks != now.checks),
-        ("number of repeats", then.repeats != now.repeats),
-    ]
-    .into_iter()
-    .filter_map(|(part, changed)| changed.then_some(part))
-    .collect()
+    let mut parts = Vec::new();
+    let mut add = |part, changed: bool| parts.extend(changed.then_some(part));
+    add("prompt", then.prompt != now.prompt);
+    add("tools", then.tools != now.tools);
+    add("vars", then.vars != now.vars);
+    let others = [then.prompt, then.tools, then.vars] != [now.prompt, now.tools, now.vars];
+    add("checks", then.checks != now.checks && !others);
+    add("number of repeats", then.repeats != now.repeats);
+    parts
 }
 
 type Named<'a> = BTreeMap<Cow<'a, str>, Digest>;

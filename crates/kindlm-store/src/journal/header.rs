@@ -34,6 +34,9 @@ pub struct Header<'a> {
     /// Whatever else decides how an execution ends, by a name for people: `strict`, `baseline`, `judge model`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<Cow<'a, str>, Digest>,
+    /// The arguments that chose what is run and how, as `kindlm test` takes them; they are to be given again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<Cow<'a, str>>,
     /// The models by their id in the suite: provider, name, parameters.
     #[serde(default)]
     pub models: BTreeMap<Cow<'a, str>, Digest>,
@@ -58,7 +61,8 @@ pub struct PlannedCase<'a> {
     pub tools: Digest,
     /// The variables.
     pub vars: Digest,
-    /// What is expected, at the end and of each turn.
+    /// What is expected, at the end and of each turn. A digest of the whole case will do: where the other parts are
+    /// the same, it tells that the checks are not.
     pub checks: Digest,
 }
 
@@ -78,6 +82,7 @@ impl<'a> Header<'a> {
             suite: suite.into(),
             suite_digest: None,
             settings: BTreeMap::new(),
+            arguments: Vec::new(),
             models: BTreeMap::new(),
             cases: Vec::new(),
         }

@@ -1,0 +1,96 @@
+//! What must be the same when a run goes on: the suite, the models, the tests.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use kindlm_engine::{COMMAND, Model, Plan, Suite, TestCase};
+use kindlm_store::Digest;
+use kindlm_store::journal::{Header, PlannedCase};
+use kindlm_types::RunInfo;
+use serde_json::{Map, Value};
+
+use crate::Failure;
+
+/// What a provider may be given anew for the rest of a run: other keys and other limits give the same answers.
+const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
+
+/// The first line of a run's journal.
+pub(super) fn of<'a>(
+    info: &'a RunInfo,
+    suite: &'a Suite,
+    plan: &Plan,
+    baseline: Option<Digest>,
+    arguments: Vec<String>,
+) -> Result<Header<'a>, Failure> {
+    let name = suite.info.name.as_str();
+    let mut header = Header::new(info.id.as_str(), info.version.as_str(), &*info.started_at, name);
+    header.suite_digest = suite.info.config_sha256.as_deref().map(Cow::Borrowed);
+    header.settings = settings(suite, baseline);
+    header.models =
+        suite.models.iter().map(|it| (it.id.as_str().into(), model(suite, it))).collect();
+    header.arguments = arguments.into_iter().map(Cow::Owned).collect();
+    for group in plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
+        let Some(unit) = group.first() else { continue };
+        let Some(case) = suite.cases.get(unit.case) else { continue };
+        let model = unit.model.and_then(|it| suite.models.get(it));
+        let repeats = u32::try_from(group.len()).unwrap_or(u32::MAX);
+        header.cases.push(planned(case, model.map_or(COMMAND, |it| &it.id), repeats)?);
+    }
+    Ok(header)
+}
+
+fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, str>, Digest> {
+    let mut settings = BTreeMap::new();
+    settings.insert("project".into(), Digest::of(&suite.info.project));
+    settings.extend(baseline.map(|it| ("baseline".into(), it)));
+    if let Some(judge) = &suite.defaults.judge_model {
+        settings.insert("defaults.judgeModel".into(), Digest::of(judge));
+    }
+    settings
+}
+
+fn model(suite: &Suite, model: &Model) -> Digest {
+    let mut provider = suite.providers.get(&model.provider).cloned().unwrap_or_default();
+    if let Value::Object(config) = &mut provider {
+        config.retain(|key, _| !FREE.contains(&key.as_str()));
+    }
+    let params = serde_json::to_value(&model.params).unwrap_or_default();
+    digest([Value::from(&*model.provider), Value::from(&*model.name), params, provider])
+}
+
+/// Debug texts serve well enough where a value is not JSON: a new KindLM that writes them otherwise asks for a new run.
+fn planned<'a>(
+    case: &'a TestCase,
+    model: &'a str,
+    repeats: u32,
+) -> Result<PlannedCase<'a>, Failure> {
+    let body = case.body.body();
+    let body = body.map_err(|err| Failure::internal(format!("`{}`: {err}", case.name)))?;
+    let said: Vec<Option<&str>> = body.conversation.iter().map(|it| it.user.as_deref()).collect();
+    let whole = case.digest.map(|it| it.to_string()).unwrap_or_default();
+    Ok(PlannedCase {
+        prompt: Digest::of(format!("{:?} {said:?} {}", body.subject, body.max_turns)),
+        tools: Digest::of(format!("{:?}", body.tools)),
+        vars: digest([Value::Object(body.vars.clone())]),
+        checks: Digest::of(whole),
+        ..PlannedCase::new(case.name.as_str(), model, repeats)
+    })
+}
+
+/// The same whatever the order of keys.
+fn digest(values: impl IntoIterator<Item = Value>) -> Digest {
+    let sorted: Value = values.into_iter().map(sorted).collect();
+    Digest::of(sorted.to_string())
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let entries: BTreeMap<String, Value> = entries.into_iter().collect();
+            let entries = entries.into_iter().map(|(key, value)| (key, sorted(value)));
+            Value::Object(entries.collect::<Map<String, Value>>())
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        value => value,
+    }
+}

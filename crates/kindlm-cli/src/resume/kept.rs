@@ -1,0 +1,113 @@
+//! Keeps executions in the journal as they finish, and brings back those of an earlier process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kindlm_engine::{Record, RecordError};
+use kindlm_store::journal::{Index, Journal, JournalWriter};
+use kindlm_types::ExecutionResult;
+
+use crate::Failure;
+use crate::secrets::Secrets;
+
+/// How much of a run a machine that goes down may take with it at most. A process that ends takes nothing.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// The executions of a run, in its journal.
+pub(crate) struct Kept {
+    shared: Arc<Shared>,
+    past: Option<(Journal, Index)>,
+    secrets: Secrets,
+    syncing: (Sender<()>, JoinHandle<()>),
+}
+
+/// What the thread that waits for the disk needs.
+struct Shared {
+    writer: JournalWriter,
+    /// Whether something was appended that may not be on the disk.
+    dirty: AtomicBool,
+    /// Why the disk could not be waited for.
+    failure: Mutex<Option<RecordError>>,
+}
+
+impl Kept {
+    /// Keeps executions with `writer`; `past` is the journal of the run that goes on.
+    pub(super) fn new(
+        writer: JournalWriter,
+        past: Option<(Journal, Index)>,
+        secrets: Secrets,
+    ) -> Result<Self, Failure> {
+        // The header is there, and not on the disk yet.
+        let (dirty, failure) = (AtomicBool::new(true), Mutex::default());
+        let shared = Arc::new(Shared { writer, dirty, failure });
+        let (stop, stopped) = mpsc::channel();
+        let of_thread = Arc::clone(&shared);
+        let sync = move || {
+            while stopped.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
+                of_thread.sync();
+            }
+        };
+        let thread = thread::Builder::new().name("journal".to_owned()).spawn(sync);
+        let thread = thread.map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        Ok(Self { shared, past, secrets, syncing: (stop, thread) })
+    }
+
+    /// How many executions an earlier process has done.
+    pub(crate) fn done(&self) -> usize {
+        self.past.as_ref().map_or(0, |(_, index)| index.done())
+    }
+
+    /// Waits until everything is on the disk; gives back why it may not be.
+    pub(crate) fn finish(self) -> Option<RecordError> {
+        let Self { shared, syncing: (stop, thread), .. } = self;
+        drop(stop);
+        // The thread does nothing that panics, and its work is done below if it did.
+        let _ = thread.join();
+        shared.sync();
+        shared.failed()
+    }
+}
+
+impl Shared {
+    fn sync(&self) {
+        if !self.dirty.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if let Err(err) = self.writer.sync() {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert_with(|| RecordError(err.to_string()));
+        }
+    }
+
+    fn failed(&self) -> Option<RecordError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Record for Kept {
+    fn recall(
+        &self,
+        _: usize,
+        case: &str,
+        model: &str,
+        repeat: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError> {
+        let Some((journal, index)) = &self.past else { return Ok(None) };
+        let place = index.get(case, model, repeat).filter(|it| it.is_done());
+        let read = place.map(|it| journal.read(it)).transpose();
+        read.map_err(|err| RecordError(err.to_string()))
+    }
+
+    fn keep(&self, _: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
+        if let Some(failure) = self.shared.failed() {
+            return Err(failure);
+        }
+        self.secrets.redact_execution(result);
+        self.shared.writer.append(result).map_err(|err| RecordError(err.to_string()))?;
+        self.shared.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+}

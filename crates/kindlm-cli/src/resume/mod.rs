@@ -1,0 +1,208 @@
+//! The journal of a run: begun before anything is sent, and gone on with by `kindlm test --resume`.
+
+mod arguments;
+mod header;
+mod kept;
+
+use kindlm_engine::{Plan, Suite, Targets};
+use kindlm_store::journal::{Durability, Header, Journal, JournalError, JournalWriter};
+use kindlm_store::{Digest, Runs};
+use kindlm_types::wire::parse_report;
+use kindlm_types::{RunInfo, Summary};
+
+use crate::args::TestArgs;
+use crate::project::{CONFIG, Place};
+use crate::secrets::Secrets;
+use crate::{Failure, Io};
+
+pub(crate) use kept::Kept;
+
+/// A run that is to go on.
+pub(crate) struct Past(Journal);
+
+/// Finds the run that is to go on: by its id, or the newest one of the suite.
+pub(crate) fn find(place: &Place, suite: &Suite, run: Option<&str>) -> Result<Past, Failure> {
+    let runs = Runs::new(place.state());
+    let open = |id: &str| {
+        let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
+        Journal::open(folder).map_err(|err| failure(&err))
+    };
+    let name = &suite.info.name;
+    if let Some(id) = run {
+        let journal = open(id).map_err(|failure| with_newest(failure, &runs))?;
+        let other = &journal.header().suite;
+        if other != name {
+            return Err(Failure::input(format!(
+                "the run `{id}` is of the suite `{other}`, and this is `{name}`"
+            ))
+            .with_help("name the config file of that suite with `-c`, or start a new run"));
+        }
+        return Ok(Past(journal));
+    }
+    for id in runs.journals().map_err(|err| Failure::store(&err))?.iter().rev() {
+        let journal = open(id)?;
+        // Several suites may share a folder.
+        if journal.header().suite == *name {
+            return Ok(Past(journal));
+        }
+    }
+    Err(Failure::input(format!("there is no run of the suite `{name}` that could go on"))
+        .with_help("start one with `kindlm test`"))
+}
+
+fn with_newest(failure: Failure, runs: &Runs) -> Failure {
+    let known = runs.journals().unwrap_or_default();
+    if known.is_empty() {
+        return failure;
+    }
+    let newest = known.iter().rev().take(3).map(|it| format!("`{it}`"));
+    failure.with_help(format!("the newest runs are {}", newest.collect::<Vec<_>>().join(", ")))
+}
+
+impl Past {
+    /// The arguments to go on with: those that the run was begun with.
+    pub(crate) fn arguments(&self, given: TestArgs) -> Result<TestArgs, Failure> {
+        let header = self.0.header();
+        let begun: Vec<String> = header.arguments.iter().map(ToString::to_string).collect();
+        arguments::again(given, &header.run, &begun)
+    }
+
+    /// The test cases of the run, each with its models.
+    pub(crate) fn targets(&self) -> Targets {
+        let mut targets = Targets::default();
+        for planned in &self.0.header().cases {
+            targets.insert(&planned.case, &planned.model);
+        }
+        targets
+    }
+
+    /// Why none of the run's tests can be planned any more.
+    pub(crate) fn nothing_left(&self) -> Failure {
+        let run = &self.0.header().run;
+        Failure::input(format!("the run `{run}` cannot go on: none of its tests is in the suite"))
+            .with_help(START_ANEW)
+    }
+
+    /// What is still to be done of the plan.
+    pub(crate) fn open(&self, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
+        let index = self.0.index().map_err(|err| failure(&err))?;
+        let mut open = plan.clone();
+        open.units.retain(|unit| {
+            let case = suite.cases.get(unit.case).map_or("", |it| &it.name);
+            let model = unit.model.and_then(|it| suite.models.get(it));
+            !index.is_done(case, model.map_or(kindlm_engine::COMMAND, |it| &it.id), unit.repeat)
+        });
+        Ok(open)
+    }
+}
+
+const START_ANEW: &str = "undo that to go on with the run, or start a new one with `kindlm test`";
+
+/// What a run is and what must stay the same while it lasts.
+pub(crate) struct Identity<'a> {
+    /// The run, of which [`settle`](Self::settle) may make an earlier one.
+    pub(crate) info: &'a mut RunInfo,
+    /// What is run.
+    pub(crate) suite: &'a Suite,
+    /// What of it.
+    pub(crate) plan: &'a Plan,
+    /// What the baseline is, if there is one.
+    pub(crate) baseline: Option<Digest>,
+    /// The arguments that decide over the rest.
+    pub(crate) arguments: Vec<String>,
+}
+
+/// The arguments that must stay the same while a run lasts.
+pub(crate) fn arguments_of(args: &TestArgs) -> Vec<String> {
+    arguments::of(args)
+}
+
+impl Identity<'_> {
+    /// Makes sure that the run is still the one that was begun; then it keeps its id and its beginning.
+    pub(crate) fn settle(&mut self, io: &mut Io, past: &Past) -> Result<(), Failure> {
+        let then = past.0.header();
+        let differences = then.compare(&self.header()?);
+        if !differences.is_empty() {
+            let message = format!("the run `{}` cannot go on: {differences}", then.run);
+            return Err(Failure::input(message).with_help(START_ANEW));
+        }
+        if let Some((before, now)) = &differences.version {
+            io.tell(&format!("the run was begun with KindLM {before}, and this is {now}"));
+        }
+        self.info.id = then.run.to_string();
+        self.info.started_at = then.started_at.to_string();
+        Ok(())
+    }
+
+    /// Begins the run's journal, or goes on with it.
+    pub(crate) fn keep(
+        &self,
+        io: &mut Io,
+        place: &Place,
+        past: Option<Past>,
+    ) -> Result<Kept, Failure> {
+        let secrets = Secrets::of(io, &self.suite.providers);
+        if let Some(Past(journal)) = past {
+            let resumed = JournalWriter::resume(&journal, Durability::Flush);
+            let (writer, index) = resumed.map_err(|err| failure(&err))?;
+            let (done, all) = (index.done(), self.plan.units.len());
+            io.tell(&if done < all {
+                format!("run {}: {done} of {all} executions are done, going on", self.info.id)
+            } else {
+                format!("run {} is complete: nothing is sent, here is its report", self.info.id)
+            });
+            return Kept::new(writer, Some((journal, index)), secrets);
+        }
+        let runs = Runs::new(place.state());
+        let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
+        let writer = JournalWriter::create(folder, &self.header()?, Durability::Flush);
+        let writer = writer.map_err(|err| {
+            failure(&err).with_help(
+                "nothing was sent: what is paid for is kept there as it comes; without that, use `--no-journal`",
+            )
+        })?;
+        Kept::new(writer, None, secrets)
+    }
+
+    fn header(&self) -> Result<Header<'_>, Failure> {
+        header::of(self.info, self.suite, self.plan, self.baseline, self.arguments.clone())
+    }
+}
+
+/// How long a run took that was complete before it was to go on.
+pub(crate) fn duration_before(place: &Place, id: &str) -> Option<f64> {
+    let json = Runs::new(place.state()).load(id).ok()?;
+    Some(parse_report(json.as_bytes()).ok()?.run.duration_ms)
+}
+
+/// The command that goes on with a run.
+pub(crate) fn command(place: &Place, id: &str) -> String {
+    match place.name.as_str() {
+        CONFIG => format!("`kindlm test --resume {id}`"),
+        name => format!("`kindlm test -c {name} --resume {id}`"),
+    }
+}
+
+/// What is left of a run that ended, and how to go on with it; `None` if nothing is.
+pub(crate) fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
+    let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
+    let what = match (not_run, errored) {
+        (0, 0) => return None,
+        (0, 1) => "1 execution was errored by a provider".to_owned(),
+        (0, many) => format!("{many} executions were errored by a provider"),
+        (1, _) => "1 execution was not run".to_owned(),
+        (many, _) => format!("{many} executions were not run"),
+    };
+    let command = command(place, id);
+    Some(format!("{what}: {command} runs what is missing or errored, and nothing else"))
+}
+
+/// A journal that cannot be used is the user's to choose otherwise; one that cannot be written is not.
+fn failure(err: &JournalError) -> Failure {
+    match err {
+        JournalError::Io { .. } | JournalError::NotKept { .. } => {
+            Failure::internal(err.to_string())
+        }
+        _ => Failure::input(err.to_string()),
+    }
+}

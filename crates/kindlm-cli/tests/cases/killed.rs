@@ -1,0 +1,117 @@
+//! Runs that are killed at random moments and gone on with: nothing is lost, and nothing is paid for twice.
+#![cfg(unix)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::journaled::{Counting, REPORTS, assert_same, ended, journaled, kindlm, reports};
+
+const CASES: usize = 500;
+const KILLS: u32 = 200;
+
+/// A generator of numbers that look random (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+#[derive(Default, Debug)]
+struct Counts {
+    kills: u32,
+    before_a_journal: u32,
+    before_a_request: u32,
+    runs: u32,
+    requests: u32,
+    repeated_requests: u32,
+}
+
+/// Lets a process work, until a random moment if it is to be killed; whether it was killed before it was done.
+fn work(folder: &Path, counting: &Counting, key: &str, kill: Option<&mut Random>) -> bool {
+    let resume = if journaled(folder).is_some() { &["--resume"][..] } else { &[] };
+    let args = [&["test", "-q"], resume, &REPORTS[..]].concat();
+    let mut child = kindlm(folder, key, &args).spawn().unwrap();
+    if let Some(random) = kill {
+        // Either while it starts, or after so many requests; and then somewhere between two of them.
+        let requests = if random.below(5) == 0 { 0 } else { 1 + random.below(45) };
+        let pause = if requests == 0 { random.below(150_000) } else { random.below(6_000) };
+        while counting.count_by(key) < usize::try_from(requests).unwrap()
+            && child.try_wait().unwrap().is_none()
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(pause));
+        child.kill().unwrap();
+    }
+    let (code, stderr) = ended(child.wait_with_output().unwrap());
+    assert!(matches!(code, None | Some(1)), "{code:?} {stderr}");
+    code.is_none()
+}
+
+/// One process after the other, all but the last of which are killed; `counts` says what came of it.
+fn run(counting: &Counting, random: &mut Random, expected: &[String; 2], counts: &mut Counts) {
+    counts.runs += 1;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, CASES);
+    // What was kept after each process.
+    let mut kept: Vec<BTreeSet<u32>> = vec![BTreeSet::new()];
+    let key = |process: usize| format!("key-{}-{process}", counts.runs);
+    loop {
+        let key = key(kept.len());
+        let kill = (counts.kills < KILLS).then_some(&mut *random);
+        let killed = work(folder, counting, &key, kill);
+        let now = journaled(folder);
+        if killed {
+            counts.kills += 1;
+            counts.before_a_journal += u32::from(now.is_none());
+            counts.before_a_request += u32::from(counting.by(&key).is_empty());
+        }
+        let (now, before) = (now.unwrap_or_default(), kept.last().unwrap());
+        assert!(now.is_superset(before), "lost: {:?}", before.difference(&now));
+        kept.push(now);
+        if !killed {
+            break;
+        }
+    }
+    assert_eq!(kept.last().unwrap().len(), CASES);
+    let (mut asked, mut in_flight) = (BTreeMap::new(), BTreeMap::new());
+    for (process, pair) in (1..).zip(kept.windows(2)) {
+        for (case, times) in counting.by(&key(process)) {
+            assert_eq!(times, 1, "process {process} asked for {case}");
+            assert!(!pair[0].contains(&case), "{case} was kept, and process {process} asked again");
+            *asked.entry(case).or_insert(0) += 1;
+            *in_flight.entry(case).or_insert(0) += u32::from(!pair[1].contains(&case));
+        }
+    }
+    for (case, times) in asked {
+        assert_eq!(times, 1 + in_flight[&case], "{case}");
+        counts.requests += times;
+        counts.repeated_requests += times - 1;
+    }
+    assert_same(&reports(folder), expected);
+}
+
+#[test]
+fn a_run_killed_at_any_moment_loses_nothing_and_pays_for_nothing_twice() {
+    let seed = std::env::var("KINDLM_TEST_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(42);
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let counting = Counting::start(Duration::from_millis(4));
+    let undisturbed = tempfile::tempdir().unwrap();
+    counting.suite(undisturbed.path(), CASES);
+    assert!(!work(undisturbed.path(), &counting, "whole", None));
+    let expected = reports(undisturbed.path());
+    let mut counts = Counts::default();
+    while counts.kills < KILLS {
+        run(&counting, &mut random, &expected, &mut counts);
+    }
+    println!("{counts:?}");
+    assert!(counts.runs > 1 && counts.before_a_request > 0, "{counts:?}");
+}

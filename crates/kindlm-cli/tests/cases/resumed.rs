@@ -1,0 +1,189 @@
+//! Runs that stop for other reasons than a kill, and how they go on.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use kindlm_store::Digest;
+use kindlm_store::journal::{Durability, Journal, JournalWriter};
+
+use crate::binary;
+use crate::journaled::{
+    Counting, REPORTS, assert_same, ended, journaled, kindlm, reports, run_folder,
+};
+
+/// The reports of an undisturbed run.
+fn expected(counting: &Counting, cases: usize) -> [String; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    counting.suite(folder.path(), cases);
+    let args = [&["test"], &REPORTS[..]].concat();
+    let (code, stderr) = ended(kindlm(folder.path(), "whole", &args).output().unwrap());
+    assert_eq!(code, Some(1), "{stderr}");
+    reports(folder.path())
+}
+
+/// Goes on with the run, and checks that only what was missing is asked for and that the reports are as they should be.
+fn goes_on(folder: &Path, counting: &Counting, cases: usize, expected: &[String; 2]) {
+    let missing = cases - journaled(folder).unwrap().len();
+    let args = [&["test", "--resume"], &REPORTS[..]].concat();
+    let (code, stderr) = ended(kindlm(folder, "the rest", &args).output().unwrap());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert_eq!(counting.by("the rest").len(), missing, "{stderr}");
+    assert_eq!(journaled(folder).unwrap().len(), cases);
+    assert_same(&reports(folder), expected);
+}
+
+/// A limit of the system on the size of files stands for a disk that is full after some bytes: a write that goes over it
+/// is cut short there.
+#[cfg(target_os = "linux")]
+#[test]
+fn where_the_disk_gets_full_the_run_stops_and_goes_on_when_there_is_room() {
+    const CASES: usize = 60;
+    let counting = Counting::start(Duration::from_millis(2));
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, CASES);
+    let script = format!("ulimit -f 48; trap '' XFSZ; exec '{}' test", binary());
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder)
+        .envs([("KEY", "full"), ("NO_COLOR", "1")])
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout.clone()).unwrap();
+    let (code, stderr) = ended(output);
+    assert_eq!(code, Some(4), "{stderr}");
+    for said in ["error: cannot write `", "journal.jsonl`: file too large; repeat 1 of `c"] {
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    assert!(stderr.contains("help: once that is mended, `kindlm test --resume "), "{stderr}");
+    assert!(stdout.contains("were not run") || stdout.contains("not sent"), "{stdout}");
+    let kept = journaled(folder).unwrap().len();
+    let asked = counting.by("full").len();
+    // What was under way when the first could not be kept is lost, and no more.
+    assert!(kept > 5 && asked < CASES && asked - kept <= 8 + 1, "{kept} of {asked}");
+    goes_on(folder, &counting, CASES, &expected(&counting, CASES));
+}
+
+#[test]
+fn a_torn_last_line_is_as_if_it_were_not_there() {
+    let counting = Counting::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, 30);
+    let args = ["test", "--max-failures", "1", "--concurrency", "1"];
+    let (code, stderr) = ended(kindlm(folder, "first", &args).output().unwrap());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("22 executions were not run: `kindlm test --resume "), "{stderr}");
+    let journal = run_folder(folder).unwrap().join("journal.jsonl");
+    let mut file = OpenOptions::new().append(true).open(&journal).unwrap();
+    file.write_all(br#"{"case":"c8","model":"m","rep"#).unwrap();
+    assert_eq!(journaled(folder).unwrap().len(), 8);
+    goes_on(folder, &counting, 30, &expected(&counting, 30));
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_named_before_anything_is_sent() {
+    let counting = Counting::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, 4);
+    ended(kindlm(folder, "first", &["test"]).output().unwrap());
+    let journal = run_folder(folder).unwrap().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replacen("\n{", "\n(", 1)).unwrap();
+    let (code, stderr) = ended(kindlm(folder, "again", &["test", "--resume"]).output().unwrap());
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("error: line 2 of `"), "{stderr}");
+    assert!(stderr.contains("remove that line, and its execution is run again"), "{stderr}");
+    assert!(counting.by("again").is_empty());
+}
+
+#[test]
+fn a_run_that_is_still_going_is_left_alone() {
+    let counting = Counting::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, 2);
+    ended(kindlm(folder, "first", &["test"]).output().unwrap());
+    let journal = Journal::open(run_folder(folder).unwrap()).unwrap();
+    let held = JournalWriter::resume(&journal, Durability::Flush).unwrap();
+    let (code, stderr) = ended(kindlm(folder, "again", &["test", "--resume"]).output().unwrap());
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("is writing `") && stderr.contains("wait until"), "{stderr}");
+    drop(held);
+    let (code, stderr) = ended(kindlm(folder, "again", &["test", "--resume"]).output().unwrap());
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("is complete: nothing is sent"), "{stderr}");
+    assert!(counting.by("again").is_empty());
+}
+
+#[test]
+fn what_a_provider_could_not_do_is_done_again() {
+    let counting = Counting::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, 30);
+    let refused = kindlm_testing::MockReply::error(400, "not now");
+    counting.server.push_all([refused.clone(), refused.clone(), refused]);
+    let (code, stderr) = ended(kindlm(folder, "first", &["test"]).output().unwrap());
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("3 executions were errored by a provider: `kindlm test"), "{stderr}");
+    let args = [&["test", "--resume"], &REPORTS[..]].concat();
+    let (code, stderr) = ended(kindlm(folder, "again", &args).output().unwrap());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("27 of 30 executions are done, going on"), "{stderr}");
+    assert_eq!(counting.by("again").len(), 3);
+    assert_same(&reports(folder), &expected(&counting, 30));
+}
+
+/// A shard that was killed has no report, and what it has done is not taken for the whole.
+#[test]
+fn a_shard_that_was_killed_is_not_merged_before_it_is_finished() {
+    let counting = Counting::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, 30);
+    let args = ["test", "--shard", "1/2", "--reporter", "json=1.json"];
+    let (code, stderr) = ended(kindlm(folder, "first", &args).output().unwrap());
+    assert_eq!(code, Some(0), "{stderr}");
+    let run = run_folder(folder).unwrap();
+    // As a kill leaves it.
+    fs::remove_file(run.join("report.json")).unwrap();
+    let journal = run.join("journal.jsonl");
+    let lines = fs::read_to_string(&journal).unwrap();
+    let some: Vec<&str> = lines.lines().take(6).collect();
+    fs::write(&journal, some.join("\n") + "\n").unwrap();
+    let id = run.file_name().unwrap().to_str().unwrap().to_owned();
+    for named in
+        [id.clone(), format!(".kindlm/runs/{id}"), format!(".kindlm/runs/{id}/journal.jsonl")]
+    {
+        let (code, stderr) = ended(kindlm(folder, "-", &["merge", &named]).output().unwrap());
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains("never finished: 5 of 15 executions are done"), "{stderr}");
+        assert!(stderr.contains(&format!("help: finish it with `kindlm test --resume {id}`")));
+    }
+    // It is still the first of two shards, without being told.
+    let (code, stderr) = ended(kindlm(folder, "again", &["test", "--resume"]).output().unwrap());
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(counting.by("again").len(), 10, "{stderr}");
+    let folder_of_run = format!(".kindlm/runs/{id}");
+    let (code, stderr) = ended(kindlm(folder, "-", &["merge", &folder_of_run]).output().unwrap());
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("2/2") || stderr.contains("missing"), "{stderr}");
+}
+
+/// The header's digests are of what is sent and expected; the order of keys in the file is not.
+#[test]
+fn a_digest_is_short_and_stable() {
+    let counting = Counting::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    counting.suite(folder.path(), 2);
+    ended(kindlm(folder.path(), "first", &["test"]).output().unwrap());
+    let journal = Journal::open(run_folder(folder.path()).unwrap()).unwrap();
+    let header = journal.header();
+    assert_eq!(header.settings["project"], Digest::of("p"));
+    assert_eq!(header.cases[0].vars, Digest::of(r#"[{"n":"0"}]"#));
+}
