@@ -33,6 +33,9 @@ use args::{Cli, Command};
 use failure::{Failure, Outcome};
 pub use io::{Env, Io, Screen};
 
+/// The first argument with which the binary is a worker for scripts; see [`kindlm_script::HostOptions::args`].
+pub const SCRIPT_WORKER: &str = "__script-worker";
+
 /// Does what the arguments ask for; the first one is the program's name.
 ///
 /// Everything that was written is flushed when it returns.

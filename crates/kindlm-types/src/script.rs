@@ -160,7 +160,9 @@ impl ScriptQuestion {
         let mut key = format!("script {runtime:?} {source:?} {permissions:?} {timeout:?}");
         for arg in args {
             // Lengths keep arguments apart.
-            key.push_str(&format!(" {}:", arg.len()));
+            key.push(' ');
+            key.push_str(&arg.len().to_string());
+            key.push(':');
             key.push_str(arg);
         }
         key

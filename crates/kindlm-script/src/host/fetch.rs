@@ -1,0 +1,217 @@
+//! Sends the requests of scripts that are permitted to.
+
+use std::time::Duration;
+
+use kindlm_types::BoxFuture;
+use kindlm_types::script::ScriptPermissions;
+use serde_json::Value;
+use url::Url;
+
+use super::Shared;
+use crate::frame::{Fetched, Refusal};
+use crate::limits;
+
+/// Most redirects that are followed.
+const REDIRECTS: usize = 10;
+
+/// Sends one HTTP request for a script.
+///
+/// Implementations must not follow redirects (each one is checked against the script's permissions first), must
+/// not add credentials, and must end within the request's time.
+pub trait Fetch: Send + Sync {
+    /// Sends the request; an error is a sentence for the script's author.
+    fn fetch(&self, request: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>>;
+}
+
+/// A request of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// Where to; `http` or `https`.
+    pub url: String,
+    /// In upper case.
+    pub method: String,
+    /// In order.
+    pub headers: Vec<(String, String)>,
+    /// What is sent; empty if there is none.
+    pub body: Vec<u8>,
+    /// How long it may take, the response's body included.
+    pub timeout: Duration,
+    /// Longest body of a response that is taken, in bytes.
+    pub max_body: usize,
+}
+
+/// What came back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FetchResponse {
+    /// The status code.
+    pub status: u16,
+    /// In order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, decompressed.
+    pub body: Vec<u8>,
+}
+
+pub(crate) struct Request {
+    pub(crate) url: String,
+    pub(crate) method: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) async fn send(
+    shared: &Shared,
+    permissions: &ScriptPermissions,
+    request: Request,
+    timeout: Duration,
+) -> Result<(Value, Vec<u8>), Refusal> {
+    let refuse = |message: String| Refusal { code: "ERR_FETCH".to_owned(), message };
+    let Some(fetch) = &shared.options.fetch else {
+        return Err(refuse("fetch failed: this program gives scripts no network".to_owned()));
+    };
+    let Request { url, mut method, mut headers, mut body } = request;
+    let mut url = Url::parse(&url)
+        .map_err(|err| refuse(format!("fetch failed: '{url}' is not a URL: {err}")))?;
+    for redirects in 0..=REDIRECTS {
+        permitted(&url, &permissions.net).map_err(&refuse)?;
+        let request = FetchRequest {
+            url: url.to_string(),
+            method: method.clone(),
+            headers: headers.clone(),
+            body: body.clone(),
+            timeout,
+            max_body: limits::CONTENT,
+        };
+        let response = fetch
+            .fetch(request)
+            .await
+            .map_err(|err| refuse(format!("fetch failed: {}: {err}", origin(&url))))?;
+        let location =
+            response.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
+        if let (301 | 302 | 303 | 307 | 308, Some((_, location))) = (response.status, location) {
+            let next = url.join(location).map_err(|err| {
+                refuse(format!(
+                    "fetch failed: redirected to '{location}', which is not a URL: {err}"
+                ))
+            })?;
+            // As the Fetch standard says: what was posted is not posted again, and credentials stay with their host.
+            if response.status == 303 || (response.status <= 302 && method == "POST") {
+                "GET".clone_into(&mut method);
+                body.clear();
+                headers.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("content-"));
+            }
+            if next.origin() != url.origin() {
+                headers.retain(|(name, _)| {
+                    !["authorization", "cookie", "proxy-authorization"]
+                        .contains(&name.to_ascii_lowercase().as_str())
+                });
+            }
+            url = next;
+            continue;
+        }
+        let facts = Fetched {
+            status: response.status,
+            status_text: reason(response.status).to_owned(),
+            url: url.to_string(),
+            redirected: redirects > 0,
+            headers: response.headers,
+        };
+        let facts = serde_json::to_value(facts).map_err(|err| refuse(err.to_string()))?;
+        return Ok((facts, response.body));
+    }
+    Err(refuse(format!("fetch failed: more than {REDIRECTS} redirects")))
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// Whether a script may send requests to this host.
+fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("fetch failed: `{}:` is neither `http:` nor `https:`", url.scheme()));
+    }
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port_or_known_default();
+    if hosts.iter().any(|pattern| matches(pattern, host, port)) {
+        return Ok(());
+    }
+    let with_port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    Err(format!(
+        "fetch of {host}{with_port} is not permitted: add `{host}{with_port}` to `scripts.net`"
+    ))
+}
+
+/// `example.com`, `*.example.com` (any name below it), `localhost:8080`; without a port, any port.
+fn matches(pattern: &str, host: &str, port: Option<u16>) -> bool {
+    let pattern = pattern.to_ascii_lowercase();
+    let (name, wanted) = match pattern.rsplit_once(':') {
+        Some((name, digits))
+            if !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit()) =>
+        {
+            (name, digits.parse::<u16>().ok())
+        }
+        _ => (pattern.as_str(), None),
+    };
+    if wanted.is_some() && wanted != port {
+        return false;
+    }
+    match name.strip_prefix("*.") {
+        Some(parent) => {
+            host.strip_suffix(parent).is_some_and(|sub| sub.ends_with('.') && sub.len() > 1)
+        }
+        None => host == name,
+    }
+}
+
+/// The usual words for a status.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        409 => "Conflict",
+        422 => "Unprocessable Entity",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_must_be_named() {
+        for (pattern, url, expected) in [
+            ("example.com", "https://example.com/x", true),
+            ("example.com", "https://EXAMPLE.com:8443/", true),
+            ("example.com", "https://api.example.com/", false),
+            ("example.com", "https://example.com.evil.org/", false),
+            ("*.example.com", "https://api.example.com/", true),
+            ("*.example.com", "https://example.com/", false),
+            ("*.example.com", "https://evilexample.com/", false),
+            ("localhost:8080", "http://localhost:8080/", true),
+            ("localhost:8080", "http://localhost:8081/", false),
+            ("example.com:443", "https://example.com/", true),
+            ("127.0.0.1", "http://127.0.0.1:1/", true),
+            ("[::1]:80", "http://[::1]/", true),
+            ("example.com", "https://example.com@evil.org/", false),
+            ("example.com", "ftp://example.com/", false),
+            ("example.com", "file:///etc/passwd", false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(permitted(&url, &[pattern.to_owned()]).is_ok(), expected, "{pattern} {url}");
+        }
+    }
+}

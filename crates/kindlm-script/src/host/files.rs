@@ -1,0 +1,252 @@
+//! Reads files for workers: modules of the suite, and what a script may read.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use kindlm_types::script::ScriptPermissions;
+use serde_json::{Value, json};
+
+use crate::frame::{Format, Loaded, Look, Refusal};
+use crate::limits;
+
+/// Endings that are tried, in order, where a specifier names no file.
+const ENDINGS: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
+/// TypeScript files are imported under the names that they will have as JavaScript.
+const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
+
+/// The files of a suite.
+#[derive(Debug)]
+pub(crate) struct Files {
+    root: PathBuf,
+    read: Mutex<HashMap<PathBuf, Arc<[u8]>>>,
+}
+
+impl Files {
+    pub(crate) fn new(root: &Path) -> Self {
+        // A root that does not exist holds no files: each load says so.
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        Self { root, read: Mutex::default() }
+    }
+
+    pub(crate) fn root_text(&self) -> String {
+        text(&self.root)
+    }
+
+    /// Finds and reads a module.
+    pub(crate) fn load(
+        &self,
+        permissions: &ScriptPermissions,
+        from: Option<&str>,
+        specifier: &str,
+    ) -> Result<(Value, Vec<u8>), Refusal> {
+        let folder = from.and_then(|from| Path::new(from).parent()).unwrap_or(&self.root);
+        let wanted = normalize(&folder.join(specifier));
+        let folders = self.folders(permissions);
+        let outside = || {
+            refuse(
+                "MODULE_NOT_FOUND",
+                format!(
+                    "'{specifier}' lies outside the folder of the suite (`{}`): move it there, or add its folder to `scripts.read`",
+                    self.root.display()
+                ),
+            )
+        };
+        if !self.is_inside(&wanted, &folders) {
+            return Err(outside());
+        }
+        let Some(found) = candidates(&wanted).into_iter().find(|path| path.is_file()) else {
+            let by = from.map_or_else(String::new, |from| {
+                format!(", which '{}' asks for", self.short(from))
+            });
+            return Err(refuse(
+                "MODULE_NOT_FOUND",
+                format!(
+                    "Cannot find module '{specifier}'{by}: there is no file `{}`",
+                    self.short(&text(&wanted))
+                ),
+            ));
+        };
+        // A link may point anywhere.
+        let found = found.canonicalize().map_err(|err| disk(&found, &err))?;
+        if !self.is_inside(&found, &folders) {
+            return Err(outside());
+        }
+        let content = self.content(&found)?;
+        let loaded = Loaded { path: text(&found), format: format(&found) };
+        let facts =
+            serde_json::to_value(loaded).map_err(|err| refuse("EINVAL", err.to_string()))?;
+        Ok((facts, content.to_vec()))
+    }
+
+    /// Looks at the disk, where the script may.
+    pub(crate) fn look(
+        &self,
+        permissions: &ScriptPermissions,
+        op: Look,
+        path: &str,
+    ) -> Result<(Value, Vec<u8>), Refusal> {
+        let wanted = normalize(&self.root.join(path));
+        let folders: Vec<PathBuf> = self.folders(permissions);
+        let refused = || {
+            refuse(
+                "EACCES",
+                format!("reading '{path}' is not permitted: add its folder to `scripts.read`"),
+            )
+        };
+        if !folders.iter().any(|folder| wanted.starts_with(folder)) {
+            return Err(refused());
+        }
+        let real = match wanted.canonicalize() {
+            Ok(real) => real,
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound && matches!(op, Look::Stat) => {
+                return Ok((json!({ "exists": false }), Vec::new()));
+            }
+            Err(err) => return Err(disk(&wanted, &err)),
+        };
+        if !folders.iter().any(|folder| real.starts_with(folder)) {
+            return Err(refused());
+        }
+        match op {
+            Look::Read => {
+                let content = read(&real)?;
+                Ok((json!({}), content))
+            }
+            Look::List => {
+                let mut names = Vec::new();
+                for entry in std::fs::read_dir(&real).map_err(|err| disk(&real, &err))? {
+                    let entry = entry.map_err(|err| disk(&real, &err))?;
+                    let folder = entry.path().is_dir();
+                    names.push((entry.file_name().to_string_lossy().into_owned(), folder));
+                }
+                names.sort();
+                Ok((json!({ "names": names }), Vec::new()))
+            }
+            Look::Stat => {
+                let about = real.metadata().map_err(|err| disk(&real, &err))?;
+                let modified =
+                    about.modified().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+                let facts = json!({
+                    "exists": true, "file": about.is_file(), "folder": about.is_dir(), "size": about.len(),
+                    "modified_ms": modified.map_or(0.0, |it| it.as_secs_f64() * 1000.0),
+                });
+                Ok((facts, Vec::new()))
+            }
+        }
+    }
+
+    /// Folders that may be read, as they really are.
+    fn folders(&self, permissions: &ScriptPermissions) -> Vec<PathBuf> {
+        let real = |folder: &String| {
+            let folder = normalize(&self.root.join(folder));
+            folder.canonicalize().unwrap_or(folder)
+        };
+        permissions.read.iter().map(real).collect()
+    }
+
+    fn is_inside(&self, path: &Path, folders: &[PathBuf]) -> bool {
+        path.starts_with(&self.root) || folders.iter().any(|folder| path.starts_with(folder))
+    }
+
+    fn content(&self, path: &Path) -> Result<Arc<[u8]>, Refusal> {
+        // A map of what was read is whole whatever panicked while it was held.
+        if let Some(known) = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+            return Ok(Arc::clone(known));
+        }
+        let content: Arc<[u8]> = read(path)?.into();
+        let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(known.entry(path.to_owned()).or_insert(content)))
+    }
+
+    /// A path as the user writes it.
+    fn short(&self, path: &str) -> String {
+        let root = self.root_text();
+        let inside = path.strip_prefix(&root).and_then(|path| path.strip_prefix('/'));
+        inside.unwrap_or(path).to_owned()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let size = path.metadata().map_err(|err| disk(path, &err))?.len();
+    if size > limits::CONTENT as u64 {
+        return Err(refuse(
+            "EFBIG",
+            format!(
+                "`{}` has {} MiB; at most {} MiB are read",
+                path.display(),
+                size >> 20,
+                limits::CONTENT >> 20
+            ),
+        ));
+    }
+    #[expect(clippy::disallowed_methods, reason = "the one place of this crate that reads files")]
+    std::fs::read(path).map_err(|err| disk(path, &err))
+}
+
+fn candidates(path: &Path) -> Vec<PathBuf> {
+    let mut found = vec![path.to_owned()];
+    let name = path.as_os_str();
+    let with = |ending: &str| {
+        let mut name = name.to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    for (javascript, typescript) in TYPESCRIPT {
+        if let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(javascript)) {
+            found.push(PathBuf::from(format!("{stem}{typescript}")));
+        }
+    }
+    found.extend(ENDINGS.iter().map(|ending| with(ending)));
+    found.extend(ENDINGS.iter().map(|ending| path.join(format!("index{ending}"))));
+    found
+}
+
+fn format(path: &Path) -> Format {
+    match path.extension().and_then(|it| it.to_str()) {
+        Some("mjs" | "mts") => Format::Module,
+        Some("cjs" | "cts") => Format::Commonjs,
+        Some("json") => Format::Json,
+        // promptfoo takes either syntax whatever `package.json` says; so the code decides.
+        _ => Format::Either,
+    }
+}
+
+/// Resolves `.` and `..` by the text alone.
+fn normalize(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+fn text(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if cfg!(windows) {
+        text.trim_start_matches(r"\\?\").replace('\\', "/")
+    } else {
+        text.into_owned()
+    }
+}
+
+fn refuse(code: &str, message: String) -> Refusal {
+    Refusal { code: code.to_owned(), message }
+}
+
+fn disk(path: &Path, err: &std::io::Error) -> Refusal {
+    let code = match err.kind() {
+        std::io::ErrorKind::NotFound => "ENOENT",
+        std::io::ErrorKind::PermissionDenied => "EACCES",
+        std::io::ErrorKind::NotADirectory => "ENOTDIR",
+        std::io::ErrorKind::IsADirectory => "EISDIR",
+        _ => "EIO",
+    };
+    refuse(code, format!("{code}: `{}`: {err}", path.display()))
+}

@@ -1,0 +1,139 @@
+//! The host: takes questions, and has workers answer them.
+
+mod answer;
+mod fetch;
+mod files;
+mod pool;
+mod process;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::script::{
+    ScriptAnswer, ScriptError, ScriptErrorKind, ScriptQuestion, ScriptRuntime,
+};
+
+use crate::limits;
+pub use fetch::{Fetch, FetchRequest, FetchResponse};
+use files::Files;
+use pool::Pool;
+
+/// Reads an environment variable that a script is permitted to see.
+pub type ReadEnv = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// How a [`ScriptHost`] works.
+pub struct HostOptions {
+    /// The program that runs [`worker::main`](crate::worker::main), usually the one that is running.
+    pub program: PathBuf,
+    /// What makes it do so.
+    pub args: Vec<OsString>,
+    /// The folder that files are relative to; scripts load only what lies in it.
+    pub root: PathBuf,
+    /// How many workers of each runtime there may be at once; at least 1.
+    pub workers: usize,
+    /// How long a script may run that does not say otherwise.
+    pub timeout: Duration,
+    /// Reads the environment variables that a script is permitted to see.
+    pub env: Arc<ReadEnv>,
+    /// Sends the requests of scripts that are permitted to.
+    pub fetch: Option<Arc<dyn Fetch>>,
+}
+
+impl HostOptions {
+    /// Options with the default limits, without environment and network.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+        root: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            root: root.into(),
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            timeout: limits::TIMEOUT,
+            env: Arc::new(|_| None),
+            fetch: None,
+        }
+    }
+}
+
+impl fmt::Debug for HostOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostOptions")
+            .field("program", &self.program)
+            .field("args", &self.args)
+            .field("root", &self.root)
+            .field("workers", &self.workers)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs scripts in worker processes.
+///
+/// Workers start when they are needed, and end with the host. Files are read once in the life of a host, so that
+/// all calls see the same version of them.
+#[derive(Debug)]
+pub struct ScriptHost {
+    shared: Arc<Shared>,
+    pools: [Arc<Pool>; 4],
+}
+
+/// What all workers of a host share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: HostOptions,
+    pub(crate) files: Files,
+}
+
+impl ScriptHost {
+    /// A host. Nothing is started yet.
+    pub fn new(options: HostOptions) -> Self {
+        let files = Files::new(&options.root);
+        let workers = options.workers.max(1);
+        let shared = Arc::new(Shared { options, files });
+        let pools = [
+            ScriptRuntime::QuickJs,
+            ScriptRuntime::Node,
+            ScriptRuntime::Python,
+            ScriptRuntime::Ruby,
+        ]
+        .map(|runtime| Arc::new(Pool::new(runtime, workers, Arc::clone(&shared))));
+        Self { shared, pools }
+    }
+
+    /// Runs a script.
+    ///
+    /// A script that throws has an answer; an error is what kept it from its end. Must be called inside a Tokio
+    /// runtime with I/O and time enabled. A call that is given up goes on until its time is over.
+    pub async fn run(&self, question: &ScriptQuestion) -> Result<ScriptAnswer, ScriptError> {
+        let pool = &self.pools[match question.runtime {
+            ScriptRuntime::QuickJs => 0,
+            ScriptRuntime::Node => 1,
+            ScriptRuntime::Python => 2,
+            ScriptRuntime::Ruby => 3,
+        }];
+        pool.run(question.clone()).await
+    }
+
+    /// How the host works.
+    pub fn options(&self) -> &HostOptions {
+        &self.shared.options
+    }
+}
+
+impl Drop for ScriptHost {
+    fn drop(&mut self) {
+        for pool in &self.pools {
+            pool.close();
+        }
+    }
+}
+
+pub(crate) fn error(kind: ScriptErrorKind, message: impl Into<String>) -> ScriptError {
+    ScriptError { kind, message: message.into(), console: Vec::new() }
+}

@@ -1,0 +1,329 @@
+//! One worker process: starting it, talking to it, ending it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use kindlm_types::BoxFuture;
+use kindlm_types::script::{ScriptError, ScriptErrorKind, ScriptRuntime};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::Instant;
+
+use super::pool::Job;
+use super::{Shared, answer, error};
+use crate::frame::{self, Ask, Frame, FromWorker, MAX_FRAME, Refusal, ToWorker};
+use crate::limits;
+
+/// How long a worker may take to start; a loaded machine starts an interpreter slowly.
+const START: Duration = Duration::from_secs(30);
+/// Most bytes of calls that are sent ahead. They must fit into the pipe, or both sides could wait for each other.
+const AHEAD: usize = 32 << 10;
+
+/// A worker that runs.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    child: Child,
+    input: ChildStdin,
+    output: FrameReader,
+    /// It was killed, or wants to end.
+    done: bool,
+    next_call: u64,
+}
+
+/// An answer to what a worker asked.
+type Asked = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
+
+/// Why a call has no answer of the worker's.
+enum Lost {
+    Late,
+    Broken(String),
+}
+
+impl Worker {
+    pub(crate) async fn start(
+        runtime: ScriptRuntime,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, ScriptError> {
+        let mut command = command(runtime, shared)?;
+        let not_started = |why: String| {
+            error(ScriptErrorKind::Runtime, format!("a worker for scripts does not start: {why}"))
+        };
+        let mut child = command.spawn().map_err(|err| {
+            let program = command.as_std().get_program().to_string_lossy().into_owned();
+            not_started(format!("`{program}`: {err}"))
+        })?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(not_started("it has no pipes".to_owned()));
+        };
+        let output = FrameReader { from: output, buffer: Vec::new() };
+        let shared = Arc::clone(shared);
+        let mut worker = Self { shared, child, input, output, done: false, next_call: 1 };
+        let ready = tokio::time::timeout(START, worker.output.next()).await;
+        match ready {
+            Ok(Ok(Some(Frame { header: FromWorker::Ready, .. }))) => {}
+            Ok(Ok(Some(_)) | Err(_)) => {
+                return Err(not_started("it says something else than that it is ready".to_owned()));
+            }
+            Ok(Ok(None)) => {
+                let why = worker.last_words().await;
+                return Err(not_started(why));
+            }
+            Err(_) => {
+                return Err(not_started(format!("it says nothing for {} s", START.as_secs())));
+            }
+        }
+        let hello = ToWorker::Hello { root: worker.shared.files.root_text() };
+        let hello = frame::encode(&hello, &[]).map_err(|err| not_started(err.to_string()))?;
+        worker.input.write_all(&hello).await.map_err(|err| not_started(err.to_string()))?;
+        Ok(worker)
+    }
+
+    /// Whether it can serve no more calls.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Kills the process, if it runs, and waits until it is gone.
+    pub(crate) async fn end(mut self) {
+        let _ = self.child.start_kill();
+        let _ = self.child.wait().await;
+    }
+
+    /// Serves calls, in order; gives back those that were not begun when the worker had to end.
+    pub(crate) async fn serve(&mut self, jobs: Vec<Job>) -> Vec<Job> {
+        let mut waiting: VecDeque<Job> = jobs.into();
+        let mut sent: VecDeque<(u64, Job)> = VecDeque::new();
+        let mut ahead = 0;
+        loop {
+            while !self.done
+                && let Some(job) = waiting.pop_front()
+            {
+                if job.answer.is_closed() {
+                    continue;
+                }
+                let id = self.next_call;
+                let bytes = match answer::call(&self.shared, id, &job.question) {
+                    Ok(bytes) => bytes,
+                    Err(err) => {
+                        let _ = job.answer.send(Err(err));
+                        continue;
+                    }
+                };
+                if !sent.is_empty() && ahead + bytes.len() > AHEAD {
+                    waiting.push_front(job);
+                    break;
+                }
+                ahead = if sent.is_empty() { 0 } else { ahead + bytes.len() };
+                self.next_call += 1;
+                let write = tokio::time::timeout(START, self.input.write_all(&bytes)).await;
+                sent.push_back((id, job));
+                if !matches!(write, Ok(Ok(()))) {
+                    // The worker is gone; what it wrote before tells why.
+                    break;
+                }
+            }
+            let Some((id, job)) = sent.pop_front() else { return waiting.into() };
+            let result = self.exchange(id, &job).await;
+            let _ = job.answer.send(result);
+            if self.done {
+                // What was sent ahead was not begun.
+                let mut rest: Vec<Job> = sent.into_iter().map(|(_, job)| job).collect();
+                rest.extend(waiting);
+                return rest;
+            }
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        id: u64,
+        job: &Job,
+    ) -> Result<kindlm_types::script::ScriptAnswer, ScriptError> {
+        let timeout = job.question.timeout.unwrap_or(self.shared.options.timeout);
+        match self.wait(id, job, timeout).await {
+            Ok((ending, console, part, retire)) => {
+                self.done = retire;
+                answer::read(ending, console, &part, timeout)
+            }
+            Err(Lost::Late) => {
+                self.done = true;
+                let _ = self.child.start_kill();
+                Err(answer::late(timeout))
+            }
+            Err(Lost::Broken(why)) => {
+                self.done = true;
+                let _ = self.child.start_kill();
+                Err(error(
+                    ScriptErrorKind::Internal,
+                    format!("the worker of the script failed: {why}"),
+                ))
+            }
+        }
+    }
+
+    /// Waits for the answer to a call, and answers what the worker asks meanwhile.
+    async fn wait(
+        &mut self,
+        id: u64,
+        job: &Job,
+        timeout: Duration,
+    ) -> Result<(frame::Ending, Vec<String>, Vec<u8>, bool), Lost> {
+        let soft = Instant::now() + timeout;
+        let hard = tokio::time::sleep_until(soft + limits::GRACE);
+        tokio::pin!(hard);
+        let mut asked: FuturesUnordered<Asked> = FuturesUnordered::new();
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = self.output.next() => frame,
+                Some((id, result)) = asked.next(), if !asked.is_empty() => {
+                    self.reply(id, result).await?;
+                    continue;
+                }
+                () = &mut hard => return Err(Lost::Late),
+            };
+            match frame.map_err(|err| Lost::Broken(err.to_string()))? {
+                None => return Err(Lost::Broken(self.last_words().await)),
+                Some(Frame { header: FromWorker::Ready, .. }) => {
+                    return Err(Lost::Broken("it started twice".to_owned()));
+                }
+                Some(Frame {
+                    header: FromWorker::Answer { id: of, ending, console, retire },
+                    parts,
+                }) => {
+                    if of != id {
+                        return Err(Lost::Broken("it answered another call".to_owned()));
+                    }
+                    return Ok((
+                        ending,
+                        console,
+                        parts.into_iter().next().unwrap_or_default(),
+                        retire,
+                    ));
+                }
+                Some(Frame { header: FromWorker::Ask { id, ask }, parts }) => {
+                    let permissions = &job.question.permissions;
+                    match ask {
+                        Ask::Load { from, specifier } => {
+                            let found =
+                                self.shared.files.load(permissions, from.as_deref(), &specifier);
+                            self.reply(id, found).await?;
+                        }
+                        Ask::Look { op, path } => {
+                            let found = self.shared.files.look(permissions, op, &path);
+                            self.reply(id, found).await?;
+                        }
+                        Ask::Sleep { ms } => {
+                            // Woken at its deadline at the latest, the worker stops by itself.
+                            let until = Instant::now()
+                                .checked_add(Duration::from_millis(ms))
+                                .map_or(soft, |until| until.min(soft));
+                            asked.push(Box::pin(async move {
+                                tokio::time::sleep_until(until).await;
+                                (id, Ok((serde_json::Value::Null, Vec::new())))
+                            }));
+                        }
+                        Ask::Fetch { url, method, headers } => {
+                            let body = parts.into_iter().next().unwrap_or_default();
+                            let request = super::fetch::Request { url, method, headers, body };
+                            let left = soft.saturating_duration_since(Instant::now());
+                            let shared = Arc::clone(&self.shared);
+                            let permissions = Arc::clone(permissions);
+                            asked.push(Box::pin(async move {
+                                (id, super::fetch::send(&shared, &permissions, request, left).await)
+                            }));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn reply(
+        &mut self,
+        id: u64,
+        result: Result<(serde_json::Value, Vec<u8>), Refusal>,
+    ) -> Result<(), Lost> {
+        let (error, facts, part) = match result {
+            Ok((facts, part)) => (None, facts, part),
+            Err(refusal) => (Some(refusal), serde_json::Value::Null, Vec::new()),
+        };
+        let reply = ToWorker::Reply { id, error, facts };
+        let bytes = frame::encode(&reply, &[&part]).map_err(|err| Lost::Broken(err.to_string()))?;
+        self.input.write_all(&bytes).await.map_err(|err| Lost::Broken(err.to_string()))
+    }
+
+    /// Why the process ended, as far as it is known.
+    async fn last_words(&mut self) -> String {
+        let _ = self.child.start_kill();
+        let status = match self.child.wait().await {
+            Ok(status) => status.to_string(),
+            Err(err) => err.to_string(),
+        };
+        let mut said = String::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            // What is not text is not worth showing.
+            let _ = stderr.take(4096).read_to_string(&mut said).await;
+        }
+        let said = said.trim();
+        if said.is_empty() { status } else { format!("{status}: {said}") }
+    }
+}
+
+/// The command that starts a worker.
+fn command(runtime: ScriptRuntime, shared: &Shared) -> Result<Command, ScriptError> {
+    let mut command = match runtime {
+        ScriptRuntime::QuickJs => {
+            let mut command = Command::new(&shared.options.program);
+            command.args(&shared.options.args).env_clear().env("TZ", "UTC");
+            command
+        }
+        _ => {
+            return Err(error(
+                ScriptErrorKind::Runtime,
+                format!("scripts of {runtime:?} cannot be run by this version"),
+            ));
+        }
+    };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.kill_on_drop(true);
+    // Ctrl-C in a terminal goes to the whole group: a worker ends when the host does, not before.
+    #[cfg(unix)]
+    command.process_group(0);
+    Ok(command)
+}
+
+/// Reads frames; nothing is lost when a read is given up.
+#[derive(Debug)]
+struct FrameReader {
+    from: ChildStdout,
+    buffer: Vec<u8>,
+}
+
+impl FrameReader {
+    async fn next(&mut self) -> io::Result<Option<Frame<FromWorker>>> {
+        loop {
+            if let Some(length) = self.buffer.first_chunk::<4>() {
+                let length = u32::from_le_bytes(*length) as usize;
+                if length > MAX_FRAME {
+                    return Err(io::Error::other("it writes to its stdout"));
+                }
+                if let Some(bytes) = self.buffer.get(4..4 + length) {
+                    let frame = frame::decode(bytes)?;
+                    self.buffer.drain(..4 + length);
+                    return Ok(Some(frame));
+                }
+                self.buffer.reserve(4 + length - self.buffer.len());
+            }
+            if self.from.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}

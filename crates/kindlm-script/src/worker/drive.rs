@@ -1,0 +1,370 @@
+//! Runs one call to its end: promises, timers, requests; then says how it ended.
+
+use std::rc::Rc;
+
+use rquickjs::function::Args;
+use rquickjs::{Ctx, Error, Exception, Function, Object, Promise, Type, Value};
+
+use super::engine::Shared;
+use super::state::Compiled;
+use crate::frame::{Ask, Call, Ending, Stop, What};
+use crate::limits;
+
+/// A call that cannot go on.
+#[derive(Debug)]
+pub(crate) struct Halt {
+    pub(crate) why: Stop,
+    pub(crate) message: String,
+}
+
+/// How a call stops before its end.
+pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
+    (Ending::Stopped { why: halt.why, message: halt.message }, Vec::new())
+}
+
+/// Runs a call.
+pub(crate) fn run(
+    ctx: &Ctx<'_>,
+    shared: &Rc<Shared>,
+    call: &Call,
+    body: Option<&Compiled>,
+    args: &[Vec<u8>],
+) -> (Ending, Vec<u8>) {
+    let driver = Driver { ctx, shared, call };
+    let ended = driver.start(body, args).and_then(|value| driver.settle(value));
+    // The values of a call are not freed one by one: the rollback takes them all.
+    let ending = match ended {
+        Ok(value) => driver.encode(value),
+        Err(err) => Err(err),
+    };
+    match ending {
+        Ok(done) => driver.stopped().map_or(done, stop),
+        Err(Trouble::Halt(halt)) => stop(halt),
+        Err(Trouble::Js(err)) => driver.thrown(&err, false),
+        Err(Trouble::Loading(err)) => driver.thrown(&err, true),
+    }
+}
+
+/// What ends a call early.
+enum Trouble {
+    /// The engine says so; an exception may be pending.
+    Js(Error),
+    /// The same, before the script's function was there to be called.
+    Loading(Error),
+    Halt(Halt),
+}
+
+impl From<Error> for Trouble {
+    fn from(err: Error) -> Self {
+        Self::Js(err)
+    }
+}
+
+struct Driver<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    shared: &'a Rc<Shared>,
+    call: &'a Call,
+}
+
+impl<'js> Driver<'_, 'js> {
+    /// Calls the function; what it returns may be a promise.
+    fn start(&self, body: Option<&Compiled>, args: &[Vec<u8>]) -> Result<Value<'js>, Trouble> {
+        let ctx = self.ctx;
+        if !self.call.env.is_empty() {
+            let env = Object::new(ctx.clone())?;
+            for (name, value) in &self.call.env {
+                env.set(name.as_str(), value.as_str())?;
+            }
+            self.shared.hook(ctx, "begin")?.call::<_, ()>((env, ""))?;
+        }
+        let (function, params) = match (body, &self.call.what) {
+            (Some(body @ Compiled::Body(params, _)), _) => {
+                let compiled = self.shared.compiled.borrow().get(body).cloned();
+                let function = compiled.ok_or(Error::Unknown)?.restore(ctx)?;
+                (function, params.as_slice())
+            }
+            (_, What::File { path, function }) => {
+                (self.exported(path, function.as_deref())?, &[][..])
+            }
+            _ => return Err(Error::Unknown.into()),
+        };
+        let mut list = Args::new_unsized(ctx.clone());
+        for arg in args {
+            list.push_arg(self.argument(arg)?)?;
+        }
+        // A parameter beyond the arguments is a global's name: promptfoo gives inline code `process`.
+        for name in params.iter().skip(args.len()) {
+            let global: Value<'js> = self.shared.hook(ctx, "global")?.call((name.as_str(),))?;
+            list.push_arg(global)?;
+        }
+        let value: Value<'js> = function.call_arg(list)?;
+        std::mem::forget(function);
+        Ok(value)
+    }
+
+    fn argument(&self, json: &[u8]) -> Result<Value<'js>, Trouble> {
+        let value = self.ctx.json_parse(json)?;
+        // Freed by the rollback, not one by one.
+        std::mem::forget(value.clone());
+        let marker = b"\"$returns\"";
+        if json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker) {
+            return Ok(self.shared.hook(self.ctx, "revive")?.call((value,))?);
+        }
+        Ok(value)
+    }
+
+    /// The function that a file exports.
+    fn exported(&self, path: &str, function: Option<&str>) -> Result<Function<'js>, Trouble> {
+        let specifier =
+            if path.starts_with(['/', '.']) { path.to_owned() } else { format!("./{path}") };
+        let absolute =
+            self.shared.state.load("", &specifier).map_err(|refusal| {
+                Trouble::Halt(Halt { why: Stop::Load, message: refusal.message })
+            })?;
+        let entry = self.shared.hook(self.ctx, "entry")?;
+        let loading = |trouble| match trouble {
+            Trouble::Js(err) => Trouble::Loading(err),
+            other => other,
+        };
+        let picked = entry.call((absolute, function, path)).map_err(Trouble::Loading)?;
+        let picked = self.settle(picked).map_err(loading)?;
+        Ok(Function::from_value(picked)?)
+    }
+
+    /// Waits for a promise, and serves timers and requests meanwhile.
+    fn settle(&self, value: Value<'js>) -> Result<Value<'js>, Trouble> {
+        let Some(promise) = self.promise(&value)? else { return Ok(value) };
+        std::mem::forget(value);
+        loop {
+            if let Some(halt) = self.stopped() {
+                return Err(Trouble::Halt(halt));
+            }
+            if let Some(result) = promise.result::<Value<'js>>() {
+                return Ok(result?);
+            }
+            if !self.ctx.execute_pending_job() {
+                self.wait()?;
+            }
+        }
+    }
+
+    /// A promise, or anything else that has a `then`.
+    fn promise(&self, value: &Value<'js>) -> Result<Option<Promise<'js>>, Error> {
+        if let Some(promise) = value.as_promise() {
+            return Ok(Some(promise.clone()));
+        }
+        let Some(object) = value.as_object() else { return Ok(None) };
+        let then: Value<'js> = object.get("then")?;
+        let Some(then) = then.into_function() else { return Ok(None) };
+        let (promise, resolve, reject) = self.ctx.promise()?;
+        then.call::<_, ()>((rquickjs::function::This(object.clone()), resolve, reject))?;
+        Ok(Some(promise))
+    }
+
+    /// Nothing can run now: until a timer is due or an answer comes.
+    fn wait(&self) -> Result<(), Trouble> {
+        let due: f64 = self.shared.hook(self.ctx, "wait")?.call(())?;
+        if due == 0.0 {
+            return Ok(self.shared.hook(self.ctx, "fire")?.call::<_, ()>(())?);
+        }
+        let state = &self.shared.state;
+        if due < 0.0 && state.call.borrow().pending == 0 {
+            return Err(Trouble::Halt(Halt {
+                why: Stop::NeverResolved,
+                message:
+                    "its promise was never resolved: no timer, request or other work is left that \
+                          could resolve it"
+                        .to_owned(),
+            }));
+        }
+        let gone = |err: std::io::Error| {
+            Trouble::Halt(Halt {
+                why: Stop::Internal,
+                message: format!("the host of this script is gone: {err}"),
+            })
+        };
+        let mut sleep = None;
+        if due > 0.0 {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "positive, and saturating is right"
+            )]
+            let ms = due.ceil() as u64;
+            sleep = Some(state.ask(Ask::Sleep { ms }, &[]).map_err(gone)?);
+        }
+        let reply = state.next_reply().map_err(gone)?;
+        if Some(reply.id) == sleep {
+            return Ok(());
+        }
+        // A sleep of an earlier wait, or a request.
+        let (error, facts, body) = match reply.result {
+            Ok((facts, body)) => (None, facts, body),
+            Err(refusal) => (Some(refusal.message), serde_json::Value::Null, Vec::new()),
+        };
+        if facts.is_null() && error.is_none() {
+            return Ok(());
+        }
+        let facts = self.ctx.json_parse(facts.to_string())?;
+        let body = rquickjs::ArrayBuffer::new_copy(self.ctx.clone(), &body)?;
+        #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+        let id = reply.id as f64;
+        self.shared.hook(self.ctx, "settled")?.call::<_, ()>((id, error, facts, body))?;
+        let mut call = state.call.borrow_mut();
+        call.pending = call.pending.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Whether the call was ended from outside, whatever the script made of it.
+    fn stopped(&self) -> Option<Halt> {
+        // Looks at the clock too: a loop of short jobs never reaches the engine's own check.
+        self.shared.state.must_stop();
+        let call = self.shared.state.call.borrow();
+        if let Some(code) = call.exited {
+            let message =
+                format!("it called `process.exit({code})`: return a result, or throw an error");
+            return Some(Halt { why: Stop::Exited, message });
+        }
+        call.interrupted.then(|| Halt { why: Stop::Timeout, message: String::new() })
+    }
+
+    /// What a script returned, for the wire.
+    fn encode(&self, value: Value<'js>) -> Result<(Ending, Vec<u8>), Trouble> {
+        let json = match value.type_of() {
+            Type::Undefined | Type::Uninitialized => return Ok((Ending::Undefined, Vec::new())),
+            Type::Null => Some("null".to_owned()),
+            Type::Bool => {
+                Some(if value.as_bool() == Some(true) { "true" } else { "false" }.to_owned())
+            }
+            Type::Int | Type::Float => {
+                let text = value.as_number().unwrap_or(f64::NAN).to_string();
+                return Ok((Ending::Number { text }, Vec::new()));
+            }
+            Type::Function | Type::Constructor | Type::Symbol | Type::BigInt => {
+                let type_name = match value.type_of() {
+                    Type::Symbol => "symbol",
+                    Type::BigInt => "bigint",
+                    _ => "function",
+                };
+                let text = self.shared.hook(self.ctx, "text")?.call((value,))?;
+                return Ok((Ending::Opaque { type_name: type_name.to_owned(), text }, Vec::new()));
+            }
+            _ => self.stringify(value)?,
+        };
+        match json {
+            None => Ok((Ending::Undefined, Vec::new())),
+            Some(json) if json.len() > limits::RESULT => Err(Trouble::Halt(Halt {
+                why: Stop::Memory,
+                message: format!(
+                    "its result is {} MiB of JSON; at most {} MiB are taken: return only the verdict",
+                    json.len() >> 20,
+                    limits::RESULT >> 20
+                ),
+            })),
+            Some(json) => Ok((Ending::Json, json.into_bytes())),
+        }
+    }
+
+    fn stringify(&self, value: Value<'js>) -> Result<Option<String>, Trouble> {
+        std::mem::forget(value.clone());
+        let Some(text) = self.ctx.json_stringify(value.clone())? else { return Ok(None) };
+        let text = text.to_string()?;
+        // NaN and infinities come out as `null`; only then is it worth looking for them.
+        if value.is_object() && text.contains("null") {
+            let numbers = self.shared.hook(self.ctx, "numbers")?;
+            let text = self.ctx.json_stringify_replacer(value, numbers)?;
+            return Ok(text.map(|text| text.to_string()).transpose()?);
+        }
+        Ok(Some(text))
+    }
+
+    /// An exception that nobody caught.
+    fn thrown(&self, err: &Error, loading: bool) -> (Ending, Vec<u8>) {
+        if let Some(halt) = self.stopped() {
+            return stop(halt);
+        }
+        let thrown = self.pending(err);
+        // When no memory is left for an error object, `null` is thrown; but scripts throw `null` too.
+        if thrown.is_null() && self.shared.arena.used() > limits::MEMORY / 4 {
+            return stop(memory());
+        }
+        let describe = self.shared.hook(self.ctx, "describe");
+        let parts: Result<Vec<String>, Error> =
+            describe.and_then(|describe| describe.call((thrown.clone(),)));
+        // A getter of the error may have looped.
+        if let Some(halt) = self.stopped() {
+            return stop(halt);
+        }
+        let Ok([has_message, message, stack, thrown, code, name]) =
+            parts.and_then(|parts| <[String; 6]>::try_from(parts).map_err(|_| Error::Unknown))
+        else {
+            self.ctx.catch();
+            let message = "it threw something that cannot be described".to_owned();
+            return (
+                Ending::Threw { message: None, stack: String::new(), thrown: message },
+                Vec::new(),
+            );
+        };
+        if name == "InternalError" && message == "out of memory" {
+            return stop(memory());
+        }
+        if name == "RangeError" && message == "Maximum call stack size exceeded" {
+            return stop(Halt {
+                why: Stop::Memory,
+                message: format!(
+                    "it recursed too deeply: its stack is limited to {} KiB",
+                    limits::STACK >> 10
+                ),
+            });
+        }
+        if matches!(code.as_str(), "MODULE_NOT_FOUND" | "ERR_SCRIPT_EXPORT") {
+            return stop(Halt { why: Stop::Load, message });
+        }
+        if loading && name == "SyntaxError" {
+            let at =
+                stack.lines().nth(1).map_or_else(String::new, |at| format!(" ({})", at.trim()));
+            return stop(Halt { why: Stop::Load, message: format!("SyntaxError: {message}{at}") });
+        }
+        let message = (has_message == "1").then_some(message);
+        (Ending::Threw { message, stack, thrown }, Vec::new())
+    }
+
+    fn pending(&self, err: &Error) -> Value<'js> {
+        if matches!(err, Error::Exception) {
+            return self.ctx.catch();
+        }
+        // An error of the binding itself: made into an exception, so that there is one way on.
+        match Exception::from_message(self.ctx.clone(), &err.to_string()) {
+            Ok(exception) => exception.into_value(),
+            Err(_) => self.ctx.catch(),
+        }
+    }
+}
+
+fn memory() -> Halt {
+    Halt {
+        why: Stop::Memory,
+        message: format!("it used more than {} MiB of memory", limits::MEMORY >> 20),
+    }
+}
+
+/// Code that could not be compiled.
+pub(crate) fn load_failed(ctx: &Ctx<'_>, err: &Error) -> Halt {
+    Halt { why: Stop::Load, message: explain(ctx, err) }
+}
+
+/// An error of the engine, in words.
+pub(crate) fn explain(ctx: &Ctx<'_>, err: &Error) -> String {
+    if !matches!(err, Error::Exception) {
+        return err.to_string();
+    }
+    let thrown = ctx.catch();
+    let Some(exception) = thrown.as_exception() else {
+        return if thrown.is_null() { memory().message } else { format!("{thrown:?}") };
+    };
+    let name: String = exception.get("name").unwrap_or_default();
+    let message = exception.message().unwrap_or_default();
+    let at = exception.stack().unwrap_or_default();
+    let at = at.lines().next().unwrap_or_default().trim();
+    if at.is_empty() { format!("{name}: {message}") } else { format!("{name}: {message} ({at})") }
+}

@@ -1,0 +1,63 @@
+//! The worker: a process that runs scripts and has no other powers.
+
+mod arena;
+mod builtins;
+mod drive;
+mod engine;
+mod lockdown;
+mod modules;
+mod native;
+mod pure;
+mod state;
+mod typescript;
+
+use std::rc::Rc;
+
+use crate::frame::FromWorker;
+use engine::Engine;
+use state::State;
+
+/// Stack of the thread that runs scripts, in bytes; the engine stops long before its end.
+const STACK: usize = 16 << 20;
+
+/// Runs a worker until its stdin ends. The host starts the program with arguments that lead here.
+///
+/// Nothing else may have been printed to stdout. Returns the exit code that the process should end with.
+pub fn main() -> u8 {
+    let worker = std::thread::Builder::new().name("script".to_owned()).stack_size(STACK);
+    match worker.spawn(serve).map(std::thread::JoinHandle::join) {
+        Ok(Ok(Ok(()))) => 0,
+        Ok(Ok(Err(message))) => complain(&message),
+        Ok(Err(_)) => complain("the engine failed"),
+        Err(err) => complain(&err.to_string()),
+    }
+}
+
+/// Says on stderr, which the host reads, why the worker ends.
+fn complain(message: &str) -> u8 {
+    use std::io::Write as _;
+    // Nothing is left to do if even that fails.
+    let _ = writeln!(std::io::stderr(), "script worker: {message}");
+    70
+}
+
+fn serve() -> Result<(), String> {
+    let mut seed = [0; 8];
+    getrandom::fill(&mut seed).map_err(|err| format!("random numbers: {err}"))?;
+    let state = Rc::new(State::new(u64::from_le_bytes(seed)));
+    let mut engine = Engine::new(Rc::clone(&state))?;
+    lockdown::lock_down()?;
+    state.send(&FromWorker::Ready, &[]).map_err(|err| err.to_string())?;
+    while let Some((call, parts)) = state.next_call().map_err(|err| err.to_string())? {
+        let (ending, part) = engine.call(&call, &parts);
+        let retire = engine.is_bloated();
+        let console = state.take_console();
+        let answer = FromWorker::Answer { id: call.id, ending, console, retire };
+        state.send(&answer, &part).map_err(|err| err.to_string())?;
+        if retire {
+            break;
+        }
+        engine.reset();
+    }
+    Ok(())
+}

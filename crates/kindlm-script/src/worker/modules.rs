@@ -1,0 +1,194 @@
+//! Finds and loads modules: files that the host reads, and built-in ones.
+
+use std::rc::Rc;
+
+use rquickjs::loader::{ImportAttributes, Loader, Resolver};
+use rquickjs::module::Declared;
+use rquickjs::{Array, Ctx, Error, Exception, Module, Object, Value};
+
+use super::builtins;
+use super::engine::{self, Shared};
+use super::native::throw;
+use super::state::{Compiled, Source, State};
+use crate::frame::{Format, Refusal};
+
+/// The absolute path of a file, or `node:` and the name of a built-in module.
+pub(crate) fn resolve(state: &State, from: &str, specifier: &str) -> Result<String, Refusal> {
+    let refuse = |message| Refusal { code: "MODULE_NOT_FOUND".to_owned(), message };
+    if let Some(name) = builtins::public(specifier) {
+        return Ok(format!("node:{name}"));
+    }
+    let specifier = specifier.strip_prefix("file://").unwrap_or(specifier);
+    if specifier.starts_with("./")
+        || specifier.starts_with("../")
+        || specifier.starts_with('/')
+        || matches!(specifier, "." | "..")
+        || is_drive(specifier)
+    {
+        return state.load(from, specifier);
+    }
+    let kind = if specifier.starts_with("node:") || NODE.contains(&specifier) {
+        "is a module of Node.js that the sandbox does not have"
+    } else {
+        "is not a file of the suite: the sandbox does not load npm packages"
+    };
+    Err(refuse(format!(
+        "Cannot find module '{specifier}': it {kind}. Built in are {}; with `scripts.runtime: node`, Node.js \
+         runs the script, without a sandbox",
+        builtins::names()
+    )))
+}
+
+fn is_drive(specifier: &str) -> bool {
+    matches!(specifier.as_bytes(), [drive, b':', b'/' | b'\\', ..] if drive.is_ascii_alphabetic())
+}
+
+/// Modules of Node that scripts ask for and that would need powers.
+const NODE: [&str; 20] = [
+    "async_hooks",
+    "child_process",
+    "cluster",
+    "dgram",
+    "dns",
+    "events",
+    "http",
+    "http2",
+    "https",
+    "inspector",
+    "module",
+    "net",
+    "os",
+    "readline",
+    "repl",
+    "stream",
+    "tls",
+    "vm",
+    "worker_threads",
+    "zlib",
+];
+
+/// How a file is to be loaded: `json`, `commonjs` or `module`. Where its name does not say, its code does, as in
+/// Node: what does not parse as CommonJS, but does as an ES module, is one.
+pub(crate) fn format(ctx: &Ctx<'_>, shared: &Shared, path: &str) -> rquickjs::Result<&'static str> {
+    let source = engine::known(shared, path)?;
+    if source.format.get() == Format::Either {
+        let found = detect(ctx, &source)?;
+        source.format.set(found);
+    }
+    Ok(match source.format.get() {
+        Format::Json => "json",
+        Format::Module => "module",
+        Format::Commonjs | Format::Either => "commonjs",
+    })
+}
+
+fn detect(ctx: &Ctx<'_>, source: &Source) -> rquickjs::Result<Format> {
+    if engine::commonjs(ctx, source).is_ok() {
+        return Ok(Format::Commonjs);
+    }
+    let commonjs = ctx.catch();
+    // Only what can be seen to be a module is tried as one: declaring it loads what it imports.
+    let looks_like_one = source.text.lines().map(str::trim_start).any(|line| {
+        ["import ", "import{", "import*", "import\"", "import'", "export ", "export{", "export*"]
+            .iter()
+            .any(|word| line.starts_with(word))
+    }) || source.text.contains("import.meta")
+        || source.text.contains("await ");
+    if looks_like_one {
+        return Ok(Format::Module);
+    }
+    Err(ctx.throw(commonjs))
+}
+
+/// The namespace of an ES module that `require` asks for: possible unless it waits for something.
+pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Value<'js>> {
+    let promise = Module::import(ctx, path)?;
+    loop {
+        if let Some(namespace) = promise.result() {
+            return namespace;
+        }
+        if !ctx.execute_pending_job() {
+            let message = format!(
+                "require() of the ES module {path} is not possible, as it waits for something at its top level: \
+                 load it with `await import(…)`"
+            );
+            return Err(Exception::throw_message(ctx, &message));
+        }
+    }
+}
+
+/// What `import.meta` says.
+pub(crate) fn describe(module: &Module<'_, Declared>, path: &str) -> rquickjs::Result<()> {
+    let meta = module.meta()?;
+    meta.set("url", format!("file://{path}"))?;
+    meta.set("filename", path)?;
+    meta.set("dirname", path.rsplit_once('/').map_or("", |(folder, _)| folder))
+}
+
+/// Loads what `import` asks for.
+#[derive(Clone)]
+pub(crate) struct Files(pub(crate) Rc<Shared>);
+
+impl Resolver for Files {
+    fn resolve<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<String> {
+        let shared = Rc::clone(&self.0);
+        // What the prelude asks for is resolved already.
+        if shared.state.modules.borrow().known.contains_key(name) {
+            return Ok(name.to_owned());
+        }
+        let from = if base.starts_with('/') || is_drive(base) { base } else { "" };
+        resolve(&shared.state, from, name).map_err(|refusal| throw(ctx, &refusal))
+    }
+}
+
+impl Loader for Files {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<Module<'js, Declared>> {
+        let shared = Rc::clone(&self.0);
+        if !name.starts_with("node:") && format(ctx, &shared, name)? == "module" {
+            let source = engine::known(&shared, name)?;
+            let module = Module::declare(ctx.clone(), name, source.text.as_bytes())?;
+            describe(&module, name)?;
+            if !shared.pristine.get() {
+                let wanted = Compiled::Module(name.to_owned());
+                shared.state.modules.borrow_mut().wanted.push(wanted);
+            }
+            return Ok(module);
+        }
+        if shared.pristine.get() && !name.starts_with("node:") {
+            // To know what it exports, it would have to run.
+            return Err(Error::new_loading(name));
+        }
+        foreign(ctx, &shared, name)
+    }
+}
+
+/// An ES module in front of one that is none: its default export is all of it, and each property an export.
+fn foreign<'js>(
+    ctx: &Ctx<'js>,
+    shared: &Shared,
+    name: &str,
+) -> rquickjs::Result<Module<'js, Declared>> {
+    let found: Array<'js> = shared.hook(ctx, "exportsOf")?.call((name,))?;
+    let (exports, names) = (found.get::<Value<'js>>(0)?, found.get::<Vec<String>>(1)?);
+    let mut text = "const it=import.meta.exports;export default it;".to_owned();
+    for (number, name) in names.iter().enumerate() {
+        let name_text = format!("{name:?}");
+        text.extend(["const e", &number.to_string(), "=it[", &name_text, "];export{e"]);
+        text.extend([&number.to_string(), " as ", name, "};"]);
+    }
+    let module = Module::declare(ctx.clone(), name, text)?;
+    let meta: Object<'js> = module.meta()?;
+    meta.set("exports", exports)?;
+    Ok(module)
+}

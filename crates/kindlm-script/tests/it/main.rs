@@ -1,0 +1,5 @@
+//! Scripts run as their authors wrote them, and cannot do what they may not.
+
+mod bodies;
+mod files;
+mod support;

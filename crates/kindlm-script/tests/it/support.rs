@@ -1,0 +1,76 @@
+//! A host whose workers are a program of the tests.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_script::{HostOptions, ScriptHost};
+use kindlm_types::script::{
+    ScriptAnswer, ScriptError, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptRuntime,
+    ScriptSource, ScriptValue,
+};
+use tempfile::TempDir;
+
+/// The program that is a worker and nothing else.
+const WORKER: &str = env!("CARGO_BIN_EXE_kindlm-script-worker");
+
+pub(crate) fn options(root: &Path) -> HostOptions {
+    HostOptions::new(WORKER, [] as [&str; 0], root)
+}
+
+pub(crate) fn host(root: &Path) -> ScriptHost {
+    ScriptHost::new(HostOptions { workers: 1, ..options(root) })
+}
+
+/// A folder with files.
+pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// An inline script with `output` and `context`.
+pub(crate) fn body(code: &str) -> ScriptQuestion {
+    ScriptQuestion {
+        runtime: ScriptRuntime::QuickJs,
+        source: ScriptSource::Body {
+            params: vec!["output".to_owned(), "context".to_owned(), "process".to_owned()],
+            code: code.into(),
+        },
+        args: vec![r#""hello world""#.into(), r#"{"vars":{"topic":"bananas"}}"#.into()],
+        permissions: Arc::default(),
+        timeout: Some(Duration::from_secs(20)),
+    }
+}
+
+pub(crate) fn file(path: &str, function: Option<&str>) -> ScriptQuestion {
+    let source =
+        ScriptSource::File { path: path.to_owned(), function: function.map(str::to_owned) };
+    ScriptQuestion { source, ..body("") }
+}
+
+pub(crate) fn permit(question: ScriptQuestion, permissions: ScriptPermissions) -> ScriptQuestion {
+    ScriptQuestion { permissions: Arc::new(permissions), ..question }
+}
+
+/// How a script ended, in one line.
+pub(crate) fn shown(result: &Result<ScriptAnswer, ScriptError>) -> String {
+    match result {
+        Ok(answer) => match &answer.outcome {
+            ScriptOutcome::Returned(ScriptValue::Undefined) => "undefined".to_owned(),
+            ScriptOutcome::Returned(ScriptValue::Number(number)) => number.to_string(),
+            ScriptOutcome::Returned(ScriptValue::Json(value)) => value.to_string(),
+            ScriptOutcome::Returned(ScriptValue::Opaque { type_name, text }) => {
+                format!("{type_name} {text}")
+            }
+            ScriptOutcome::Threw { message: Some(message), .. } => format!("threw {message}"),
+            ScriptOutcome::Threw { message: None, thrown, .. } => format!("threw: {thrown}"),
+        },
+        Err(err) => format!("{:?}: {}", err.kind, err.message),
+    }
+}
