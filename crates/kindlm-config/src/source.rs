@@ -47,7 +47,7 @@ pub struct Position {
 /// The text of a file.
 pub struct Source {
     name: String,
-    text: String,
+    text: Arc<str>,
     lines: OnceLock<Vec<u32>>,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Debug for Source {
 
 impl Source {
     /// A text that is known to be text.
-    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
     }
 

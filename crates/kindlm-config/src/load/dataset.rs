@@ -1,5 +1,6 @@
 //! Tests from other files: `file://cases.jsonl`, `.json`, `.yaml`, `.csv`, or a glob of them.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::prompt::Prompts;
 use super::test::FILE;
 use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::source::{Source, Span};
-use crate::tree::{Key, Kind, Node, read};
+use crate::tree::{Key, Kind, Node, read, read_json};
 
 /// What can be read, for messages.
 const FORMATS: &str = "datasets are `.jsonl`, `.json`, `.yaml` or `.csv` files";
@@ -50,7 +51,7 @@ impl Loader<'_> {
                 return;
             }
             match self.files.read(&path) {
-                Ok(text) => self.dataset_file(piece, at, &path, &text, prompts),
+                Ok(text) => self.dataset_file(piece, at, &path, text, prompts),
                 Err(err) => self.report_file(piece, at, &err),
             }
         }
@@ -61,10 +62,13 @@ impl Loader<'_> {
         piece: Piece<'_>,
         at: &str,
         path: &str,
-        text: &str,
+        text: Arc<str>,
         prompts: &Prompts,
     ) {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = match text.strip_prefix('\u{feff}') {
+            Some(text) => text.into(),
+            None => text,
+        };
         let source = Arc::new(Source::new(beside(self.source.name(), path), text));
         let before = self.suite.cases.len();
         let errors = self.found.errors.len();
@@ -106,19 +110,25 @@ impl Loader<'_> {
             if self.found.is_full {
                 return;
             }
-            let tree = read(source, range);
-            tree.diagnostics.into_iter().for_each(|it| self.push(it));
-            if let Some(root) = tree.root {
+            if let Some(root) = self.read_json_or_yaml(source, range) {
                 self.row(source, "", &root, prompts);
             }
         }
     }
 
+    fn read_json_or_yaml(&mut self, source: &Arc<Source>, range: Range<usize>) -> Option<Node> {
+        if let Some(root) = read_json(source, range.clone()) {
+            return Some(root);
+        }
+        let tree = read(source, range);
+        tree.diagnostics.into_iter().for_each(|it| self.push(it));
+        tree.root
+    }
+
     /// A list of tests.
     fn list(&mut self, source: &Arc<Source>, prompts: &Prompts) {
-        let tree = read(source, 0..source.text().len());
-        tree.diagnostics.into_iter().for_each(|it| self.push(it));
-        let Some(root) = tree.root else { return };
+        let root = self.read_json_or_yaml(source, 0..source.text().len());
+        let Some(root) = root else { return };
         if !matches!(root.kind, Kind::List(_) | Kind::Null) {
             let diagnostic = Diagnostic::error(
                 Code::INVALID_VALUE,

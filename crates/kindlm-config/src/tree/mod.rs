@@ -1,6 +1,7 @@
 //! YAML as a tree in which every node knows its place.
 
 mod entries;
+mod json;
 mod place;
 mod read;
 mod scalar;
@@ -13,6 +14,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::source::Span;
 
+pub(crate) use json::read_json;
 pub(crate) use place::locate;
 pub(crate) use read::read;
 

@@ -1,8 +1,10 @@
 //! Tests from other files.
 
 use insta::assert_snapshot;
+use kindlm_assertions::Evidence;
 use kindlm_config::Loaded;
 use kindlm_engine::{CaseBody, Subject};
+use kindlm_types::{Answers, Execution, Verdict};
 
 use crate::memory::{GOOD, Memory, load_with, said};
 
@@ -92,4 +94,41 @@ fn problems_are_shown_in_the_dataset() {
     ]);
     let tests = "\n  - file://bad.jsonl\n  - file://bad.csv\n  - file://empty.jsonl\n  - file://map.yaml\n  - file://x.toml\n  - file://none.jsonl\n  - file://none-*.jsonl\n  - file://../up.jsonl\n  - cases.jsonl";
     assert_snapshot!(said(&suite_with(tests, &files)));
+}
+
+/// More different rows than are kept ready: the rest is made again from text, without any file.
+#[test]
+fn rows_that_have_nothing_in_common_are_still_whole() {
+    let row = |it: usize| {
+        serde_json::json!({
+            "prompt": "greet",
+            "vars": { "name": format!("Ada {it}"), "deep": { "n": it } },
+            "tools": [{ "name": "find", "defaultResponse": it }],
+            "conversation": [{ "turn": "first", "user": "I am {{name}}", "expect": { "latency": { "maxMs": it + 1 } } }],
+            "expect": { "output": { "format": "json", "schemaFile": "s.json", "contains": [format!("Ada {it}")] } },
+        })
+        .to_string()
+    };
+    let rows: Vec<String> = (0..1_100).map(row).collect();
+    let rows = rows.join("\n");
+    let files = Memory::of([("cases.jsonl", rows.as_str()), ("s.json", "{\"type\": \"object\"}")]);
+    let loaded = suite_with("file://cases.jsonl", &files);
+    for case in [0, 1_023, 1_024, 1_099] {
+        let body = body(&loaded, case);
+        assert_eq!(user(&loaded, case), format!("Greet Ada {case}."));
+        assert_eq!(body.vars["deep"]["n"], case);
+        assert_eq!(body.tools[0].default_response, Some(case.into()));
+        assert_eq!(body.conversation[0].user, Some(format!("I am Ada {case}")));
+        assert_eq!(body.conversation[0].checks.len(), 1);
+        let first = loaded.suite.as_ref().unwrap().cases[0].body.body().unwrap();
+        assert_eq!(body.checks.len(), first.checks.len());
+        let execution =
+            Execution { output: format!("{{\"is\": \"Ada {case}\"}}"), ..Execution::default() };
+        let answers = Answers::default();
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let verdicts = body.checks.iter().flat_map(|it| it.evaluate(&evidence));
+        for result in verdicts {
+            assert_eq!(result.verdict, Verdict::Pass, "{case}: {}", result.label);
+        }
+    }
 }
