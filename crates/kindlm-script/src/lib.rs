@@ -9,4 +9,6 @@ mod host;
 pub mod limits;
 pub mod worker;
 
-pub use host::{Fetch, FetchRequest, FetchResponse, HostOptions, ReadEnv, ScriptHost};
+pub use host::{
+    Fetch, FetchRequest, FetchResponse, HostOptions, Interpreters, ReadEnv, ScriptHost,
+};

@@ -1,6 +1,7 @@
 //! The host: takes questions, and has workers answer them.
 
 mod answer;
+mod command;
 mod fetch;
 mod files;
 mod pool;
@@ -17,6 +18,7 @@ use kindlm_types::script::{
 };
 
 use crate::limits;
+pub use command::Interpreters;
 pub use fetch::{Fetch, FetchRequest, FetchResponse};
 use files::Files;
 use pool::Pool;
@@ -32,11 +34,14 @@ pub struct HostOptions {
     pub args: Vec<OsString>,
     /// The folder that files are relative to; scripts load only what lies in it.
     pub root: PathBuf,
+    /// The programs that run scripts outside the sandbox.
+    pub interpreters: Interpreters,
     /// How many workers of each runtime there may be at once; at least 1.
     pub workers: usize,
     /// How long a script may run that does not say otherwise.
     pub timeout: Duration,
-    /// Reads the environment variables that a script is permitted to see.
+    /// Reads environment variables: those that a script is permitted to see, and for interpreters `PATH` and the
+    /// like. Without `PATH`, interpreters are looked for in the system's own folders only.
     pub env: Arc<ReadEnv>,
     /// Sends the requests of scripts that are permitted to.
     pub fetch: Option<Arc<dyn Fetch>>,
@@ -53,6 +58,7 @@ impl HostOptions {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             root: root.into(),
+            interpreters: Interpreters::default(),
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             timeout: limits::TIMEOUT,
             env: Arc::new(|_| None),
@@ -67,6 +73,7 @@ impl fmt::Debug for HostOptions {
             .field("program", &self.program)
             .field("args", &self.args)
             .field("root", &self.root)
+            .field("interpreters", &self.interpreters)
             .field("workers", &self.workers)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use futures_util::stream::FuturesUnordered;
 use kindlm_types::BoxFuture;
 use kindlm_types::script::{ScriptError, ScriptErrorKind, ScriptRuntime};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::Instant;
 
 use super::pool::Job;
-use super::{Shared, answer, error};
+use super::{Shared, answer, command, error};
 use crate::frame::{self, Ask, Frame, FromWorker, MAX_FRAME, Refusal, ToWorker};
 use crate::limits;
 
@@ -50,14 +49,13 @@ impl Worker {
         runtime: ScriptRuntime,
         shared: &Arc<Shared>,
     ) -> Result<Self, ScriptError> {
-        let mut command = command(runtime, shared)?;
+        let mut command = command::command(runtime, &shared.options);
         let not_started = |why: String| {
             error(ScriptErrorKind::Runtime, format!("a worker for scripts does not start: {why}"))
         };
-        let mut child = command.spawn().map_err(|err| {
-            let program = command.as_std().get_program().to_string_lossy().into_owned();
-            not_started(format!("`{program}`: {err}"))
-        })?;
+        let mut child = command
+            .spawn()
+            .map_err(|err| not_started(command::not_found(runtime, &command, &err)))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(not_started("it has no pipes".to_owned()));
         };
@@ -81,6 +79,12 @@ impl Worker {
         let hello = ToWorker::Hello { root: worker.shared.files.root_text() };
         let hello = frame::encode(&hello, &[]).map_err(|err| not_started(err.to_string()))?;
         worker.input.write_all(&hello).await.map_err(|err| not_started(err.to_string()))?;
+        if runtime != ScriptRuntime::QuickJs
+            && let Some(mut stderr) = worker.child.stderr.take()
+        {
+            // What processes started by a script write there would fill the pipe and stop them.
+            tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
+        }
         Ok(worker)
     }
 
@@ -274,29 +278,6 @@ impl Worker {
         let said = said.trim();
         if said.is_empty() { status } else { format!("{status}: {said}") }
     }
-}
-
-/// The command that starts a worker.
-fn command(runtime: ScriptRuntime, shared: &Shared) -> Result<Command, ScriptError> {
-    let mut command = match runtime {
-        ScriptRuntime::QuickJs => {
-            let mut command = Command::new(&shared.options.program);
-            command.args(&shared.options.args).env_clear().env("TZ", "UTC");
-            command
-        }
-        _ => {
-            return Err(error(
-                ScriptErrorKind::Runtime,
-                format!("scripts of {runtime:?} cannot be run by this version"),
-            ));
-        }
-    };
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.kill_on_drop(true);
-    // Ctrl-C in a terminal goes to the whole group: a worker ends when the host does, not before.
-    #[cfg(unix)]
-    command.process_group(0);
-    Ok(command)
 }
 
 /// Reads frames; nothing is lost when a read is given up.

@@ -8,7 +8,7 @@ const quote = (text) => {
   const escapes = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f", "\v": "\\v", "\\": "\\\\" };
   return mark + text.replace(/[\u0000-\u001f\\\u007f-\u009f]/g, (char) => escapes[char] ?? `\\x${char.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`).replaceAll(mark, (it) => `\\${it}`) + mark;
 };
-const LINE = 72;
+const LINE = 80;
 const key = (name) =>
   typeof name === "symbol" ? `[${String(name)}]` : /^[A-Za-z_$][\w$]*$/.test(name) ? name : quote(name);
 
@@ -48,7 +48,9 @@ function inspect(value, options, depthOrNothing) {
     path.pop();
     return circular.has(value) ? `<ref *${circular.get(value)}> ${shown}` : shown;
   }
+  let deepest = 0;
   function object(value, level) {
+    deepest = level;
     const proto = Object.getPrototypeOf(value);
     const named = proto === null ? `[${tag(value)}: null prototype]` : proto.constructor?.name || tag(value);
     const own = Reflect.ownKeys(value).filter((it) => Object.getOwnPropertyDescriptor(value, it).enumerable);
@@ -121,8 +123,9 @@ function inspect(value, options, depthOrNothing) {
       items.push(`${name === "cause" && value instanceof Error ? "[cause]" : key(name)}: ${shown}`);
     }
     if (!items.length) return `${head}${open}${close}`;
-    const length = items.reduce((sum, it) => sum + it.length + 2, head.length + level * 2);
-    if (compact || (length <= LINE && !items.some((it) => it.includes("\n")) && (items.length <= 6 || open === "{"))) {
+    // As Node breaks lines: by the sum of what is shown, and never around more than three levels.
+    const length = items.reduce((sum, it) => sum + it.length + 2, head.length + level * 2 + open.length + 10);
+    if (compact || (length <= LINE && deepest - level < 3 && !items.some((it) => it.includes("\n")) && (items.length <= 6 || open === "{"))) {
       return `${head}${open} ${items.join(", ")} ${close}`;
     }
     const indent = "  ".repeat(level + 1);

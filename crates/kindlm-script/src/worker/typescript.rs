@@ -2,9 +2,68 @@
 
 /// The JavaScript of a file; files that are not TypeScript come back as they are.
 pub(crate) fn strip(path: &str, text: String) -> Result<String, String> {
-    let typescript = [".ts", ".mts", ".cts"].iter().any(|extension| path.ends_with(extension));
-    if typescript {
-        return Err(format!("`{path}` is TypeScript, which this build cannot read"));
+    if [".ts", ".mts", ".cts"].iter().any(|ending| path.ends_with(ending)) {
+        return javascript(path, &text);
     }
     Ok(text)
+}
+
+#[cfg(not(feature = "typescript"))]
+fn javascript(path: &str, _text: &str) -> Result<String, String> {
+    Err(format!(
+        "`{path}` is TypeScript, which this build does not read: build with the feature `typescript`, or compile \
+         the file to JavaScript"
+    ))
+}
+
+/// Types go; enumerations, namespaces and parameter properties become code, as `tsc` makes them.
+#[cfg(feature = "typescript")]
+fn javascript(path: &str, text: &str) -> Result<String, String> {
+    use std::path::Path;
+
+    use oxc_allocator::Allocator;
+    use oxc_codegen::Codegen;
+    use oxc_parser::Parser;
+    use oxc_semantic::SemanticBuilder;
+    use oxc_span::SourceType;
+    use oxc_transformer::{TransformOptions, Transformer};
+
+    let failed = |errors: &[String]| Err(format!("`{path}`: {}", errors.join("; ")));
+    // A file that neither imports nor exports is a script, as in Node.
+    let source_type = SourceType::ts().with_unambiguous(!path.ends_with(".mts"));
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, text, source_type).parse();
+    let place = |offset: usize| {
+        let before = text.get(..offset).unwrap_or(text);
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        format!("{}:{column}", before.matches('\n').count() + 1)
+    };
+    if !parsed.diagnostics.is_empty() {
+        let errors: Vec<String> = parsed
+            .diagnostics
+            .iter()
+            .map(|error| {
+                let at = error.labels.first().map(|label| place(label.offset() as usize));
+                at.map_or_else(|| error.to_string(), |at| format!("{at}: {error}"))
+            })
+            .collect();
+        return failed(&errors);
+    }
+    let mut program = parsed.program;
+    let scoping = SemanticBuilder::new()
+        .with_excess_capacity(2.0)
+        .with_enum_eval(true)
+        .build(&program)
+        .semantic
+        .into_scoping();
+    let options = TransformOptions::default();
+    let transformed = Transformer::new(&allocator, Path::new(path), &options)
+        .build_with_scoping(scoping, &mut program);
+    if !transformed.diagnostics.is_empty() {
+        let errors: Vec<String> = transformed.diagnostics.iter().map(ToString::to_string).collect();
+        return failed(&errors);
+    }
+    let code = Codegen::new().build(&program).code;
+    // What is left of a file that imported nothing but types; it would make CommonJS an ES module.
+    Ok(code.strip_suffix("export {};\n").map(ToOwned::to_owned).unwrap_or(code))
 }

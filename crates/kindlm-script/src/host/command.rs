@@ -1,0 +1,104 @@
+//! How a worker of each runtime is started.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use kindlm_types::script::ScriptRuntime;
+use tokio::process::Command;
+
+use super::HostOptions;
+
+/// Variables that interpreters get as they are, as they and their packages hardly work without them.
+const BASIC: [&str; 15] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "USERPROFILE",
+    "APPDATA",
+    "NODE_PATH",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+];
+
+/// The interpreters of other languages.
+#[derive(Clone, Debug)]
+pub struct Interpreters {
+    /// Node.js.
+    pub node: PathBuf,
+    /// Python 3.
+    pub python: PathBuf,
+    /// Ruby.
+    pub ruby: PathBuf,
+}
+
+impl Default for Interpreters {
+    /// The usual names, looked up in `PATH`.
+    fn default() -> Self {
+        let python = if cfg!(windows) { "python" } else { "python3" };
+        Self { node: "node".into(), python: python.into(), ruby: "ruby".into() }
+    }
+}
+
+/// The command that starts a worker.
+pub(crate) fn command(runtime: ScriptRuntime, options: &HostOptions) -> Command {
+    let interpreter = |program: &PathBuf, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).env_clear().current_dir(&options.root);
+        for name in BASIC {
+            if let Some(value) = (options.env)(name) {
+                command.env(name, value);
+            }
+        }
+        command
+    };
+    let mut command = match runtime {
+        ScriptRuntime::QuickJs => {
+            let mut command = Command::new(&options.program);
+            // A script's local time is UTC everywhere.
+            command.args(&options.args).env_clear().env("TZ", "UTC");
+            command
+        }
+        ScriptRuntime::Node => interpreter(
+            &options.interpreters.node,
+            &["-e", include_str!("../interpreters/node.js")],
+        ),
+        ScriptRuntime::Python => {
+            let worker = include_str!("../interpreters/python.py");
+            interpreter(&options.interpreters.python, &["-X", "utf8", "-c", worker])
+        }
+        ScriptRuntime::Ruby => {
+            let worker = include_str!("../interpreters/ruby.rb");
+            interpreter(&options.interpreters.ruby, &["-EUTF-8:UTF-8", "-e", worker])
+        }
+    };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.kill_on_drop(true);
+    // Ctrl-C in a terminal goes to the whole group: a worker ends when the host does, not before.
+    #[cfg(unix)]
+    command.process_group(0);
+    command
+}
+
+/// Why a command does not start, and what to do.
+pub(crate) fn not_found(runtime: ScriptRuntime, command: &Command, err: &io::Error) -> String {
+    let program = command.as_std().get_program().to_string_lossy();
+    let install = match runtime {
+        ScriptRuntime::QuickJs => return format!("`{program}`: {err}"),
+        ScriptRuntime::Node => "install Node.js 20 or newer from https://nodejs.org",
+        ScriptRuntime::Python => "install Python 3.8 or newer from https://www.python.org",
+        ScriptRuntime::Ruby => "install Ruby 3 or newer from https://www.ruby-lang.org",
+    };
+    if err.kind() == io::ErrorKind::NotFound {
+        format!("there is no program `{program}`: {install}, and see that it is in `PATH`")
+    } else {
+        format!("`{program}`: {err}")
+    }
+}
