@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verdict};
 
+use serde_json::Value;
+
 use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::scripting::{Seen, Transform, failed, see};
 use crate::{Assertion, Evidence, Meta};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
@@ -49,24 +52,54 @@ pub struct Check {
     pub assertion: Arc<dyn Assertion>,
     /// The options of this check.
     pub options: Options,
+    /// Scripts that make what the check sees as the output, one after the other.
+    pub transforms: Vec<Arc<Transform>>,
+    /// The configured value with its variables filled in, if there were any.
+    pub rendered: Option<Value>,
 }
 
 impl Check {
     /// A check with default options.
     pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
-        Self { meta, assertion, options: Options::default() }
+        let (options, transforms) = (Options::default(), Vec::new());
+        Self { meta, assertion, options, transforms, rendered: None }
     }
 
-    /// What must still be found out; see [`Assertion::questions`].
+    /// What must still be found out: first by the transforms, then by the assertion; see
+    /// [`Assertion::questions`].
     pub fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
-        self.assertion.questions(evidence)
+        match see(&self.transforms, evidence) {
+            Seen::Unchanged => self.assertion.questions(evidence),
+            Seen::Changed(seen) => {
+                self.assertion.questions(&Evidence { execution: &seen, ..*evidence })
+            }
+            Seen::Ask(question) => vec![*question],
+            Seen::Failed(..) => Vec::new(),
+        }
     }
 
     /// Judges the evidence and applies the options: first the threshold, then `not-`, then the rest.
     ///
     /// Without `not-` there is one result for everything the assertion looked at. With it there is one for
-    /// the whole check, because "not all of these" is one statement.
+    /// the whole check, because "not all of these" is one statement. A check of weight 0 only tells its score: it
+    /// does not fail.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let mut results = match see(&self.transforms, evidence) {
+            Seen::Unchanged => self.judge(evidence),
+            Seen::Changed(seen) => self.judge(&Evidence { execution: &seen, ..*evidence }),
+            Seen::Ask(_) => {
+                let message = "The transform has not been run".to_owned();
+                vec![failed(self.meta.id, FailureCode::INTERNAL_ERROR, message)]
+            }
+            Seen::Failed(code, message) => vec![failed(self.meta.id, code, message)],
+        };
+        for result in &mut results {
+            self.apply(result);
+        }
+        results
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let mut results = self.assertion.evaluate(evidence);
         if let Some(threshold) = self.options.threshold {
             for result in &mut results {
@@ -75,9 +108,6 @@ impl Check {
         }
         if self.options.negate {
             results = negate(self.meta.id, results);
-        }
-        for result in &mut results {
-            self.apply(result);
         }
         results
     }
@@ -90,6 +120,15 @@ impl Check {
         result.metric.clone_from(&options.metric);
         if let Some(label) = &options.label {
             result.label.clone_from(label);
+        }
+        if let Some(rendered) = &self.rendered {
+            result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
+        }
+        if options.weight == 0.0
+            && let Verdict::Fail { message, .. } = &result.verdict
+        {
+            result.reasoning.get_or_insert_with(|| message.clone());
+            result.verdict = Verdict::Pass;
         }
     }
 }

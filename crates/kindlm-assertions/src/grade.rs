@@ -10,6 +10,9 @@ use crate::codes::ASSERTION_FAILED;
 /// The reason of a check that held, in promptfoo's words.
 pub(crate) const PASSED: &str = "Assertion passed";
 
+/// The reason of a set in which everything held, in promptfoo's words.
+pub(crate) const ALL_PASSED: &str = "All assertions passed";
+
 /// A value as text: a text as it is, anything else as JSON.
 pub(crate) fn text(value: &Value) -> Cow<'_, str> {
     match value {

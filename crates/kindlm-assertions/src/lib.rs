@@ -33,6 +33,7 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+mod assert_set;
 mod check;
 pub mod codes;
 mod compare;
@@ -41,6 +42,7 @@ mod drift;
 mod equals;
 mod expect;
 mod grade;
+mod javascript;
 mod judge;
 mod judging;
 mod keywords;
@@ -51,13 +53,17 @@ mod prompt_assertion;
 mod registry;
 mod schema;
 mod schema_file;
+mod scripting;
+mod template;
 mod tool_calls;
 
 pub use check::{Check, Options};
-pub use expect::{compile, expect_schema};
+pub use expect::{compile, compile_with, expect_schema};
 pub use registry::{
     Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup,
 };
+
+pub use scripting::{ScriptSettings, ScriptsBlock, Transform};
 
 // Every assertion is one folder, one `mod` line and one line in the slice below.
 
@@ -73,6 +79,8 @@ pub static REGISTRY: &[&Registration] = &[
     &cost::REGISTRATION,
     &prompt_assertion::REGISTRATION,
     &equals::REGISTRATION,
+    &assert_set::REGISTRATION,
+    &javascript::REGISTRATION,
 ];
 
 /// The assertion with this id.

@@ -8,10 +8,13 @@ use kindlm_types::{
     Question,
 };
 use schemars::{Schema, SchemaGenerator};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::Check;
+use crate::expect::TextFiles;
 use crate::pattern::Patterns;
 use crate::schema_file::SchemaFiles;
+use crate::scripting::ScriptSettings;
 
 /// A check of one execution.
 pub trait Assertion: fmt::Debug + Send + Sync {
@@ -91,8 +94,13 @@ pub struct Registration {
 pub enum Build {
     /// `not-` and `threshold` are applied to what the assertion finds, as [`Check`](crate::Check) says.
     Plain(fn(&Value, &Setup<'_>) -> Built),
-    /// The assertion has its own meaning of `not-` and `threshold`, and is told them.
+    /// The assertion has its own meaning of `not-` and `threshold`, and is told them. Templates in its `value` are
+    /// rendered before, and a `value` of `file://` and the path of a text, JSON or YAML file is its content.
     Own(fn(&Value, Own, &Setup<'_>) -> Built),
+    /// The same, but `value` may also name a script, which the assertion is told as it is written.
+    Script(fn(&Value, Own, &Setup<'_>) -> Built),
+    /// The assertion is made of the checks that are listed under its `assert`.
+    Set(fn(&Value, Vec<Check>, Own) -> Arc<dyn Assertion>),
 }
 
 /// The options of an entry that an assertion applies itself.
@@ -114,7 +122,14 @@ pub struct Setup<'a> {
     pub files: &'a dyn Files,
     /// The ids of the suite's models; `None` where references to models are not checked.
     pub models: Option<&'a [String]>,
+    /// Entries of the list form that may be referred to by name.
+    pub assertion_templates: Map<String, Value>,
+    /// Who runs scripts, and what they may do, where a check does not say.
+    pub scripts: ScriptSettings,
+    /// The environment variables that templates may read.
+    pub env: Map<String, Value>,
     pub(crate) schemas: SchemaFiles,
+    pub(crate) texts: TextFiles,
     pub(crate) patterns: Patterns,
 }
 
@@ -128,7 +143,16 @@ impl<'a> Setup<'a> {
     /// Everything that configuration may refer to; `models` is `None` where references to models are not
     /// checked.
     pub fn new(files: &'a dyn Files, models: Option<&'a [String]>) -> Self {
-        Self { files, models, schemas: SchemaFiles::default(), patterns: Patterns::default() }
+        Self {
+            files,
+            models,
+            assertion_templates: Map::new(),
+            scripts: ScriptSettings::default(),
+            env: Map::new(),
+            schemas: SchemaFiles::default(),
+            texts: TextFiles::default(),
+            patterns: Patterns::default(),
+        }
     }
 }
 
@@ -136,8 +160,7 @@ impl Setup<'_> {
     /// The same for whoever compiles again what was compiled before: schema files are those that were read, and
     /// there are no others.
     pub fn without_files(self) -> Setup<'static> {
-        let Self { schemas, patterns, .. } = self;
-        Setup { files: &NoFiles, models: None, schemas, patterns }
+        Setup { files: &NoFiles, models: None, ..self }
     }
 
     /// The problem of referring to a model that the suite does not have.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_engine::Control;
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
     Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
 };
@@ -186,5 +187,13 @@ impl Backend for Abortable<'_> {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         Box::pin(self.unless_aborted("command", self.inner.run(command)))
+    }
+
+    /// Scripts have a time limit of their own, and nothing is paid for them, so they are not given up.
+    fn script<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        self.inner.script(question)
     }
 }

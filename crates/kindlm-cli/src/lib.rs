@@ -19,6 +19,7 @@ mod project;
 mod responses;
 mod resume;
 mod saved;
+mod scripts;
 mod secrets;
 mod select;
 mod values;

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use kindlm_assertions::ScriptsBlock;
 use kindlm_engine::gates;
 use kindlm_schema::{Shape, finish, generator};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -75,6 +76,17 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
     );
     add("defaults", of::<DefaultsBlock>(generator), "What holds where a test does not say.");
     add("compliance", of::<ComplianceBlock>(generator), "A report for auditors.");
+    add(
+        "scripts",
+        of::<ScriptsBlock>(generator),
+        "Who runs scripts, and what they may do: nothing but compute, by default.",
+    );
+    let entry = json!({"type": "object", "description": "An entry of the list form."});
+    add(
+        "assertionTemplates",
+        json!({"type": "object", "additionalProperties": entry}),
+        "Checks to refer to by name: `$ref: '#/assertionTemplates/name'`.",
+    );
     add("trace", of::<TraceBlock>(generator), "How traces of a running agent are read.");
     add("upload", of::<UploadBlock>(generator), "Accepted; nothing is uploaded yet.");
     json!({

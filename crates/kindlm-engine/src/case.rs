@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_assertions::Check;
+use kindlm_assertions::{Check, Transform};
 use kindlm_types::{Message, Role, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -38,6 +38,10 @@ pub struct TestCase {
     pub repeat: u32,
     /// The least share of repeats that must pass, 0 to 1.
     pub pass_rate_min: f64,
+    /// The weighted mean score from which an execution passes, whichever of its checks failed.
+    pub threshold: Option<f64>,
+    /// A script that makes what all checks see as the output.
+    pub transform: Option<Arc<Transform>>,
     /// For selection and for coverage in reports.
     pub tags: Arc<[String]>,
     /// Why the case is not run, if it is not.
@@ -68,6 +72,8 @@ impl TestCase {
             models: Arc::default(),
             repeat: 1,
             pass_rate_min: 1.0,
+            threshold: None,
+            transform: None,
             tags: Arc::default(),
             skip: None,
             timeout: None,
@@ -144,6 +150,25 @@ impl CaseBody {
             checks: Arc::default(),
             vars: Map::new(),
         }
+    }
+}
+
+impl TestCase {
+    /// The case's body, whose checks see the output that the case's transform makes.
+    pub(crate) fn made_body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
+        let body = self.body.body()?;
+        let Some(transform) = &self.transform else { return Ok(body) };
+        let first = |check: &Check| {
+            let mut check = check.clone();
+            check.transforms.insert(0, Arc::clone(transform));
+            check
+        };
+        let mut body = body.into_owned();
+        body.checks = body.checks.iter().map(first).collect();
+        for turn in &mut body.conversation {
+            turn.checks = turn.checks.iter().map(first).collect();
+        }
+        Ok(Cow::Owned(body))
     }
 }
 

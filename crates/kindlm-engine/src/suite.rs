@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kindlm_assertions::ScriptSettings;
 use kindlm_types::{ComplianceInfo, Params, Price, SuiteInfo};
 use serde_json::{Map, Value};
 
@@ -23,6 +24,10 @@ pub struct Suite {
     pub gates: Vec<Box<dyn Gate>>,
     /// What holds where a test case does not say.
     pub defaults: Defaults,
+    /// Who runs scripts, and what they may do.
+    pub scripts: ScriptSettings,
+    /// The checks that entries of the list form may refer to by name, as they are written.
+    pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.
     pub compliance: Option<Compliance>,
     /// Things that are accepted but that the user should know, in words.

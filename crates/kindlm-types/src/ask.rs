@@ -4,7 +4,7 @@
 //! answer in [`Answers`] when it evaluates. Equal questions are asked once.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -116,28 +116,62 @@ impl AskError {
     }
 }
 
-/// Answers, by question.
+/// The answers to the questions about one execution.
 #[derive(Clone, Debug, Default)]
-pub struct Answers(HashMap<String, Arc<Result<Answer, AskError>>>);
+pub struct Answers {
+    answers: HashMap<String, Arc<Result<Answer, AskError>>>,
+    /// Texts that several questions are made of; see [`Answers::shared`].
+    shared: Arc<Mutex<Vec<Shared>>>,
+}
+
+/// A text that several questions are made of, what it is, and what it was made from.
+#[derive(Clone, Debug)]
+struct Shared {
+    name: &'static str,
+    of: String,
+    text: Arc<str>,
+}
+
+/// How many texts are kept; transforms make new ones.
+const SHARED: usize = 16;
 
 impl Answers {
     /// Records the answer to a question.
     pub fn insert(&mut self, question: &Question, answer: Result<Answer, AskError>) {
-        self.0.insert(question.key(), Arc::new(answer));
+        self.answers.insert(question.key(), Arc::new(answer));
     }
 
     /// The answer to a question, or why there is none; `None` if it has not been asked.
     pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
-        self.0.get(&question.key()).map(Arc::as_ref)
+        self.answers.get(&question.key()).map(Arc::as_ref)
+    }
+
+    /// A text that several questions about this execution are made of, made once: what it is called, what it
+    /// depends on beside the execution, and how it is made.
+    pub fn shared(
+        &self,
+        name: &'static str,
+        of: &str,
+        make: impl FnOnce() -> Arc<str>,
+    ) -> Arc<str> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = shared.iter().find(|it| it.name == name && it.of == of) {
+            return Arc::clone(&known.text);
+        }
+        let text = make();
+        if shared.len() < SHARED {
+            shared.push(Shared { name, of: of.to_owned(), text: Arc::clone(&text) });
+        }
+        text
     }
 
     /// How many questions have been asked.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.answers.len()
     }
 
     /// Whether nothing has been asked.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.answers.is_empty()
     }
 }

@@ -31,6 +31,7 @@ mod prompt;
 mod provider_error;
 mod report;
 mod result;
+mod scores;
 pub mod script;
 mod secret;
 mod sum;
@@ -59,6 +60,7 @@ pub use result::{
     AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, NamedScore,
     ScoreSummary,
 };
+pub use scores::{named_scores, weighted_score};
 pub use secret::mask_secrets;
 pub use sum::{ExactSum, Mean};
 pub use summary::{

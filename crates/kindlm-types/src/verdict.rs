@@ -217,6 +217,27 @@ impl Outcome {
         results.into_iter().map(Self::of_one).max().unwrap_or(Self::Passed)
     }
 
+    /// The outcome of an execution that passes if the weighted mean of its scores reaches a threshold (with a
+    /// tolerance of 1e-9), whichever checks failed.
+    ///
+    /// What could not be judged stays errored. Without any score there is nothing to hold against the threshold,
+    /// and the checks decide.
+    pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
+        let outcome = Self::of(results);
+        match (outcome, crate::weighted_score(results)) {
+            (Self::Passed | Self::Scored | Self::Failed, Some(score)) => {
+                if score < threshold - 1e-9 {
+                    Self::Failed
+                } else if results.iter().any(|it| Self::of_one(it) == Self::Scored) {
+                    Self::Scored
+                } else {
+                    Self::Passed
+                }
+            }
+            _ => outcome,
+        }
+    }
+
     fn of_one(result: &AssertionResult) -> Self {
         match (&result.verdict, result.severity) {
             (Verdict::Pass | Verdict::Skipped { .. }, _) => Self::Passed,

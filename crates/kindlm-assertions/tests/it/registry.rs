@@ -189,7 +189,7 @@ fn the_schema_of_expect_names_every_assertion_and_compiles() {
             let place = place.replacen("/properties/properties", "/properties", 1);
             assert!(schema.pointer(&place).is_some(), "`{id}` has no place at `{place}`");
         }
-        let types = schema.pointer("/properties/assert/items/properties/type/enum").unwrap();
+        let types = schema.pointer("/$defs/ListEntry/properties/type/enum").unwrap();
         assert!(types.as_array().unwrap().contains(&json!(id)));
         assert!(types.as_array().unwrap().contains(&json!(format!("not-{id}"))));
     }
@@ -202,6 +202,16 @@ fn the_schema_of_expect_names_every_assertion_and_compiles() {
         (json!({"assert": [{"type": "latency", "maxMs": 5, "tool": "x"}]}), false),
         (json!({"assert": [{"type": "latenci", "maxMs": 5}]}), false),
         (json!({"latency": null}), false),
+        (json!({"assert": [{"$ref": "#/assertionTemplates/x", "weight": 0}]}), true),
+        (json!({"assert": [{"weight": 0}]}), false),
+        (
+            json!({"assert": [{"type": "assert-set", "assert": [{"type": "latency", "maxMs": 5}]}]}),
+            true,
+        ),
+        (
+            json!({"assert": [{"type": "assert-set", "assert": [{"type": "latency", "maxMs": "x"}]}]}),
+            false,
+        ),
     ] {
         assert_eq!(compiled.is_valid(&block), valid, "{block}: {:?}", compiled.violations(&block));
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kindlm_assertions::{Check, Evidence, Registration, Setup, compile};
+use kindlm_assertions::{Check, Evidence, Registration, Setup, compile_with};
 use kindlm_testing::examples::{self, Case, Recorded};
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{Answers, AssertionResult, FileError, Files, Question};
@@ -53,8 +53,9 @@ pub(crate) fn run(case: &Case) -> Result<(String, Vec<AssertionResult>), String>
     let files = Memory(files.collect());
     let expect = case.input("expect").ok_or("the example has no `yaml expect` block")?;
     let expect = examples::yaml(expect)?;
-    let (checks, problems) = compile(&expect, &Setup::new(&files, None));
     let recorded = Recorded::parse(case.input("execution").unwrap_or_default())?;
+    let setup = Setup::new(&files, None);
+    let (checks, problems) = compile_with(&expect, &setup, &recorded.execution.vars);
     let results = judge(&checks, &recorded, case)?;
     let mut text = examples::show_problems(&problems);
     let _ = write!(text, "{}", examples::show_results(&results));

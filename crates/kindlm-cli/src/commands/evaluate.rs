@@ -17,6 +17,7 @@ use serde_json::Map;
 use crate::args::{ConfigArgs, EvaluateArgs};
 use crate::evaluate::{Asking, Evaluator, no_record, run_stream};
 use crate::failure::Outcome;
+use crate::scripts::Scripted;
 use crate::secrets::Secrets;
 use crate::{Failure, Io, project, responses};
 
@@ -36,11 +37,12 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let secrets = Secrets::of(io, &suite.providers);
         let state = project.place.state();
         let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
+        let client = Scripted::new(&client, io, &base)?;
         let backend = Recorded::new(&client, responses);
         let default = suite.defaults.judge_model.as_deref();
         let asking = Asking::somebody(&backend, &suite.models, default, concurrency)?;
         let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
-        let evaluator = Evaluator::new(&files, Some(&ids), asking, args.echo);
+        let evaluator = Evaluator::new(&files, Some(&ids), asking, args.echo).with_suite(suite, io);
         let outcome = with(&evaluator.with_secrets(secrets), args, io);
         responses::tell(io, backend.responses(), false);
         return outcome;
@@ -52,9 +54,10 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
     let responses = args.responses.open(io, &state, &providers, &secrets)?;
+    let client = Scripted::new(&client, io, &base)?;
     let backend = Recorded::new(&client, responses);
     let asking = if models.is_empty() {
-        Asking::nobody(&backend)
+        Asking::nobody(&backend)?
     } else {
         Asking::somebody(&backend, &models, None, concurrency)?
     };

@@ -22,6 +22,7 @@ use crate::output::{Output, check_target, verbosity, write_file};
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
 use crate::resume::{self, Identity, Kept};
+use crate::scripts::Scripted;
 use crate::secrets::Secrets;
 use crate::{Failure, Io, dry_run, identity, keys, print, responses, saved, select};
 
@@ -87,6 +88,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let client = client(io, &suite, &files)?;
     let secrets = Secrets::of(io, &suite.providers);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
+    let client = Scripted::new(&client, io, files.root())?;
     let backend = Recorded::new(&client, responses);
     let kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;

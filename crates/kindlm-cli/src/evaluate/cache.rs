@@ -10,10 +10,26 @@ use lru::LruCache;
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
 /// What a block comes to: its checks, or what is wrong with it.
-type Compiled = Arc<Result<Vec<Check>, String>>;
+pub(super) type Compiled = Arc<Result<Vec<Check>, String>>;
+
+/// What is known about a block.
+#[derive(Clone)]
+enum Known {
+    /// What it comes to, whatever the variables are.
+    Compiled(Compiled),
+    /// It has templates, so that it comes to something else with other variables.
+    ByVariables,
+}
+
+/// What was made of a block.
+pub(super) struct Made {
+    pub(super) checks: Result<Vec<Check>, String>,
+    /// Whether it has templates.
+    pub(super) by_variables: bool,
+}
 
 /// Compiled blocks, for any number of threads.
-pub(super) struct Cache(Mutex<LruCache<String, Compiled>>);
+pub(super) struct Cache(Mutex<LruCache<String, Known>>);
 
 impl Default for Cache {
     fn default() -> Self {
@@ -22,12 +38,14 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// What the blocks come to; `compile` is called if nobody remembers.
+    /// What the blocks come to; `compile` is called if nobody remembers. `variables` are asked for only if a block
+    /// has templates.
     pub(super) fn get(
         &self,
         expect: Option<&str>,
         assertions: Option<&str>,
-        compile: impl FnOnce() -> Result<Vec<Check>, String>,
+        variables: impl FnOnce() -> String,
+        compile: impl FnOnce() -> Made,
     ) -> Compiled {
         let joined;
         let key = match (expect, assertions) {
@@ -38,16 +56,35 @@ impl Cache {
                 &joined
             }
         };
-        if let Some(known) = self.lock().get(key) {
-            return Arc::clone(known);
+        let known = self.lock().get(key).cloned();
+        match known {
+            Some(Known::Compiled(compiled)) => compiled,
+            Some(Known::ByVariables) => {
+                let key = format!("{key}\0\0{}", variables());
+                if let Some(Known::Compiled(compiled)) = self.lock().get(&key) {
+                    return Arc::clone(compiled);
+                }
+                let compiled = Arc::new(compile().checks);
+                self.lock().put(key, Known::Compiled(Arc::clone(&compiled)));
+                compiled
+            }
+            None => {
+                // Without the lock: two threads may compile the same block, none waits for another.
+                let made = compile();
+                let compiled = Arc::new(made.checks);
+                if made.by_variables {
+                    let by_value = format!("{key}\0\0{}", variables());
+                    self.lock().put(by_value, Known::Compiled(Arc::clone(&compiled)));
+                    self.lock().put(key.to_owned(), Known::ByVariables);
+                } else {
+                    self.lock().put(key.to_owned(), Known::Compiled(Arc::clone(&compiled)));
+                }
+                compiled
+            }
         }
-        // Without the lock: two threads may compile the same block, none waits for another.
-        let compiled = Arc::new(compile());
-        self.lock().put(key.to_owned(), Arc::clone(&compiled));
-        compiled
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<String, Compiled>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<String, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

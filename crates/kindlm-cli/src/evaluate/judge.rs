@@ -1,21 +1,21 @@
-//! Who answers the judge questions of records.
+//! Who answers the questions of records.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::FutureExt as _;
-use kindlm_assertions::Check;
+use kindlm_assertions::{Check, Evidence};
 use kindlm_engine::{Judges, Model, judge};
-use kindlm_types::{AssertionResult, Backend, Execution};
+use kindlm_types::{Answers, AssertionResult, Backend, Execution, Question};
 use tokio::runtime::Runtime;
 
 use crate::Failure;
 
-/// Somebody to ask, or nobody.
+/// Models to ask, or none; scripts are run in any case.
 pub(crate) struct Asking<'a> {
     judges: Judges<'a>,
-    /// Only where somebody is asked over the network.
-    runtime: Option<Runtime>,
-    /// Whether a check asked although there is nobody.
+    runtime: Runtime,
+    /// Whether there is a model to ask.
+    has_judge: bool,
+    /// Whether a check asked a model although there is none.
     in_vain: AtomicBool,
 }
 
@@ -27,28 +27,23 @@ impl<'a> Asking<'a> {
         default: Option<&'a str>,
         concurrency: usize,
     ) -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let judges = Judges::new(backend, models, default).with_concurrency(concurrency);
-        Ok(Self { judges, runtime: Some(runtime), in_vain: AtomicBool::new(false) })
+        Ok(Self { judges, runtime: runtime()?, has_judge: true, in_vain: AtomicBool::new(false) })
     }
 
-    /// Has nobody to ask: checks that want to know something are errored.
-    pub(crate) fn nobody(backend: &'a dyn Backend) -> Self {
+    /// Has no model to ask: checks that want one are errored.
+    pub(crate) fn nobody(backend: &'a dyn Backend) -> Result<Self, Failure> {
         let judges = Judges::new(backend, &[], None);
-        Self { judges, runtime: None, in_vain: AtomicBool::new(false) }
+        Ok(Self { judges, runtime: runtime()?, has_judge: false, in_vain: AtomicBool::new(false) })
     }
 
-    /// Whether a check asked although there is nobody.
+    /// Whether a check asked a model although there is none.
     pub(super) fn was_in_vain(&self) -> bool {
         self.in_vain.load(Ordering::Relaxed)
     }
 
     pub(super) fn has_judge(&self) -> bool {
-        self.runtime.is_some()
+        self.has_judge
     }
 
     /// Asks, waits, and evaluates.
@@ -59,11 +54,26 @@ impl<'a> Asking<'a> {
         baseline: Option<&str>,
     ) -> Vec<AssertionResult> {
         let judged = judge(checks, execution, baseline, &self.judges);
-        let Some(runtime) = &self.runtime else {
+        let results = self.runtime.handle().block_on(judged).results;
+        if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
             self.in_vain.store(true, Ordering::Relaxed);
-            // Nobody is asked, so nothing is waited for.
-            return judged.now_or_never().map(|it| it.results).unwrap_or_default();
-        };
-        runtime.handle().block_on(judged).results
+        }
+        results
     }
+}
+
+/// Whether a check asks what only a model can answer.
+fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) -> bool {
+    let answers = Answers::default();
+    let evidence = Evidence { execution, answers: &answers, baseline };
+    let is_for_model = |it: &Question| !matches!(it, Question::Script(_));
+    check.questions(&evidence).iter().any(is_for_model)
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|err| Failure::internal(format!("cannot start: {err}")))
 }

@@ -1,6 +1,7 @@
 //! Reads a record without copying more of it than is needed.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 use std::{fmt, mem};
 
 use kindlm_types::wire::evaluate::{RecordedToolCall, RecordedUsage};
@@ -91,6 +92,12 @@ impl<'a> Line<'a> {
         }
         let bad = self.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it));
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
+    }
+
+    /// The variables; none if there are none.
+    pub(super) fn vars(&self) -> &Map<String, Value> {
+        static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+        self.vars.as_ref().unwrap_or(&NONE)
     }
 
     /// Whether the record says anything about what an agent said or did.

@@ -7,15 +7,16 @@ mod notes;
 mod stream;
 
 use kindlm_assertions::{Check, Evidence, Setup};
+use kindlm_engine::Suite;
 use kindlm_store::Folder;
 use kindlm_types::wire::evaluate::{Evaluation, LineError};
 use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
-use crate::Failure;
 use crate::secrets::Secrets;
-use cache::Cache;
+use crate::{Failure, Io};
+use cache::{Cache, Made};
 pub(crate) use judge::Asking;
 use line::{Line, Malformed};
 use notes::Notes;
@@ -54,6 +55,16 @@ impl<'a> Evaluator<'a> {
         self
     }
 
+    /// Takes over what a suite says about scripts, and the checks that may be referred to.
+    pub(crate) fn with_suite(mut self, suite: &Suite, io: &Io) -> Self {
+        self.setup.scripts = suite.scripts.clone();
+        self.setup.assertion_templates.clone_from(&suite.assertion_templates);
+        let permitted = &suite.scripts.permissions.env;
+        let known = permitted.iter().filter_map(|it| Some((it.clone(), (io.env)(it)?.into())));
+        self.setup.env = known.collect();
+        self
+    }
+
     /// Whether a record may have to wait for a model.
     pub(crate) fn may_wait(&self) -> bool {
         self.asking.has_judge()
@@ -87,7 +98,12 @@ impl<'a> Evaluator<'a> {
         self.notes.keys(&line.others);
         let expect = line.expect.map(RawValue::get);
         let assertions = line.assertions.map(RawValue::get);
-        let checks = self.cache.get(expect, assertions, || self.compile(expect, assertions));
+        let checks = self.cache.get(
+            expect,
+            assertions,
+            || serde_json::to_string(line.vars()).unwrap_or_default(),
+            || self.compile(expect, assertions, line.vars()),
+        );
         let checks = match checks.as_ref() {
             Ok(checks) if !checks.is_empty() && !line.has_evidence() => {
                 let error = "the record has no `agent_output`".to_owned();
@@ -132,20 +148,34 @@ impl<'a> Evaluator<'a> {
         &self,
         expect: Option<&str>,
         assertions: Option<&str>,
+        vars: &Map<String, Value>,
+    ) -> Made {
+        let mut by_variables = false;
+        let checks = self.checks(expect, assertions, vars, &mut by_variables);
+        Made { checks, by_variables }
+    }
+
+    fn checks(
+        &self,
+        expect: Option<&str>,
+        assertions: Option<&str>,
+        vars: &Map<String, Value>,
+        by_variables: &mut bool,
     ) -> Result<Vec<Check>, String> {
         let mut checks = Vec::new();
         if let Some(assertions) = assertions {
             let list: Value = serde_json::from_str(assertions).map_err(|err| err.to_string())?;
             if list.as_array().is_none_or(|it| !it.is_empty()) {
                 let entry = serde_json::json!({"assert": [{"type": "prompt-assertion", "assertions": list}]});
-                checks.extend(compiled(&entry, &self.setup, |it| {
+                checks.extend(compiled(&entry, &self.setup, &Map::new(), |it| {
                     it.strip_prefix("/assert/0").unwrap_or(it).to_owned()
                 })?);
             }
         }
         if let Some(expect) = expect {
             let block: Value = serde_json::from_str(expect).map_err(|err| err.to_string())?;
-            checks.extend(compiled(&block, &self.setup, |it| format!("/expect{it}"))?);
+            *by_variables = self.setup.has_templates(&block);
+            checks.extend(compiled(&block, &self.setup, vars, |it| format!("/expect{it}"))?);
         }
         Ok(checks)
     }
@@ -154,9 +184,10 @@ impl<'a> Evaluator<'a> {
 fn compiled(
     block: &Value,
     setup: &Setup<'_>,
+    vars: &Map<String, Value>,
     place: impl Fn(&str) -> String,
 ) -> Result<Vec<Check>, String> {
-    let (checks, problems) = kindlm_assertions::compile(block, setup);
+    let (checks, problems) = kindlm_assertions::compile_with(block, setup, vars);
     if problems.is_empty() {
         return Ok(checks);
     }

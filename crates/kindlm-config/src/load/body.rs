@@ -78,7 +78,12 @@ impl Compiler {
         let _ = self.setup.set(setup.without_files());
     }
 
-    fn checks(&self, part: &Part<[Check]>, more: &Arc<[Check]>) -> Result<Arc<[Check]>, BodyError> {
+    fn checks(
+        &self,
+        part: &Part<[Check]>,
+        vars: &Map<String, Value>,
+        more: &Arc<[Check]>,
+    ) -> Result<Arc<[Check]>, BodyError> {
         let text = match part {
             Part::Ready(checks) => return Ok(Arc::clone(checks)),
             Part::Written(text) => text,
@@ -86,7 +91,7 @@ impl Compiler {
         let Some(setup) = self.setup.get() else {
             return Err(BodyError("its suite is not read to the end".to_owned()));
         };
-        let (checks, problems) = kindlm_assertions::compile(&parse(text)?, setup);
+        let (checks, problems) = kindlm_assertions::compile_with(&parse(text)?, setup, vars);
         match problems.first() {
             Some(problem) => Err(BodyError(format!("{}: {}", problem.pointer, problem.message))),
             None => Ok(checks.into_iter().chain(more.iter().cloned()).collect()),
@@ -112,7 +117,7 @@ impl BodySource for Row {
             Ok(ConversationTurn {
                 label: turn.label.clone(),
                 user: turn.user.as_ref().map(|it| fill(it, &vars)).transpose()?,
-                checks: kit.compiler.checks(&turn.checks, &Arc::default())?,
+                checks: kit.compiler.checks(&turn.checks, &vars, &Arc::default())?,
             })
         };
         let conversation = kit.conversation.iter().map(turn).collect::<Result<_, _>>()?;
@@ -120,7 +125,7 @@ impl BodySource for Row {
             Part::Ready(tools) => Arc::clone(tools),
             Part::Written(text) => simulated(parse(text)?),
         };
-        let checks = kit.compiler.checks(&self.checks, &kit.prompt_checks)?;
+        let checks = kit.compiler.checks(&self.checks, &vars, &kit.prompt_checks)?;
         let max_turns = kit.max_turns;
         Ok(Cow::Owned(CaseBody { subject, tools, conversation, max_turns, checks, vars }))
     }

@@ -49,13 +49,27 @@ impl Loader<'_> {
         self.files_in(value, Digest::default().value(value)).finish()
     }
 
+    /// The digest of the file that a text names, by its path or as `file://path:function`.
+    fn file_of(&self, text: &str) -> Option<Fingerprint> {
+        let Some(path) = text.strip_prefix("file://") else { return self.referred.digest(text) };
+        let path = path.trim_start_matches("./");
+        let ends = path.match_indices(':').map(|(index, _)| index);
+        let mut paths = ends.chain([path.len()]).filter_map(|end| path.get(..end));
+        paths.find_map(|it| self.referred.digest(it))
+    }
+
     /// Adds the content of the files that a value names, such as a `schemaFile`.
     fn files_in(&self, value: &Value, digest: Digest) -> Digest {
         match value {
-            Value::String(text) => match self.referred.digest(text) {
+            Value::String(text) => match self.file_of(text) {
                 Some(file) => digest.fingerprint(file),
                 None => digest,
             },
+            Value::Object(entries) if entries.contains_key("$ref") => {
+                let templates = Value::Object(self.setup.assertion_templates.clone());
+                let digest = self.files_in(&templates, digest.value(&templates));
+                entries.values().fold(digest, |digest, it| self.files_in(it, digest))
+            }
             Value::Array(items) => {
                 items.iter().fold(digest, |digest, it| self.files_in(it, digest))
             }

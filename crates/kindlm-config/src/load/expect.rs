@@ -23,6 +23,7 @@ impl Loader<'_> {
         at: &str,
         expect: &Value,
         prompt: Option<&Prompt>,
+        vars: &Map<String, Value>,
     ) -> (Part<[Check]>, Block) {
         let more = prompt.map(|it| &*it.checks).unwrap_or_default();
         let text = expect.to_string();
@@ -30,11 +31,17 @@ impl Loader<'_> {
             Some(prompt) => format!("{}{text}", prompt.rules),
             None => text.clone(),
         };
+        // What has templates comes to something else for each test.
+        let key = if self.setup.has_templates(expect) {
+            format!("{}{key}", Value::Object(vars.clone()))
+        } else {
+            key
+        };
         if let Some(block) = self.pool.block(&key) {
             return (Part::Ready(Arc::clone(&block.checks)), block);
         }
         let before = self.found.count;
-        let mut checks = self.compile(piece, at, expect);
+        let mut checks = self.compile(piece, at, expect, vars);
         checks.extend_from_slice(more);
         let is_whole = self.found.count == before;
         let block = Block {
@@ -51,11 +58,17 @@ impl Loader<'_> {
         (part, block)
     }
 
-    fn compile(&mut self, piece: Piece<'_>, at: &str, expect: &Value) -> Vec<Check> {
+    fn compile(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        expect: &Value,
+        vars: &Map<String, Value>,
+    ) -> Vec<Check> {
         if expect.as_object().is_none_or(Map::is_empty) {
             return Vec::new();
         }
-        let (checks, problems) = kindlm_assertions::compile(expect, self.setup);
+        let (checks, problems) = kindlm_assertions::compile_with(expect, &self.setup, vars);
         if problems.is_empty() {
             self.lint_schemas(piece, at, expect);
         }

@@ -69,7 +69,7 @@ pub fn load(
         source: Arc::clone(&source),
         files,
         env,
-        setup: &setup,
+        setup,
         referred: &referred,
         found: Found { errors: tree.diagnostics, ..Found::default() },
         suite: Suite::default(),
@@ -85,10 +85,7 @@ pub fn load(
     if let Some(root) = tree.root {
         loader.document(&root);
     }
-    let compiler = Arc::clone(&loader.pool.compiler);
-    let result = loader.finish();
-    compiler.close(setup);
-    result
+    loader.finish()
 }
 
 /// What was found to be wrong.
@@ -124,7 +121,7 @@ struct Loader<'a> {
     files: &'a dyn Files,
     env: &'a dyn Fn(&str) -> Option<String>,
     /// Where the assertions look for files; keeps each schema file compiled.
-    setup: &'a Setup<'a>,
+    setup: Setup<'a>,
     /// The files that assertions refer to.
     referred: &'a digest::Referred<'a>,
     found: Found,
@@ -171,6 +168,7 @@ impl Loader<'_> {
         let Found { mut errors, mut warnings, .. } = self.found;
         errors.sort_by_cached_key(|it| order(&self.source, it));
         warnings.sort_by_cached_key(|it| order(&self.source, it));
+        self.pool.compiler.close(self.setup);
         let suite = errors.is_empty().then(|| {
             self.suite.cases.shrink_to_fit();
             self.suite.warnings = warnings.iter().map(in_words).collect();

@@ -96,7 +96,7 @@ impl Loader<'_> {
             .map(|rules| {
                 // The list form is the one way to make a check; pointers come back out of its wrapping.
                 let block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
-                let (checks, problems) = kindlm_assertions::compile(&block, self.setup);
+                let (checks, problems) = kindlm_assertions::compile(&block, &self.setup);
                 let unwrapped = problems.into_iter().map(|mut it| {
                     it.pointer = it.pointer.replacen("/assert/0", "", 1);
                     it

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kindlm_assertions::ScriptsBlock;
 use kindlm_assertions::pattern::Pattern;
 use kindlm_engine::{Compliance, Defaults, gates};
 use kindlm_providers::Kind;
@@ -71,6 +72,7 @@ impl Loader<'_> {
         {
             self.suite.compliance = Some(compliance(block));
         }
+        self.scripts(piece, &document, &faulty);
         self.later(piece, &document, &faulty);
         true
     }
@@ -88,6 +90,20 @@ impl Loader<'_> {
             return None;
         }
         self.read(piece, &format!("/{key}"), value.clone())
+    }
+
+    /// What scripts may do, and the checks that may be referred to.
+    fn scripts(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
+        if let Some(block) = self.block::<ScriptsBlock>(piece, document, "scripts", faulty) {
+            self.setup.scripts = self.setup.scripts.with(&block);
+        }
+        let permitted = &self.setup.scripts.permissions.env;
+        let known = permitted.iter().filter_map(|it| Some((it.clone(), (self.env)(it)?.into())));
+        self.setup.env = known.collect();
+        let templates = super::object(document, "assertionTemplates");
+        self.setup.assertion_templates = templates.cloned().unwrap_or_default();
+        self.suite.scripts = self.setup.scripts.clone();
+        self.suite.assertion_templates = self.setup.assertion_templates.clone();
     }
 
     fn suite_block(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_assertions::Check;
+use kindlm_assertions::{Check, Transform};
 use kindlm_engine::{CaseKind, Digest, Fingerprint, TestCase};
 use kindlm_schema::Schema;
 use kindlm_types::Place;
@@ -84,22 +84,35 @@ impl Loader<'_> {
         }
         self.check_tools(piece, at, &value);
         self.check_called(piece, at, &value);
-        let key = kit_key(&value);
+        let mut key = kit_key(&value);
+        let turns = value.get("conversation").and_then(Value::as_array).into_iter().flatten();
+        if turns.filter_map(|it| it.get("expect")).any(|it| self.setup.has_templates(it)) {
+            key = Value::Array(vec![key, value.get("vars").cloned().unwrap_or_default()]);
+        }
         let tools = value.get("tools").cloned();
         let Some(entry) = self.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
-        let case = self.case(entry, parts, &key, tools);
+        let case = self.case((piece, at), entry, parts, &key, tools);
         self.suite.cases.extend(case);
     }
 
     /// Puts a test together; `None` if it is broken. `key` tells its kit from those of others.
     fn case(
         &mut self,
+        (piece, at): (Piece<'_>, &str),
         entry: TestEntry,
         parts: Parts<'_>,
         key: &Value,
         tools: Option<Value>,
     ) -> Option<TestCase> {
+        let transform = match entry.transform.as_deref().map(|it| Transform::new(it, &self.setup)) {
+            None => None,
+            Some(Ok(transform)) => Some(Arc::new(transform)),
+            Some(Err(problem)) => {
+                self.push(piece.problem(problem.under(&format!("{at}/transform"))));
+                return None;
+            }
+        };
         let subject = parts.subject?;
         let (kind, models) = match (&subject, entry.models) {
             (SubjectForm::Command(_), _) => (CaseKind::Command, Arc::default()),
@@ -131,6 +144,13 @@ impl Loader<'_> {
         let vars = Value::Object(entry.vars);
         let digest =
             Digest::default().fingerprint(kit.digest).value(&vars).fingerprint(parts.expect);
+        let digest = match (entry.threshold, &entry.transform) {
+            (None, None) => digest,
+            (threshold, transform) => {
+                let decides = serde_json::json!({"threshold": threshold, "transform": transform});
+                digest.fingerprint(self.digest_with_files(&decides))
+            }
+        };
         let vars = if vars.as_object().is_none_or(Map::is_empty) {
             Box::default()
         } else {
@@ -141,6 +161,8 @@ impl Loader<'_> {
             kind,
             models,
             repeat: entry.repeat.unwrap_or(self.defaults.repeat),
+            threshold: entry.threshold,
+            transform,
             pass_rate_min: entry.pass_rate_min.unwrap_or(self.defaults.pass_rate_min),
             tags,
             skip,
@@ -225,7 +247,7 @@ impl Loader<'_> {
         }
         let errors = self.found.errors.len();
         let expect = value.get("expect").filter(|it| it.is_object()).unwrap_or(&Value::Null);
-        let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, prompt);
+        let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, prompt, given);
         // Of what is broken nobody knows whether it would check something.
         let is_whole = turns_are_whole && self.found.errors.len() == errors;
         if is_whole

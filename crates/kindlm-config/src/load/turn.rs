@@ -64,9 +64,9 @@ impl Loader<'_> {
             });
             let (checks, block) = match turn.get("expect") {
                 Some(expect @ Value::Object(_)) => {
-                    self.expect(piece, &format!("{at}/expect"), expect, None)
+                    self.expect(piece, &format!("{at}/expect"), expect, None, vars)
                 }
-                _ => self.expect(piece, &at, &Value::Null, None),
+                _ => self.expect(piece, &at, &Value::Null, None, vars),
             };
             resolved.is_active |= block.is_active;
             resolved.digests.push(block.digest);

@@ -40,6 +40,14 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) pass_rate_min: Option<f64>,
+    /// The weighted mean score from which an execution passes, whichever of its checks failed.
+    #[serde(default)]
+    pub(crate) threshold: Option<f64>,
+    /// A script that makes what the checks see as the output: an expression, the body of a function of `output`
+    /// and `context`, or `file://` and a file.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) transform: Option<String>,
     /// Tools that the model may call, with answers made up here.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,

@@ -4,15 +4,17 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_types::{
     AssertionResult, CommandSpec, Execution, ExecutionError, ExecutionResult, FailureCode, Message,
-    Outcome, ProviderError, ProviderErrorKind, Usage,
+    Outcome, ProviderError, ProviderErrorKind, Score, Usage, ecma, weighted_score,
 };
 use serde_json::{Map, Value};
 
 use super::Running;
 use super::conversation::Conversation;
 use super::turns;
+use crate::aggregate::TOLERANCE;
 use crate::judge::{Judged, judge};
 use crate::{COMMAND, CaseBody, CaseKind, Event, Model, Subject, Suite, TestCase, Unit};
 
@@ -23,7 +25,7 @@ impl Running<'_> {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message));
         };
-        let body = match case.body.body() {
+        let body = match case.made_body() {
             Ok(body) => body,
             Err(err) => {
                 let execution = begun_of(case, Map::new(), model, unit);
@@ -41,7 +43,7 @@ impl Running<'_> {
         });
         // A bug in a check must not take down a run that has been paid for.
         let timeout = self.timeout(case);
-        match AssertUnwindSafe(self.carry_out(&body, timeout, model, execution))
+        match AssertUnwindSafe(self.carry_out((case, &body), timeout, model, execution))
             .catch_unwind()
             .await
         {
@@ -56,7 +58,7 @@ impl Running<'_> {
 
     async fn carry_out(
         &self,
-        body: &CaseBody,
+        (case, body): (&TestCase, &CaseBody),
         timeout: Duration,
         model: Option<&Model>,
         execution: Execution,
@@ -75,7 +77,7 @@ impl Running<'_> {
         };
         match error {
             Some(error) => broken(execution, ExecutionError::Provider(error)),
-            None => self.judge(body, model, execution).await,
+            None => self.judge(case.threshold, body, model, execution).await,
         }
     }
 
@@ -123,6 +125,7 @@ impl Running<'_> {
     /// Judges first the labelled turns, then the whole.
     async fn judge(
         &self,
+        threshold: Option<f64>,
         body: &CaseBody,
         model: Option<&Model>,
         execution: Execution,
@@ -139,7 +142,15 @@ impl Running<'_> {
         let baseline =
             self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
         add(&mut sum, judge(&body.checks, &execution, baseline, &self.judges).await, None);
-        let outcome = match Outcome::of(&sum.results) {
+        let outcome = match threshold {
+            Some(threshold) => {
+                let outcome = Outcome::against(threshold, &sum.results);
+                sum.results.extend(aggregate_score(threshold, &sum.results));
+                outcome
+            }
+            None => Outcome::of(&sum.results),
+        };
+        let outcome = match outcome {
             Outcome::Scored if self.run.options.strict => Outcome::Failed,
             outcome => outcome,
         };
@@ -228,6 +239,27 @@ fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
         }
         result
     }));
+}
+
+/// What the threshold of the test case decides, in promptfoo's words; without a score it decides nothing.
+fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<AssertionResult> {
+    let score = weighted_score(results)?;
+    let held = score >= threshold - TOLERANCE;
+    let reason = format!(
+        "Aggregate score {} {} {} threshold",
+        ecma::to_fixed(score, 2),
+        if held { '≥' } else { '<' },
+        ecma::number(threshold)
+    );
+    let (id, label) = ("threshold", "Aggregate score");
+    let result = if held {
+        AssertionResult::pass(id, label)
+    } else {
+        AssertionResult::fail(id, label, SCORE_BELOW_THRESHOLD, reason.as_str())
+    };
+    let score = Score::new(score).ok();
+    // It is made of the others' scores, so it does not count with them.
+    Some(AssertionResult { weight: 0.0, score, ..result.with_reasoning(reason) })
 }
 
 /// The original's words for a conversation that `maxTurns` ended.

@@ -5,6 +5,7 @@
 
 mod advice;
 mod fault;
+mod fetch;
 mod redirect;
 mod retry;
 mod secret;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use crate::limit::Ticket;
 use crate::{HttpRequest, HttpResponse, Method};
 pub(crate) use fault::Fault;
+pub use fetch::Fetched;
 pub use retry::RetryPolicy;
 pub(crate) use retry::{is_worth_it, with_retries};
 pub(crate) use secret::resolve;

@@ -266,7 +266,7 @@ fn execution(page: &mut Page<'_>, case: &CaseResult, it: &ExecutionResult) -> fm
     let named = it.named_scores();
     if !named.is_empty() {
         let named =
-            named.iter().map(|(name, score)| format!("{name} {}", ecma::to_fixed(*score, 2)));
+            named.iter().map(|it| format!("{} {}", it.name, ecma::to_fixed(it.score.get(), 2)));
         field(page, indent, "scores ", &named.collect::<Vec<_>>().join(", "))?;
     }
     if let Some(err) = &it.error {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, Reply};
 
 use super::{Mode, Responses};
 
-/// Any backend, with a response store before it. Commands are not kept: they are run each time.
+/// Any backend, with a response store before it. Commands and scripts are not kept: they are run each
+/// time.
 ///
 /// A recalled reply is marked as [`cached`](Reply::cached), was sent 0 times, and has the latency of its recording:
 /// checks judge what was recorded, statistics leave it out.
@@ -76,5 +78,12 @@ impl<B: Backend> Backend for Recorded<B> {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         self.inner.run(command)
+    }
+
+    fn script<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        self.inner.script(question)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
+use kindlm_types::script::{
+    ScriptAnswer, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptValue,
+};
 use kindlm_types::{
     Answer, AskError, Execution, Message, ProviderError, ProviderErrorKind, Question, Role,
     ToolCall, Usage,
@@ -73,9 +75,13 @@ pub fn yaml(text: &str) -> Result<Value, String> {
 }
 
 /// What an answer block says to a question: `answer` is a reply, or a vector as a JSON list; `no-answer` is
-/// the message of a provider that fails.
+/// the message of a provider that fails, or of a script that takes too long.
 pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, AskError>, String> {
     let text = block.text.trim_end().to_owned();
+    if let (Question::Script(_), "no-answer") = (question, block.info.as_str()) {
+        let (kind, console) = (ScriptErrorKind::Timeout, Vec::new());
+        return Ok(Err(ScriptError { kind, message: text, console }.into()));
+    }
     if block.info == "no-answer" {
         return Ok(Err(ProviderError::new(ProviderErrorKind::Server, JUDGE, text).into()));
     }

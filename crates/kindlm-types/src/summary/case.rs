@@ -1,7 +1,8 @@
 //! What the repeats of a case say together.
 
 use crate::{
-    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, Outcome, Verdict,
+    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, NamedScore,
+    Outcome, Verdict, named_scores, weighted_score,
 };
 
 /// How the repeats of a case ended.
@@ -55,33 +56,14 @@ impl ExecutionResult {
     /// The mean of the scores that the checks gave, weighted by their `weight`; `None` if none has a score or
     /// all weights are 0.
     pub fn score(&self) -> Option<f64> {
-        weighted_mean(self.results.iter())
+        weighted_score(&self.results)
     }
 
-    /// The same mean for each metric that checks contribute to, in order of first appearance.
-    pub fn named_scores(&self) -> Vec<(&str, f64)> {
-        let mut names: Vec<&str> = Vec::new();
-        for name in self.results.iter().filter_map(|it| it.metric.as_deref()) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        let of = |name: &str| {
-            weighted_mean(self.results.iter().filter(|it| it.metric.as_deref() == Some(name)))
-        };
-        names.into_iter().filter_map(|name| Some((name, of(name)?))).collect()
+    /// The mean of each named score, weighted likewise, in order of first appearance; `weight` is the sum of the
+    /// weights.
+    pub fn named_scores(&self) -> Vec<NamedScore> {
+        named_scores(&self.results)
     }
-}
-
-fn weighted_mean<'a>(results: impl Iterator<Item = &'a AssertionResult>) -> Option<f64> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for result in results {
-        if let Some(score) = result.score {
-            sum += score.get() * result.weight;
-            weights += result.weight;
-        }
-    }
-    (weights > 0.0).then(|| sum / weights)
 }
 
 impl CaseResult {
@@ -196,7 +178,7 @@ fn is_same_check(a: &AssertionResult, b: &AssertionResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Execution, FailureCode, Score, Usage};
+    use crate::{Execution, FailureCode, Usage};
 
     const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");
 
@@ -234,31 +216,6 @@ mod tests {
 
     fn missing(message: &str) -> AssertionResult {
         AssertionResult::fail("keywords", "Keyword allow list", CODE, message)
-    }
-
-    #[test]
-    fn scores_are_weighted_and_named() {
-        let scored = |score: f64, weight: f64, metric: Option<&str>| AssertionResult {
-            weight,
-            metric: metric.map(str::to_owned),
-            ..AssertionResult::pass("judge", "Judge: tone").with_score(Score::new(score).unwrap())
-        };
-        let it = repeat(
-            0,
-            vec![
-                scored(1.0, 3.0, Some("tone")),
-                scored(0.0, 1.0, Some("tone")),
-                scored(0.5, 4.0, Some("facts")),
-                AssertionResult {
-                    weight: 100.0,
-                    ..AssertionResult::skipped("drift", "Drift", "no baseline")
-                },
-            ],
-        );
-        assert_eq!(it.score(), Some(0.625));
-        assert_eq!(it.named_scores(), [("tone", 0.75), ("facts", 0.5)]);
-        let weightless = repeat(0, vec![scored(1.0, 0.0, None)]);
-        assert_eq!((weightless.score(), weightless.named_scores().len()), (None, 0));
     }
 
     #[test]

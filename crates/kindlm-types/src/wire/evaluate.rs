@@ -9,9 +9,6 @@ use serde_json::{Map, Value};
 
 use crate::{AssertionResult, FailureCode, Outcome, Score, Severity, Verdict};
 
-/// Scores are compared with this tolerance, so that 0.7, 0.8 and 0.9 do meet a mean of 0.8.
-const TOLERANCE: f64 = 1e-9;
-
 /// What an agent said and did, and what is expected of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -52,7 +49,7 @@ pub struct Record {
     /// An `expect` block as in `kindlm.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Value>,
-    /// The score from which the record passes although some of its checks failed; from 0 to 1.
+    /// The weighted mean score from which the record passes, whichever checks failed; from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// All other keys, untouched.
@@ -148,6 +145,13 @@ pub struct Evaluation {
     pub total: u64,
     /// How the record ended.
     pub outcome: Outcome,
+    /// Where the record has a `threshold`: the mean of the scores of its checks, weighted by their weights, which is
+    /// held against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weighted_score: Option<f64>,
+    /// The weighted mean of each named score.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub named_scores: Map<String, Value>,
     /// What each check found, in the order of the record.
     pub results: Vec<EvaluatedResult>,
     /// The record's extra keys, where they were asked for.
@@ -189,7 +193,8 @@ pub struct EvaluatedResult {
     /// The named score that this check contributes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// Everything else worth keeping.
+    /// Everything else worth keeping; `component_results` are what the check is made of, in this form too, and
+    /// `named_scores` what it gives by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -232,17 +237,32 @@ impl From<&AssertionResult> for EvaluatedResult {
             reasoning: result.reasoning.clone().or(skip_reason),
             weight: (result.weight != 1.0).then_some(result.weight),
             metric: result.metric.clone(),
-            metadata: result.metadata.clone(),
+            metadata: metadata(result),
         }
     }
+}
+
+/// The metadata, with what a result is made of.
+fn metadata(result: &AssertionResult) -> Map<String, Value> {
+    let mut metadata = result.metadata.clone();
+    if !result.components.is_empty() {
+        let parts = result.components.iter().map(EvaluatedResult::from);
+        let parts = parts.filter_map(|it| serde_json::to_value(it).ok()).collect();
+        metadata.insert("component_results".to_owned(), Value::Array(parts));
+    }
+    if !result.named_scores.is_empty() {
+        let named = result.named_scores.iter().map(|it| (it.name.clone(), it.score.get().into()));
+        metadata.insert("named_scores".to_owned(), Value::Object(named.collect()));
+    }
+    metadata
 }
 
 impl Evaluation {
     /// Adds up what the checks of one record found.
     ///
     /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. An errored check
-    /// makes the outcome `errored`. A record whose checks failed passes all the same if a `threshold` is given
-    /// and its score reaches it. Without any result nothing was checked, and the outcome is `skipped`.
+    /// makes the outcome `errored`. With a `threshold` a record passes if the weighted mean of its scores reaches
+    /// it, whichever checks failed. Without any result nothing was checked, and the outcome is `skipped`.
     #[expect(clippy::cast_precision_loss, reason = "counts of checks stay far below 2^52")]
     pub fn new(id: Option<Value>, results: &[AssertionResult], threshold: Option<f64>) -> Self {
         let count =
@@ -250,15 +270,13 @@ impl Evaluation {
         let (passed, failed) = (count("passed"), count("failed"));
         let total = passed + failed + count("errored");
         let score = (total > 0).then(|| passed as f64 / total as f64);
-        let reached = match (score, threshold) {
-            (Some(score), Some(threshold)) => score + TOLERANCE >= threshold,
-            _ => false,
-        };
-        let outcome = match Outcome::of(results) {
+        let outcome = match threshold {
             _ if results.is_empty() => Outcome::Skipped,
-            Outcome::Failed if reached => Outcome::Passed,
-            outcome => outcome,
+            Some(threshold) => Outcome::against(threshold, results),
+            None => Outcome::of(results),
         };
+        let weighted_score = threshold.and_then(|_| crate::weighted_score(results));
+        let named_scores = crate::named_scores(results);
         Self {
             id,
             score,
@@ -266,6 +284,11 @@ impl Evaluation {
             failed,
             total,
             outcome,
+            weighted_score,
+            named_scores: named_scores
+                .into_iter()
+                .map(|it| (it.name, it.score.get().into()))
+                .collect(),
             results: results.iter().map(EvaluatedResult::from).collect(),
             input: None,
         }

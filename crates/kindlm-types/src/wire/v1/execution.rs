@@ -285,7 +285,7 @@ impl From<&ExecutionResult> for Execution {
             named_scores: result
                 .named_scores()
                 .into_iter()
-                .map(|(name, score)| (name.to_owned(), score.into()))
+                .map(|it| (it.name, it.score.get().into()))
                 .collect(),
             input: execution.input,
             output: execution.output,

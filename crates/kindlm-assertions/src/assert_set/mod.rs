@@ -1,0 +1,151 @@
+//! `assert-set`: several checks that count as one.
+
+use std::sync::Arc;
+
+use kindlm_types::{
+    AssertionResult, Class, FailureCode, Outcome, Question, Score, Severity, Verdict, ecma,
+    named_scores, weighted_score,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::check::TOLERANCE;
+use crate::codes::{ASSERTION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::grade::ALL_PASSED;
+use crate::{Assertion, Build, Check, Code, Evidence, Meta, Own, Registration};
+
+const ID: &str = "assert-set";
+const LABEL: &str = "Set";
+const PART_ERRORED: FailureCode = FailureCode::new("SET_PART_ERRORED");
+
+/// Counts several checks as one.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Several checks count as one: all of them hold, or their mean score reaches a threshold.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "A check of the set failed." },
+            Code {
+                code: SCORE_BELOW_THRESHOLD,
+                summary: "The set's mean score is below its threshold.",
+            },
+            Code {
+                code: PART_ERRORED,
+                summary: "A check of the set could not be made, so there is no verdict about the set.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Set(build),
+};
+
+/// Checks that count as one.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The checks of the set: entries of the list form, sets included.
+    #[schemars(length(min = 1))]
+    #[serde(default)]
+    #[expect(dead_code, reason = "the checks are made of it before")]
+    assert: Vec<Map<String, Value>>,
+}
+
+#[derive(Debug)]
+struct Set {
+    checks: Vec<Check>,
+    threshold: Option<f64>,
+    negate: bool,
+}
+
+fn build(_config: &Value, checks: Vec<Check>, own: Own) -> Arc<dyn Assertion> {
+    Arc::new(Set { checks, threshold: own.threshold, negate: own.negate })
+}
+
+impl Assertion for Set {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        self.checks.iter().flat_map(|it| it.questions(evidence)).collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let parts: Vec<_> = self.checks.iter().flat_map(|it| it.evaluate(evidence)).collect();
+        vec![self.result(parts)]
+    }
+}
+
+impl Set {
+    fn result(&self, parts: Vec<AssertionResult>) -> AssertionResult {
+        let score = weighted_score(&parts);
+        let mut result = match Outcome::of(&parts) {
+            Outcome::Errored => errored(&parts),
+            _ if parts.iter().all(|it| matches!(it.verdict, Verdict::Skipped { .. })) => {
+                AssertionResult::skipped(ID, LABEL, "no check of the set applies")
+            }
+            _ => self.judged(&parts, score.unwrap_or_default()),
+        };
+        let mut about = json!({"type": ID, "assertionCount": self.checks.len()});
+        if let Some(threshold) = self.threshold {
+            about["threshold"] = json!(threshold);
+        }
+        result.metadata.insert("assertionSet".to_owned(), about);
+        result.named_scores = named_scores(&parts);
+        result.components = parts;
+        result
+    }
+
+    /// The verdict about parts that could all be judged.
+    fn judged(&self, parts: &[AssertionResult], score: f64) -> AssertionResult {
+        let failures: Vec<&str> = parts.iter().filter_map(failure).collect();
+        let (held, code, reason) = match self.threshold {
+            Some(threshold) => {
+                let held = score >= threshold - TOLERANCE;
+                let sign = if held { '≥' } else { '<' };
+                let (score, limit) = (ecma::to_fixed(score, 2), ecma::number(threshold));
+                let reason = format!("Aggregate score {score} {sign} {limit} threshold");
+                (held, SCORE_BELOW_THRESHOLD, reason)
+            }
+            None if failures.is_empty() => (true, ASSERTION_FAILED, ALL_PASSED.to_owned()),
+            None => (false, ASSERTION_FAILED, failures.join("\n")),
+        };
+        let verdict = match held != self.negate {
+            true => Verdict::Pass,
+            false if self.negate => {
+                let message = format!("must not hold, but does: {reason}");
+                Verdict::Fail { code: ASSERTION_FAILED, message }
+            }
+            false => Verdict::Fail { code, message: reason.clone() },
+        };
+        let score = if self.negate { 1.0 - score } else { score };
+        let result = AssertionResult::new(ID, LABEL, verdict).with_reasoning(reason);
+        match Score::new(score) {
+            Ok(score) => result.with_score(score),
+            Err(err) => AssertionResult::errored(ID, LABEL, PART_ERRORED, err.to_string()),
+        }
+    }
+}
+
+/// What speaks against the set, if this part does: soft ones only count with their scores.
+fn failure(part: &AssertionResult) -> Option<&str> {
+    match &part.verdict {
+        Verdict::Fail { message, .. } if part.severity == Severity::Gate => Some(message),
+        _ => None,
+    }
+}
+
+/// What could not be judged may be what decides, so there is no verdict; what failed for certain is told as well.
+fn errored(parts: &[AssertionResult]) -> AssertionResult {
+    let obstacle = parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
+    let Some(Verdict::Errored { message, code }) = obstacle.map(|it| &it.verdict) else {
+        return AssertionResult::errored(ID, LABEL, PART_ERRORED, "A check could not be made");
+    };
+    let cause = obstacle.and_then(|it| it.metadata.get("cause")).cloned();
+    let cause = cause.unwrap_or_else(|| code.as_str().into());
+    let label = obstacle.map(|it| it.label.as_str()).unwrap_or_default();
+    let failed = parts.iter().filter_map(failure).fold(String::new(), |all, it| all + "\n" + it);
+    let message = format!("`{label}` could not be judged: {message}{failed}");
+    AssertionResult::errored(ID, LABEL, PART_ERRORED, message).with_metadata("cause", cause)
+}

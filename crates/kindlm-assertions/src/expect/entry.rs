@@ -1,0 +1,197 @@
+//! Entries of the list form.
+
+use kindlm_types::{Problem, ProblemKind, Severity};
+use serde_json::{Map, Value};
+
+use super::reference::Whole;
+use super::value::{rendered, resolve};
+use super::{Compiler, LIST, NOT, ids, name, normalise_numbers, shape, unknown_type};
+use crate::scripting::Transform;
+use crate::template::{Variables, is_template};
+use crate::{Build, Check, Options, Own, REGISTRY, Registration};
+
+/// The key that most assertions of the list form are configured by.
+const VALUE: &str = "value";
+
+impl Compiler<'_> {
+    /// Reads a list of entries; those with a problem are left out.
+    pub(super) fn entries(&mut self, value: &Value, at: &str) -> Vec<Check> {
+        let Value::Array(items) = value else {
+            let message = format!("expected a list, found {}", name(value));
+            let help = "every check is one item of a list, even if there is only one";
+            self.problems.push(Problem::new(at, message).with_help(help));
+            return Vec::new();
+        };
+        let read = |(index, item)| self.entry(item, &format!("{at}/{index}"));
+        items.iter().enumerate().filter_map(read).collect()
+    }
+
+    /// Reads one entry, with what it refers to.
+    fn entry(&mut self, item: &Value, at: &str) -> Option<Check> {
+        let Value::Object(written) = item else {
+            let message = format!("expected an object, found {}", name(item));
+            let help = "an entry is an object with the assertion's id in `type`, such as `{ type: latency, maxMs: 500 }`";
+            self.problems.push(Problem::new(at, message).with_help(help));
+            return None;
+        };
+        let whole = match Whole::of(written, self.setup) {
+            Ok(whole) => whole,
+            Err(problem) => {
+                self.problems.push(problem.under(at));
+                return None;
+            }
+        };
+        let before = self.problems.len();
+        let check = self.check(&whole.map, at);
+        for problem in self.problems.iter_mut().skip(before) {
+            let inside = problem.pointer.strip_prefix(at).unwrap_or_default().to_owned();
+            let placed = whole.place(Problem { pointer: inside, ..problem.clone() });
+            *problem = placed.under(at);
+        }
+        check
+    }
+
+    /// Makes the check of an entry.
+    fn check(&mut self, entry: &Map<String, Value>, at: &str) -> Option<Check> {
+        let (rank, negate) = self.which(entry, at)?;
+        let registration = REGISTRY.get(rank).copied()?;
+        let mut value = normalise_numbers(Value::Object(entry.clone()));
+        let problems = shape(rank, true).map(|it| it.problems(&value)).unwrap_or_default();
+        if !problems.is_empty() {
+            self.report(problems, at);
+            return None;
+        }
+        let map = value.as_object_mut()?;
+        if map.contains_key("threshold") && map.contains_key("atLeast") {
+            let problem =
+                Problem::key(format!("{at}/atLeast"), "`atLeast` is another name of `threshold`")
+                    .with_help("keep one of the two");
+            self.problems.push(problem);
+            return None;
+        }
+        let before = self.problems.len();
+        let options = self.options(map, negate, at);
+        let transform = map.shift_remove("transform");
+        let transform = transform.as_ref().and_then(Value::as_str).and_then(|it| {
+            let read = Transform::new(it, self.setup);
+            read.map_err(|it| self.problems.push(it.under(&format!("{at}/transform")))).ok()
+        });
+        let rendered = self.value(registration, map, at);
+        let built = self.build(registration, &mut value, options, at);
+        let check = built.filter(|_| self.problems.len() == before)?;
+        Some(Check {
+            transforms: transform.into_iter().map(Into::into).collect(),
+            rendered,
+            ..check
+        })
+    }
+
+    /// Which assertion an entry's `type` names, and whether it is turned round.
+    fn which(&mut self, entry: &Map<String, Value>, at: &str) -> Option<(usize, bool)> {
+        let find = |id: &str| REGISTRY.iter().position(|it| it.meta.id == id);
+        let problem = match entry.get("type") {
+            Some(Value::String(id)) => {
+                // An assertion whose own id begins with `not-` would win.
+                let known = find(id)
+                    .map(|rank| (rank, false))
+                    .or_else(|| id.strip_prefix(NOT).and_then(find).map(|rank| (rank, true)));
+                if known.is_some() {
+                    return known;
+                }
+                unknown_type(id).under(at)
+            }
+            Some(other) => Problem::new(
+                format!("{at}/type"),
+                format!("expected the id of an assertion, found {}", name(other)),
+            )
+            .with_help(format!("known assertions: {}", ids())),
+            None => Problem::new(at, "`type` is required")
+                .with_kind(ProblemKind::MissingKey { key: "type".to_owned() })
+                .with_help(format!("`type`: the id of an assertion: {}", ids())),
+        };
+        self.problems.push(problem);
+        None
+    }
+
+    /// The variables, as templates see them.
+    fn variables(&self) -> &Variables {
+        self.variables.get_or_init(|| Variables::new(self.vars, &self.setup.env))
+    }
+
+    /// Removes the options from an entry, so that the assertion's own keys remain.
+    fn options(&mut self, map: &mut Map<String, Value>, negate: bool, at: &str) -> Options {
+        map.shift_remove("type");
+        let mut options = Options { negate, ..Options::default() };
+        let mut text = |key: &str| map.shift_remove(key)?.as_str().map(str::to_owned);
+        options.metric = text("metric");
+        options.label = text("label");
+        if text("severity").as_deref() == Some("soft") {
+            options.severity = Severity::Soft;
+        }
+        let mut number = |key: &str| map.shift_remove(key)?.as_f64();
+        options.threshold = number("threshold").or_else(|| number("atLeast"));
+        options.weight = number("weight").unwrap_or(options.weight);
+        if let Some(metric) = options.metric.as_deref().filter(|it| is_template(it)) {
+            match rendered(metric, self.variables()) {
+                Ok(metric) => options.metric = Some(metric).filter(|it| !it.is_empty()),
+                Err(problem) => self.problems.push(problem.under(&format!("{at}/metric"))),
+            }
+        }
+        options
+    }
+
+    /// Reads or renders the `value` of assertions that want it so; returns it if it has changed.
+    fn value(
+        &mut self,
+        registration: &Registration,
+        map: &mut Map<String, Value>,
+        at: &str,
+    ) -> Option<Value> {
+        let takes_scripts = match registration.build {
+            Build::Own(_) => false,
+            Build::Script(_) => true,
+            Build::Plain(_) | Build::Set(_) => return None,
+        };
+        let value = map.get_mut(VALUE)?;
+        match resolve(value, takes_scripts, self.setup, || self.variables()) {
+            Ok(Some(new)) if new != *value => {
+                *value = new;
+                Some(value.clone())
+            }
+            Ok(_) => None,
+            Err(problem) => {
+                self.problems.push(problem.under(&format!("{at}/{VALUE}")));
+                None
+            }
+        }
+    }
+
+    fn build(
+        &mut self,
+        registration: &'static Registration,
+        value: &mut Value,
+        mut options: Options,
+        at: &str,
+    ) -> Option<Check> {
+        let mut own = || Own {
+            negate: std::mem::take(&mut options.negate),
+            threshold: options.threshold.take(),
+        };
+        let built = match registration.build {
+            Build::Plain(build) => build(value, self.setup),
+            Build::Own(build) | Build::Script(build) => build(value, own(), self.setup),
+            Build::Set(build) => {
+                let list = value.as_object_mut().and_then(|it| it.shift_remove(LIST));
+                let checks = self.entries(&list.unwrap_or_default(), &format!("{at}/{LIST}"));
+                Ok(build(value, checks, own()))
+            }
+        };
+        match built {
+            Ok(assertion) => Some(Check { options, ..Check::new(&registration.meta, assertion) }),
+            Err(problems) => {
+                self.report(problems, at);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Makes checks out of an `expect` block.
+
+mod entry;
+mod reference;
+mod schema;
+mod value;
+
+use std::cell::OnceCell;
+
+use kindlm_schema::normalise_numbers;
+use kindlm_types::{Problem, nearest};
+use serde_json::{Map, Value};
+
+use crate::template::Variables;
+use crate::{Build, Check, REGISTRY, Setup};
+
+pub use schema::expect_schema;
+use schema::shape;
+pub(crate) use value::{TextFiles, read};
+
+/// The key of the list form.
+const LIST: &str = "assert";
+
+/// What `not-` is written as before an id.
+const NOT: &str = "not-";
+
+/// Makes checks out of a whole `expect` block, and finds everything that is wrong with it.
+///
+/// Checks come in the order of [`REGISTRY`], those of the list form last and in the order of the file;
+/// problems come in the order of the file, with pointers from the block. A check with a problem is left out.
+pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
+    compile_with(expect, setup, &Map::new())
+}
+
+/// The same, with the variables over which templates in the list form are rendered.
+///
+/// Unless [`Setup::has_templates`], the checks are the same whatever the variables are.
+pub fn compile_with(
+    expect: &Value,
+    setup: &Setup<'_>,
+    vars: &Map<String, Value>,
+) -> (Vec<Check>, Vec<Problem>) {
+    let mut compiler = Compiler {
+        setup,
+        vars,
+        variables: OnceCell::new(),
+        checks: Vec::new(),
+        problems: Vec::new(),
+    };
+    compiler.block(expect, "");
+    compiler.checks.sort_by_key(|(rank, _)| *rank);
+    (compiler.checks.into_iter().map(|(_, check)| check).collect(), compiler.problems)
+}
+
+/// Every word that `type` may be; the plain ids first, so that suggestions prefer them.
+fn known_types() -> Vec<String> {
+    let ids = REGISTRY.iter().map(|it| it.meta.id);
+    ids.clone().map(str::to_owned).chain(ids.map(|id| format!("{NOT}{id}"))).collect()
+}
+
+struct Compiler<'a> {
+    setup: &'a Setup<'a>,
+    vars: &'a Map<String, Value>,
+    /// The variables as templates see them, made when the first template needs them.
+    variables: OnceCell<Variables>,
+    /// With the rank by which they are sorted.
+    checks: Vec<(usize, Check)>,
+    problems: Vec<Problem>,
+}
+
+impl Compiler<'_> {
+    /// Reads the block itself (`at` is empty) or an object within it that holds assertions.
+    fn block(&mut self, value: &Value, at: &str) {
+        let Value::Object(map) = value else {
+            let message = format!("expected an object, found {}", name(value));
+            let help = format!("keys: {}", known_keys(at).join(", "));
+            self.problems.push(Problem::new(at, message).with_help(help));
+            return;
+        };
+        for (key, value) in map {
+            let here = format!("{at}/{}", escape(key));
+            let rank = REGISTRY
+                .iter()
+                .position(|it| it.meta.path.is_some_and(|path| path.pointer == here));
+            if let Some(rank) = rank {
+                self.place(rank, value, &here);
+            } else if at.is_empty() && key == LIST {
+                self.list(value, &here);
+            } else if is_container(&here) {
+                self.block(value, &here);
+            } else {
+                let known = known_keys(at);
+                let known = known.iter().map(String::as_str);
+                self.problems.push(Problem::unknown_key(here, key, known));
+            }
+        }
+    }
+
+    /// Reads what stands at an assertion's own place.
+    fn place(&mut self, rank: usize, value: &Value, at: &str) {
+        let is_list = REGISTRY.get(rank).and_then(|it| it.meta.path).is_some_and(|path| path.list);
+        match value {
+            Value::Array(items) if is_list => {
+                for (index, item) in items.iter().enumerate() {
+                    self.piece(rank, item, &format!("{at}/{index}"));
+                }
+            }
+            _ if is_list => {
+                let message = format!("expected a list, found {}", name(value));
+                let help = "every check is one item of a list, even if there is only one";
+                self.problems.push(Problem::new(at, message).with_help(help));
+            }
+            _ => self.piece(rank, value, at),
+        }
+    }
+
+    /// Reads one piece of configuration at an assertion's own place.
+    fn piece(&mut self, rank: usize, value: &Value, at: &str) {
+        let value = normalise_numbers(value.clone());
+        let problems = shape(rank, false).map(|it| it.problems(&value)).unwrap_or_default();
+        if !problems.is_empty() {
+            self.report(problems, at);
+            return;
+        }
+        let Some(registration) = REGISTRY.get(rank) else { return };
+        // What has a place of its own has no options, so only the plain kind can have one.
+        let Build::Plain(build) = registration.build else { return };
+        match build(&value, self.setup) {
+            Ok(assertion) => self.checks.push((rank, Check::new(&registration.meta, assertion))),
+            Err(problems) => self.report(problems, at),
+        }
+    }
+
+    /// Reads the list form.
+    fn list(&mut self, value: &Value, at: &str) {
+        let checks = self.entries(value, at);
+        self.checks.extend(checks.into_iter().map(|it| (REGISTRY.len(), it)));
+    }
+
+    fn report(&mut self, problems: Vec<Problem>, at: &str) {
+        self.problems.extend(problems.into_iter().map(|it| it.under(at)));
+    }
+}
+
+fn unknown_type(id: &str) -> Problem {
+    let types = known_types();
+    let help = match nearest(id, types.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known assertions: {}", ids()),
+    };
+    Problem::new("/type", format!("there is no assertion `{id}`")).with_help(help)
+}
+
+fn ids() -> String {
+    let ids: Vec<String> = REGISTRY.iter().map(|it| format!("`{}`", it.meta.id)).collect();
+    ids.join(", ")
+}
+
+/// Whether some assertion has its place below this one.
+fn is_container(pointer: &str) -> bool {
+    REGISTRY
+        .iter()
+        .filter_map(|it| it.meta.path)
+        .any(|path| path.pointer.strip_prefix(pointer).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// The keys that the object at this place may have.
+fn known_keys(at: &str) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    for path in REGISTRY.iter().filter_map(|it| it.meta.path) {
+        let below = path.pointer.strip_prefix(at).and_then(|rest| rest.strip_prefix('/'));
+        let key = below.and_then(|rest| rest.split('/').next());
+        if let Some(key) = key.filter(|key| !keys.iter().any(|it| it == key)) {
+            keys.push(key.to_owned());
+        }
+    }
+    if at.is_empty() {
+        keys.push(LIST.to_owned());
+    }
+    keys
+}
+
+fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,175 @@
+//! The JSON Schema of an `expect` block, and the shapes that its parts are held against.
+
+use std::borrow::Cow;
+use std::sync::{LazyLock, OnceLock};
+
+use kindlm_schema::Shape;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::{LIST, NOT, known_types};
+use crate::{Build, REGISTRY, Registration};
+
+/// JSON Schema of an `expect` block, with definitions under `$defs`. For editors, and for embedding.
+pub fn expect_schema() -> Value {
+    let mut generator = kindlm_schema::generator();
+    let mut nested = Map::new();
+    for registration in REGISTRY {
+        let Some(path) = registration.meta.path else { continue };
+        let schema = (registration.schema)(&mut generator).to_value();
+        let mut place = with_summary(schema, registration);
+        if path.list {
+            place =
+                json!({"type": "array", "items": place, "description": registration.meta.summary});
+        }
+        insert(&mut nested, path.pointer, place);
+    }
+    let entry = generator.subschema_for::<Entry>();
+    let list = json!({"type": "array", "items": entry, "description": "Any assertion, by its id."});
+    insert(&mut nested, &format!("/{LIST}"), list);
+    let block = object(nested);
+    match schemars::Schema::try_from(block) {
+        Ok(schema) => kindlm_schema::finish(schema, generator),
+        // Unreachable: what was put together above is an object.
+        Err(_) => json!({"type": "object"}),
+    }
+}
+
+/// An entry of the list form; sets have entries of their own.
+struct Entry;
+
+impl JsonSchema for Entry {
+    fn schema_name() -> Cow<'static, str> {
+        "ListEntry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut kinds = Vec::new();
+        for registration in REGISTRY {
+            let mut schema = (registration.schema)(generator).to_value();
+            if let (Build::Set(_), Some(list)) =
+                (registration.build, schema.pointer_mut(&format!("/properties/{LIST}/items")))
+            {
+                *list = generator.subschema_for::<Entry>().to_value();
+            }
+            let ids = [registration.meta.id.to_owned(), format!("{NOT}{}", registration.meta.id)];
+            kinds.push(json!({
+                "if": {"properties": {"type": {"enum": ids}}, "required": ["type"]},
+                "then": listed(schema, registration),
+            }));
+        }
+        let ids: Vec<Value> = known_types().into_iter().map(Value::from).collect();
+        schemars::json_schema!({
+            "type": "object",
+            "properties": {"type": {"type": "string", "enum": ids, "description": "The assertion's id; `not-` turns it round."}},
+            "anyOf": [{"required": ["type"]}, {"required": ["$ref"]}],
+            "allOf": kinds,
+        })
+    }
+}
+
+/// An object schema with these properties and no others.
+fn object(properties: Map<String, Value>) -> Value {
+    let mut schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    schema["properties"] = Value::Object(properties);
+    schema
+}
+
+/// Puts a schema at a place such as `/guardrails/pii`, making the objects around it.
+fn insert(properties: &mut Map<String, Value>, pointer: &str, schema: Value) {
+    let path = pointer.trim_start_matches('/');
+    match path.split_once('/') {
+        None => _ = properties.insert(path.to_owned(), schema),
+        Some((key, rest)) => {
+            let container = properties.entry(key).or_insert_with(|| object(Map::new()));
+            if let Some(Value::Object(inner)) = container.get_mut("properties") {
+                insert(inner, rest, schema);
+            }
+        }
+    }
+}
+
+fn with_summary(mut schema: Value, registration: &Registration) -> Value {
+    if let Value::Object(map) = &mut schema {
+        map.insert("description".to_owned(), registration.meta.summary.into());
+    }
+    schema
+}
+
+/// The schema of a list entry: the assertion's own keys and the options that every entry takes.
+fn listed(schema: Value, registration: &Registration) -> Value {
+    let mut schema = with_summary(schema, registration);
+    let Value::Object(map) = &mut schema else { return schema };
+    let properties = map.entry("properties").or_insert_with(|| json!({}));
+    if let Value::Object(properties) = properties {
+        for (key, option) in option_schemas() {
+            properties.entry(key).or_insert(option);
+        }
+    }
+    let required = map.entry("required").or_insert_with(|| json!([]));
+    if let Value::Array(required) = required {
+        required.insert(0, json!("type"));
+    }
+    schema
+}
+
+fn option_schemas() -> [(&'static str, Value); 9] {
+    let threshold = "The least score that passes, instead of the assertion's own decision";
+    [
+        (
+            "type",
+            json!({"type": "string", "description": "The assertion's id; `not-` turns it round"}),
+        ),
+        ("threshold", json!({"type": "number", "description": threshold})),
+        ("atLeast", json!({"type": "number", "description": "Another name of `threshold`"})),
+        (
+            "severity",
+            json!({"enum": ["gate", "soft"], "default": "gate", "description": "`gate` must hold, `soft` is a score to watch"}),
+        ),
+        (
+            "weight",
+            json!({"type": "number", "minimum": 0, "default": 1, "description": "The share in the weighted mean score"}),
+        ),
+        (
+            "metric",
+            json!({"type": "string", "minLength": 1, "description": "The named score that the check contributes to"}),
+        ),
+        (
+            "transform",
+            json!({"type": "string", "minLength": 1, "description": "A script that makes what the check sees as `output`: an expression, the body of a function, or `file://` and a file"}),
+        ),
+        (
+            "$ref",
+            json!({"type": "string", "pattern": "^#/assertionTemplates/.+", "description": "An entry of `assertionTemplates`; what is written beside it takes precedence"}),
+        ),
+        (
+            "label",
+            json!({"type": "string", "minLength": 1, "description": "Shown instead of the assertion's own label"}),
+        ),
+    ]
+}
+
+/// The compiled shapes of one entry of the registry, made when they are first needed.
+#[derive(Default)]
+struct Shapes {
+    nested: OnceLock<Shape>,
+    listed: OnceLock<Shape>,
+}
+
+static SHAPES: LazyLock<Vec<Shapes>> =
+    LazyLock::new(|| REGISTRY.iter().map(|_| Shapes::default()).collect());
+
+/// The shape of the entry at `rank`; `None` cannot happen, as there are as many shapes as entries.
+pub(super) fn shape(rank: usize, list_form: bool) -> Option<&'static Shape> {
+    let (shapes, registration) = (SHAPES.get(rank)?, REGISTRY.get(rank)?);
+    Some(if list_form {
+        shapes.listed.get_or_init(|| {
+            let mut generator = kindlm_schema::generator();
+            let own = (registration.schema)(&mut generator).to_value();
+            let schema = schemars::Schema::try_from(listed(own, registration)).unwrap_or_default();
+            Shape::new(kindlm_schema::finish(schema, generator))
+        })
+    } else {
+        shapes.nested.get_or_init(|| Shape::generate(registration.schema))
+    })
+}

@@ -1,0 +1,89 @@
+//! The code of an inline script, made into the body of a function by promptfoo's rules.
+//!
+//! Code of several lines is a body as it is, with its own `return`. One line is an expression; if it begins with
+//! a declaration, what comes after its last semicolon is returned.
+
+use kindlm_types::script::ScriptSource;
+
+/// The script that a text is.
+pub(super) fn source(code: &str) -> ScriptSource {
+    let params = vec!["output".to_owned(), "context".to_owned()];
+    // What promptfoo gives is an object with functions, of which scripts use one.
+    let provider = "if(context&&context.provider&&typeof context.provider.id==='string'){const id=context.provider.id;context.provider.id=()=>id}";
+    let body = body(code);
+    let body = if code.contains("provider") { format!("{provider}{body}") } else { body };
+    ScriptSource::Body { params, code: body.into() }
+}
+
+fn body(code: &str) -> String {
+    let code = code.trim_end_matches(is_space);
+    if code.contains('\n') {
+        return code.to_owned();
+    }
+    let code = code.trim_end_matches(|it| it == ';' || is_space(it));
+    if !begins_with_declaration(code) {
+        return format!("return {code}");
+    }
+    match last_semicolon(code) {
+        Some(end) => {
+            let (declarations, last) = code.split_at(end + 1);
+            format!("{declarations} return {}", last.trim_start())
+        }
+        None => code.to_owned(),
+    }
+}
+
+/// White space of JavaScript.
+fn is_space(it: char) -> bool {
+    it.is_whitespace() || it == '\u{feff}'
+}
+
+fn begins_with_declaration(code: &str) -> bool {
+    ["const", "let", "var"]
+        .iter()
+        .filter_map(|word| code.strip_prefix(word))
+        .any(|rest| rest.starts_with(is_space))
+}
+
+/// The last semicolon that is not in a text. Comments and regular expressions are not understood, as they are not
+/// there either.
+fn last_semicolon(code: &str) -> Option<usize> {
+    let mut quote = None;
+    let mut last = None;
+    let mut chars = code.char_indices();
+    while let Some((index, it)) = chars.next() {
+        match (quote, it) {
+            (Some(_), '\\') => _ = chars.next(),
+            (Some(open), _) if open == it => quote = None,
+            (None, '\'' | '"' | '`') => quote = Some(it),
+            (None, ';') => last = Some(index),
+            _ => {}
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_is_an_expression_and_several_are_a_body() {
+        for (code, expected) in [
+            ("output === 'a' ;;  ", "return output === 'a'"),
+            ("  x", "return   x"),
+            ("", "return "),
+            ("\nx", "\nx"),
+            ("x\n", "return x"),
+            ("const a = 1;\rreturn a", "const a = 1; return return a"),
+            ("const a = ';'; a === \";\"", "const a = ';'; return a === \";\""),
+            ("let s = output.length; s > 3;", "let s = output.length; return s > 3"),
+            ("var a = `;`", "var a = `;`"),
+            ("const s = 'it\\'s;'; s", "const s = 'it\\'s;'; return s"),
+            ("constant = 5; true", "return constant = 5; true"),
+            ("const{a} = b; a", "return const{a} = b; a"),
+        ] {
+            assert_eq!(body(code), expected, "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What scripts are told: the output, and the context that it came from.
+
+use std::sync::Arc;
+
+use kindlm_types::{Execution, FinishReason, Message, Role, ecma};
+use serde_json::{Map, Value, json};
+
+use crate::Evidence;
+
+/// The `output` of a script, as JSON: a text, or the value that a source with structured output gave.
+///
+/// A model that called tools and said nothing gives its calls, in the form in which OpenAI's API has them. Text that
+/// looks like JSON stays a text.
+pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
+    let text = ecma::stringify(&output_value(evidence.execution));
+    evidence.answers.shared("output", &text, || text.as_str().into())
+}
+
+fn output_value(execution: &Execution) -> Value {
+    match &execution.output_json {
+        // A command may declare structured output beside a text of its own; the text is what it said.
+        Some(value) if execution.output.is_empty() || is_text_of(value, &execution.output) => {
+            value.clone()
+        }
+        _ if execution.output.is_empty() && !execution.tool_calls.is_empty() => {
+            let call = |it: &kindlm_types::ToolCall| {
+                let arguments = match &it.malformed_arguments {
+                    Some(text) => text.clone(),
+                    None if it.arguments.is_null() => "{}".to_owned(),
+                    None => ecma::stringify(&it.arguments),
+                };
+                json!({
+                    "id": it.id,
+                    "type": "function",
+                    "function": {"name": it.name, "arguments": arguments},
+                })
+            };
+            Value::Array(execution.tool_calls.iter().map(call).collect())
+        }
+        _ => Value::String(execution.output.clone()),
+    }
+}
+
+/// Whether a text is nothing but this value as JSON.
+fn is_text_of(value: &Value, text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
+}
+
+/// The `context` of a script, as JSON. Keys in promptfoo's order; `config` is the check's own.
+pub(crate) fn context(evidence: &Evidence<'_>, config: Option<&Value>) -> Arc<str> {
+    match config {
+        None => evidence.answers.shared("context", "", || text(evidence.execution, None)),
+        Some(config) => text(evidence.execution, Some(config)),
+    }
+}
+
+fn text(execution: &Execution, config: Option<&Value>) -> Arc<str> {
+    ecma::stringify(&Value::Object(value(execution, config))).into()
+}
+
+fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
+    let mut context = Map::new();
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            context.insert(key.to_owned(), value);
+        }
+    };
+    let vars = Value::Object(execution.vars.clone());
+    put("prompt", prompt(&execution.input));
+    put("vars", Some(vars.clone()));
+    let mut test = json!({"vars": vars});
+    if !execution.case.is_empty() {
+        test["description"] = json!(execution.case);
+    }
+    put("test", Some(test));
+    put("logProbs", execution.log_probs.as_ref().map(|it| json!(it)));
+    put("provider", (!execution.model.is_empty()).then(|| json!({"id": execution.model})));
+    put("providerResponse", Some(provider_response(execution)));
+    put("config", config.cloned());
+    put("metadata", some_map(&execution.metadata));
+    put("trace", execution.trace.as_ref().and_then(|it| serde_json::to_value(it).ok()));
+    context
+}
+
+/// The prompt as text: what the user said, or all messages as JSON if there is more than that.
+fn prompt(input: &[Message]) -> Option<Value> {
+    match input {
+        [] => None,
+        [only] if only.role == Role::User => Some(json!(only.content)),
+        several => serde_json::to_value(several).ok().map(|it| json!(ecma::stringify(&it))),
+    }
+}
+
+/// The provider's own account, or as much of one as is known.
+pub(super) fn provider_response(execution: &Execution) -> Value {
+    if let Some(response) = &execution.provider_response {
+        return response.clone();
+    }
+    let usage = execution.usage;
+    let mut response = json!({"output": output_value(execution)});
+    if usage.total_tokens > 0 {
+        response["tokenUsage"] = json!({
+            "total": usage.total_tokens,
+            "prompt": usage.input_tokens,
+            "completion": usage.output_tokens,
+        });
+    }
+    for (key, value) in [
+        ("cost", execution.cost_usd.map(|it| json!(it))),
+        ("latencyMs", execution.latency_ms.map(|it| json!(it))),
+        ("cached", execution.cached.then_some(json!(true))),
+        ("finishReason", execution.finish_reason.as_ref().map(|it| json!(word(it)))),
+        ("logProbs", execution.log_probs.as_ref().map(|it| json!(it))),
+        ("metadata", some_map(&execution.metadata)),
+    ] {
+        if let Some(value) = value {
+            response[key] = value;
+        }
+    }
+    response
+}
+
+/// Why the model stopped, in OpenAI's words, which promptfoo uses for all.
+fn word(reason: &FinishReason) -> &str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Refusal => "refusal",
+        FinishReason::Other(word) => word,
+    }
+}
+
+fn some_map(map: &Map<String, Value>) -> Option<Value> {
+    (!map.is_empty()).then(|| Value::Object(map.clone()))
+}

@@ -1,0 +1,12 @@
+//! What everything that runs users' scripts shares: who runs them, what they see, and how they are named.
+
+mod context;
+mod settings;
+mod source;
+mod transform;
+
+pub(crate) use context::{context, output};
+pub use settings::{ScriptSettings, ScriptsBlock};
+pub(crate) use source::{JAVASCRIPT, script_file};
+pub use transform::Transform;
+pub(crate) use transform::{Seen, failed, see};

@@ -1,0 +1,96 @@
+//! Who runs scripts, and what they may do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::script::{ScriptPermissions, ScriptRuntime};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The `scripts` block, of the config file or of one check: who runs scripts, and what they may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ScriptsBlock {
+    /// Who runs JavaScript: `quickjs` is built in and a sandbox, `node` is the installed Node.js and none.
+    pub runtime: Option<Runtime>,
+    /// Hosts that `fetch` may reach, such as `example.com`, `*.example.com` or `localhost:8080`. None by default.
+    #[schemars(inner(length(min = 1)))]
+    pub net: Option<Vec<String>>,
+    /// Folders that scripts may read files from, relative to the folder of the config file. None by default.
+    #[schemars(inner(length(min = 1)))]
+    pub read: Option<Vec<String>>,
+    /// Environment variables that scripts and templates may read. None by default.
+    #[schemars(inner(length(min = 1)))]
+    pub env: Option<Vec<String>>,
+    /// How long one call of a script may take, in milliseconds.
+    #[schemars(range(min = 1, max = 3_600_000))]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Who runs JavaScript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// The engine that is built in, in a sandbox.
+    QuickJs,
+    /// The installed Node.js. Not a sandbox.
+    Node,
+}
+
+/// Who runs scripts, and what they may do: nothing but compute, by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptSettings {
+    /// Who runs JavaScript.
+    pub runtime: ScriptRuntime,
+    /// What scripts may do beyond computing.
+    pub permissions: Arc<ScriptPermissions>,
+    /// How long one call may take; the host's own limit if absent.
+    pub timeout: Option<Duration>,
+}
+
+impl ScriptSettings {
+    /// These settings, with what a block says in their place. A list takes the place of the whole list.
+    #[must_use]
+    pub fn with(&self, block: &ScriptsBlock) -> Self {
+        let mut permissions = (*self.permissions).clone();
+        for (list, given) in [
+            (&mut permissions.net, &block.net),
+            (&mut permissions.read, &block.read),
+            (&mut permissions.env, &block.env),
+        ] {
+            if let Some(given) = given {
+                list.clone_from(given);
+            }
+        }
+        Self {
+            runtime: match block.runtime {
+                None => self.runtime,
+                Some(Runtime::QuickJs) => ScriptRuntime::QuickJs,
+                Some(Runtime::Node) => ScriptRuntime::Node,
+            },
+            permissions: Arc::new(permissions),
+            timeout: block.timeout_ms.map(Duration::from_millis).or(self.timeout),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_takes_over_what_it_does_not_say() {
+        let suite: ScriptsBlock = serde_json::from_str(
+            r#"{"net": ["a.example"], "env": ["X"], "timeoutMs": 100, "runtime": "node"}"#,
+        )
+        .unwrap();
+        let suite = ScriptSettings::default().with(&suite);
+        let own: ScriptsBlock = serde_json::from_str(r#"{"net": [], "read": ["data"]}"#).unwrap();
+        let own = suite.with(&own);
+        assert_eq!(own.runtime, ScriptRuntime::Node);
+        assert_eq!(own.timeout, Some(Duration::from_millis(100)));
+        assert_eq!(own.permissions.net, Vec::<String>::new());
+        assert_eq!(own.permissions.read, ["data"]);
+        assert_eq!(own.permissions.env, ["X"]);
+    }
+}

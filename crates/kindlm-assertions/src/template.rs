@@ -1,0 +1,221 @@
+//! Templates in the values of list entries: Jinja over the variables of the test.
+//!
+//! promptfoo renders them with nunjucks, a Jinja for JavaScript. Settings are those under which the two agree: what
+//! is not defined is an empty text, nothing is escaped, values are printed as JavaScript prints them. A value without
+//! `{{`, `{%` or `{#` is never touched.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use kindlm_types::ecma;
+use minijinja::value::{Object, Serde, ValueKind};
+use minijinja::{AutoEscape, Environment, Output, State, UndefinedBehavior, Value as Jinja};
+use serde_json::{Map, Value};
+
+use crate::Setup;
+
+/// The steps that one template may take; a bound for loops in loops.
+const FUEL: u64 = 1_000_000;
+
+/// Whether a text is a template.
+pub(crate) fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
+}
+
+impl Setup<'_> {
+    /// Whether the list form of an `expect` block has a template, so that what it compiles to depends on the
+    /// variables. Of what is referred to, all counts, as that is rare.
+    pub fn has_templates(&self, expect: &Value) -> bool {
+        let is_template_text = |it: &Value| it.as_str().is_some_and(is_template);
+        let refers = |it: &Value| it.get("$ref").is_some();
+        expect.get("assert").is_some_and(|list| {
+            any(list, &is_template_text)
+                || any(list, &refers)
+                    && self.assertion_templates.values().any(|it| any(it, &is_template_text))
+        })
+    }
+}
+
+/// Whether something is true of a value, or of one within it.
+fn any(value: &Value, test: &impl Fn(&Value) -> bool) -> bool {
+    test(value)
+        || match value {
+            Value::Array(items) => items.iter().any(|it| any(it, test)),
+            Value::Object(entries) => entries.values().any(|it| any(it, test)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+}
+
+static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut engine = Environment::new();
+    engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+    engine.set_auto_escape_callback(|_| AutoEscape::None);
+    engine.set_formatter(|out, _: &mut State, value| print(out, value));
+    engine.set_fuel(Some(FUEL));
+    engine.add_filter("dump", |value: Jinja| {
+        serde_json::to_value(&value).map(|it| ecma::stringify(&it)).unwrap_or_default()
+    });
+    engine
+});
+
+/// Prints a value as `String(value)` of JavaScript does; an object as JSON, as `[object Object]` helps nobody.
+fn print(out: &mut Output<'_>, value: &Jinja) -> Result<(), minijinja::Error> {
+    out.write_str(&text(value)).map_err(minijinja::Error::from)
+}
+
+fn text(value: &Jinja) -> String {
+    match value.kind() {
+        ValueKind::Undefined | ValueKind::None => String::new(),
+        ValueKind::Number => match f64::try_from(value.clone()) {
+            Ok(number) if !value.is_integer() => ecma::number(number),
+            _ => value.to_string(),
+        },
+        ValueKind::Bool => value.is_true().to_string(),
+        ValueKind::Seq => {
+            let items = value.try_iter().into_iter().flatten();
+            items.map(|it| text(&it)).collect::<Vec<_>>().join(",")
+        }
+        ValueKind::Map => {
+            serde_json::to_value(value).map(|it| ecma::stringify(&it)).unwrap_or_default()
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// What templates may refer to.
+#[derive(Debug)]
+pub(crate) struct Variables {
+    values: Jinja,
+    env: Arc<Env>,
+}
+
+impl Variables {
+    /// The variables of a test, and `env` unless one of them is called so.
+    pub(crate) fn new(vars: &Map<String, Value>, env: &Map<String, Value>) -> Self {
+        let env = Arc::new(Env { permitted: env.clone(), refused: Mutex::default() });
+        let own = vars.iter().map(|(name, value)| (name.clone(), Jinja::from(Serde(value))));
+        let mut values: Vec<(String, Jinja)> = own.collect();
+        if !vars.contains_key("env") {
+            values.push(("env".to_owned(), Jinja::from_dyn_object(Arc::clone(&env))));
+        }
+        let values = Jinja::from_pairs(values);
+        Self { values, env }
+    }
+
+    /// The text with everything filled in, or why that cannot be done.
+    pub(crate) fn render(&self, template: &str) -> Result<String, String> {
+        let rendered = ENGINE.render_str(template, &self.values).map_err(|err| {
+            let line = err.line().filter(|_| template.contains('\n'));
+            let place = line.map(|it| format!(" (line {it} of the text)")).unwrap_or_default();
+            let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
+            format!("the template cannot be rendered: {words}{place}")
+        })?;
+        let refused = std::mem::take(&mut *self.env.refused());
+        match refused.first() {
+            None => Ok(rendered),
+            Some(name) => Err(format!("the environment variable `{name}` may not be read here")),
+        }
+    }
+}
+
+/// The environment variables that templates may read.
+struct Env {
+    permitted: Map<String, Value>,
+    refused: Mutex<BTreeSet<String>>,
+}
+
+impl Env {
+    fn refused(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Without the values, which may be secrets.
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env").finish_non_exhaustive()
+    }
+}
+
+impl Object for Env {
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        let name = key.as_str()?;
+        let value = self.permitted.get(name);
+        if value.is_none() {
+            self.refused().insert(name.to_owned());
+        }
+        value.map(|it| Jinja::from(Serde(it)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn render(template: &str, vars: Value) -> Result<String, String> {
+        let Value::Object(vars) = vars else { panic!("vars are an object") };
+        let env = json!({"REGION": "eu"});
+        Variables::new(&vars, env.as_object().unwrap()).render(template)
+    }
+
+    #[test]
+    fn prints_values_as_javascript_does() {
+        let vars = json!({
+            "s": "a\"<b>", "i": 3, "f": 2.0, "d": 0.5, "t": true, "n": null, "l": [1, "x", [2.0]],
+            "o": {"b": 1.0, "a": [1]},
+        });
+        for (template, expected) in [
+            ("{{s}}", "a\"<b>"),
+            ("{{ i }} {{ f }} {{ d }} {{ t }}", "3 2 0.5 true"),
+            ("[{{ n }}][{{ nope }}][{{ nope.deep.er }}]", "[][][]"),
+            ("{{ l }}", "1,x,2"),
+            ("{{ o }}", r#"{"b":1,"a":[1]}"#),
+            ("{{ o.a | dump }} {{ s | upper }}", "[1] A\"<B>"),
+            ("{% if i > 2 %}big{% else %}small{% endif %}{# note #}", "big"),
+            ("{% for x in l %}{{ loop.index }}{% endfor %}", "123"),
+            ("{% set y = i + 1 %}{{ y }}", "4"),
+            ("{{ env.REGION }}", "eu"),
+        ] {
+            assert_eq!(render(template, vars.clone()).as_deref(), Ok(expected), "{template}");
+        }
+    }
+
+    #[test]
+    fn says_why_a_text_is_no_template() {
+        for (template, part) in [
+            ("({{a:1}})", "cannot be rendered"),
+            ("a\n{% if %}", "line 2 of the text"),
+            ("{{ env.HOME }}", "the environment variable `HOME` may not be read here"),
+            (
+                "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+                "ran out of fuel",
+            ),
+        ] {
+            let err = render(template, json!({})).unwrap_err();
+            assert!(err.contains(part), "{template}: {err}");
+        }
+    }
+
+    #[test]
+    fn a_variable_called_env_wins() {
+        assert_eq!(render("{{ env.HOME }}", json!({"env": {"HOME": "x"}})).as_deref(), Ok("x"));
+    }
+
+    #[test]
+    fn only_marks_make_a_template() {
+        let mut setup = Setup::new(&kindlm_types::NoFiles, None);
+        let named = json!({"x": {"type": "equals", "value": "{{x}}"}});
+        setup.assertion_templates = named.as_object().unwrap().clone();
+        for (expect, expected) in [
+            (json!({"assert": [{"type": "equals", "value": "{ a }"}]}), false),
+            (json!({"output": {"contains": ["{{x}}"]}}), false),
+            (json!({"assert": [{"type": "equals", "value": ["{{x}}"]}]}), true),
+            (json!({"assert": [{"type": "assert-set", "assert": [{"metric": "{#"}]}]}), true),
+            (json!({"assert": [{"$ref": "#/assertionTemplates/x"}]}), true),
+        ] {
+            assert_eq!(setup.has_templates(&expect), expected, "{expect}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Lets checks run users' scripts: a backend with a script host beside it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_providers::transport::{HttpTransport, TransportOptions};
+use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
+use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, Reply};
+
+use crate::{Failure, Io, SCRIPT_WORKER};
+
+/// A backend whose scripts run in workers, which are this same program. None is started before a script is run.
+pub(crate) struct Scripted<'a> {
+    inner: &'a dyn Backend,
+    host: ScriptHost,
+}
+
+impl<'a> Scripted<'a> {
+    /// Files of scripts are below `root`.
+    pub(crate) fn new(inner: &'a dyn Backend, io: &Io, root: &Path) -> Result<Self, Failure> {
+        // Only a script needs it, and then it says what is missing.
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm"));
+        let transport = HttpTransport::new(TransportOptions::new(Arc::clone(&io.env)))
+            .map_err(|err| Failure::internal(err.to_string()))?;
+        let env = Arc::clone(&io.env);
+        let options = HostOptions {
+            env: Arc::new(move |name| env(name)),
+            fetch: Some(Arc::new(Http(Arc::new(transport)))),
+            ..HostOptions::new(program, [SCRIPT_WORKER], root)
+        };
+        Ok(Self { inner, host: ScriptHost::new(options) })
+    }
+}
+
+impl Backend for Scripted<'_> {
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        self.inner.complete(provider, prompt, timeout)
+    }
+
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+        self.inner.embed(provider, model, text, timeout)
+    }
+
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        self.inner.run(command)
+    }
+
+    fn script<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        Box::pin(self.host.run(question))
+    }
+}
+
+/// Sends the requests of scripts.
+struct Http(Arc<HttpTransport>);
+
+impl Fetch for Http {
+    fn fetch(&self, request: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>> {
+        let transport = Arc::clone(&self.0);
+        Box::pin(async move {
+            let FetchRequest { url, method, headers, body, timeout, max_body } = request;
+            let to = (method.as_str(), url.as_str());
+            let answer = transport.fetch(to, &headers, body, timeout, max_body).await?;
+            let (status, headers, body) = answer;
+            Ok(FetchResponse { status, headers, body })
+        })
+    }
+}

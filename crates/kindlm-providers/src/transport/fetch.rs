@@ -1,0 +1,52 @@
+//! Requests of users' scripts: sent once, without keys, redirects not followed.
+
+use std::time::Duration;
+
+use super::HttpTransport;
+use super::fault::causes;
+
+/// What came back for a request of a script: status, headers in order, and the body.
+pub type Fetched = (u16, Vec<(String, String)>, Vec<u8>);
+
+impl HttpTransport {
+    /// Sends one request as it is. Nothing is added to it: no key, no retry, no redirect.
+    ///
+    /// `timeout` covers everything up to the last byte of the answer, which may have at most `max_body` bytes. The
+    /// error is a sentence.
+    pub async fn fetch(
+        &self,
+        (method, url): (&str, &str),
+        headers: &[(String, String)],
+        body: Vec<u8>,
+        timeout: Duration,
+        max_body: usize,
+    ) -> Result<Fetched, String> {
+        let client = self.client("scripts").map_err(|err| err.to_string())?;
+        let method = reqwest::Method::from_bytes(method.as_bytes())
+            .map_err(|_| format!("`{method}` is no HTTP method"))?;
+        let mut request = client.request(method, url).timeout(timeout);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let mut response = request.body(body).send().await.map_err(|err| in_words(&err))?;
+        let status = response.status().as_u16();
+        let headers = response.headers().iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        let headers = headers.collect();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|err| in_words(&err))? {
+            if body.len() + chunk.len() > max_body {
+                return Err(format!("the answer has more than {max_body} bytes"));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((status, headers, body))
+    }
+}
+
+fn in_words(err: &reqwest::Error) -> String {
+    causes(std::error::Error::source(err))
+        .last()
+        .map_or_else(|| err.to_string(), ToString::to_string)
+}

@@ -1,0 +1,119 @@
+//! What the scores of checks add up to: one weighted mean, and one for each name.
+
+use crate::{AssertionResult, NamedScore, Score};
+
+/// The mean of the scores, weighted by the weights of the checks; `None` if none has a score or all weights are 0.
+///
+/// Skipped and errored checks have no score and are left out.
+pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
+    let mut mean = Mean::default();
+    for result in results {
+        if let Some(score) = result.score {
+            mean.add(score.get(), result.weight);
+        }
+    }
+    mean.get()
+}
+
+/// The mean of each named score, in order of first appearance; `weight` is the sum of what contributes.
+///
+/// A check contributes its score to its `metric`, and what it gives by name with the weight of each name times its
+/// own. Where both have the same name, the metric counts.
+pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
+    let mut names: Vec<(&str, Mean)> = Vec::new();
+    let mut add = |name, score: Score, weight: f64| {
+        let index = names.iter().position(|(it, _)| *it == name).unwrap_or_else(|| {
+            names.push((name, Mean::default()));
+            names.len() - 1
+        });
+        if let Some((_, mean)) = names.get_mut(index) {
+            mean.add(score.get(), weight);
+        }
+    };
+    for result in results {
+        let metric = result.metric.as_deref();
+        if let (Some(metric), Some(score)) = (metric, result.score) {
+            add(metric, score, result.weight);
+        }
+        for it in result.named_scores.iter().filter(|it| Some(it.name.as_str()) != metric) {
+            add(&it.name, it.score, it.weight * result.weight);
+        }
+    }
+    let scored = |(name, mean): (&str, Mean)| {
+        let score = Score::new(mean.get()?).ok()?;
+        Some(NamedScore { name: name.to_owned(), score, weight: mean.weights })
+    };
+    names.into_iter().filter_map(scored).collect()
+}
+
+/// A weighted mean while it is added up.
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    weights: f64,
+}
+
+impl Mean {
+    fn add(&mut self, score: f64, weight: f64) {
+        self.sum += score * weight;
+        self.weights += weight;
+    }
+
+    fn get(self) -> Option<f64> {
+        (self.weights > 0.0).then(|| self.sum / self.weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scored(score: f64, weight: f64, metric: Option<&str>) -> AssertionResult {
+        AssertionResult {
+            weight,
+            metric: metric.map(str::to_owned),
+            ..AssertionResult::pass("judge", "Judge: tone").with_score(Score::new(score).unwrap())
+        }
+    }
+
+    fn named(results: &[AssertionResult]) -> Vec<(String, f64, f64)> {
+        named_scores(results).into_iter().map(|it| (it.name, it.score.get(), it.weight)).collect()
+    }
+
+    #[test]
+    fn scores_are_weighted_and_named() {
+        let skipped = AssertionResult::skipped("drift", "Drift", "no baseline");
+        let results = [
+            scored(1.0, 3.0, Some("tone")),
+            scored(0.0, 1.0, Some("tone")),
+            scored(0.5, 4.0, Some("facts")),
+            AssertionResult { weight: 100.0, ..skipped },
+        ];
+        assert_eq!(weighted_score(&results), Some(0.625));
+        assert_eq!(
+            named(&results),
+            [("tone".to_owned(), 0.75, 4.0), ("facts".to_owned(), 0.5, 4.0)]
+        );
+    }
+
+    #[test]
+    fn a_mean_of_nothing_is_absent() {
+        let weightless = [scored(1.0, 0.0, Some("tone"))];
+        assert_eq!((weighted_score(&weightless), named(&weightless)), (None, Vec::new()));
+        assert_eq!(weighted_score(&[]), None);
+    }
+
+    #[test]
+    fn the_metric_wins_over_the_same_name_and_weights_multiply() {
+        let given = |name: &str, score: f64, weight| NamedScore {
+            name: name.to_owned(),
+            score: Score::new(score).unwrap(),
+            weight,
+        };
+        let result = AssertionResult {
+            named_scores: vec![given("m", 0.0, 1.0), given("a", 0.5, 2.0)],
+            ..scored(1.0, 3.0, Some("m"))
+        };
+        assert_eq!(named(&[result]), [("m".to_owned(), 1.0, 3.0), ("a".to_owned(), 0.5, 6.0)]);
+    }
+}
