@@ -95,7 +95,7 @@ pub enum Build {
     /// `not-` and `threshold` are applied to what the assertion finds, as [`Check`](crate::Check) says.
     Plain(fn(&Value, &Setup<'_>) -> Built),
     /// The assertion has its own meaning of `not-` and `threshold`, and is told them. Templates in its `value` are
-    /// rendered before, and a `value` of `file://` and the path of a text, JSON or YAML file is its content.
+    /// rendered before, and a `value` of `file://` and the path of a text or JSON file is its content.
     Own(fn(&Value, Own, &Setup<'_>) -> Built),
     /// The same, but `value` may also name a script, which the assertion is told as it is written.
     Script(fn(&Value, Own, &Setup<'_>) -> Built),

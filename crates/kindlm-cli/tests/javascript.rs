@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 /// Where we differ on purpose, and why.
 const DIFFERENCES: &[(&str, &str)] = &[
+    ("file/yaml-string", "Values come from text and JSON files; the checks read no YAML."),
     ("aggregate/empty-set", "An empty set checks nothing, so it is a mistake in the suite."),
     ("aggregate/implicit-global-leak", "Each call begins afresh: no global outlives a check."),
     ("body/await-multi", "`await` works in inline code."),

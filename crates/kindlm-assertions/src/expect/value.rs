@@ -52,21 +52,16 @@ pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Prob
     })
 }
 
-/// The content of a file: text without white space around it, or what a JSON or YAML file says.
+/// The content of a file: text without white space around it, or what a JSON file says.
 fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();
     match ending.as_str() {
         "txt" | "md" => Ok(Some(Value::String(read(path, setup)?.trim().to_owned()))),
-        "json" | "yaml" | "yml" => {
+        "json" => {
             let text = read(path, setup)?;
             let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-            // YAML is a superset of JSON, but its reader is slower and its messages are about YAML.
-            let parsed = if ending == "json" {
-                serde_json::from_str(text).map_err(|err| err.to_string())
-            } else {
-                serde_yaml::from_str(text).map_err(|err| err.to_string())
-            };
+            let parsed: Result<Value, _> = serde_json::from_str(text);
             parsed.map(Some).map_err(|err| {
                 let kind = ProblemKind::File { outside: false };
                 Problem::new("", format!("`{path}` cannot be read: {err}")).with_kind(kind)
@@ -75,7 +70,7 @@ fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Val
         _ if takes_scripts => Ok(None),
         _ => {
             let message = format!("a value cannot come from `{path}`: its ending is not known");
-            let help = "files with values are `.txt`, `.md`, `.json` or `.yaml`; scripts go with `javascript`, `python` and `ruby`";
+            let help = "files with values are `.txt`, `.md` or `.json`; scripts go with `javascript`, `python` and `ruby`";
             Err(Problem::new("", message).with_help(help))
         }
     }
