@@ -16,6 +16,9 @@ pub const ASSERTION_FAILED: FailureCode = FailureCode::new("ASSERTION_FAILED");
 /// A check written with `not-` held.
 pub const NEGATION_FAILED: FailureCode = FailureCode::new("NEGATION_FAILED");
 
+/// Finding out would take too long for a text like this one; the check is errored, never passed or failed.
+pub const CHECK_GIVEN_UP: FailureCode = FailureCode::new("CHECK_GIVEN_UP");
+
 /// What the codes mean that any entry of the list form can give, whatever its assertion.
 pub static COMMON: &[Code] = &[
     Code {
@@ -25,5 +28,9 @@ pub static COMMON: &[Code] = &[
     Code {
         code: NEGATION_FAILED,
         summary: "The entry was written with `not-`, and the check held.",
+    },
+    Code {
+        code: CHECK_GIVEN_UP,
+        summary: "The check would have taken too long on this output, so nothing is known.",
     },
 ];

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, FailureCode, Score, Verdict, ecma};
+use kindlm_types::{AssertionResult, Execution, FailureCode, Score, Verdict, ecma};
 use serde_json::Value;
 
 use crate::codes::ASSERTION_FAILED;
@@ -18,6 +18,14 @@ pub(crate) fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
         value => Cow::Owned(ecma::stringify(value)),
+    }
+}
+
+/// The output as JSON: the structured one where the source gave it apart, else what the text says.
+pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
+    match &execution.output_json {
+        Some(value) => Some(Cow::Borrowed(value)),
+        None => serde_json::from_str(&execution.output).ok().map(Cow::Owned),
     }
 }
 

@@ -34,28 +34,58 @@
 #![deny(clippy::disallowed_methods)]
 
 mod assert_set;
+mod bleu;
 mod check;
 pub mod codes;
 mod compare;
+mod config;
+mod contains;
+mod contains_all;
+mod contains_any;
+mod contains_html;
+mod contains_json;
+mod contains_sql;
+mod contains_xml;
 mod cost;
 mod drift;
 mod equals;
 mod expect;
+mod gleu;
 mod grade;
+mod html;
+mod icontains;
+mod icontains_all;
+mod icontains_any;
+mod is_html;
+mod is_json;
+mod is_sql;
+mod is_xml;
 mod javascript;
 mod judge;
 mod judging;
 mod keywords;
 mod latency;
+mod levenshtein;
+mod likeness;
+mod meteor;
+mod needles;
 pub mod pattern;
 mod pii;
 mod prompt_assertion;
+mod regex;
 mod registry;
+mod rouge_n;
 mod schema;
 mod schema_file;
+mod schema_value;
 mod scripting;
+mod sql;
+mod starts_with;
 mod template;
 mod tool_calls;
+mod word_count;
+mod words;
+mod xml;
 
 pub use check::{Check, Options};
 pub use expect::{compile, compile_with, expect_schema};
@@ -81,6 +111,28 @@ pub static REGISTRY: &[&Registration] = &[
     &equals::REGISTRATION,
     &assert_set::REGISTRATION,
     &javascript::REGISTRATION,
+    &contains::REGISTRATION,
+    &icontains::REGISTRATION,
+    &contains_any::REGISTRATION,
+    &icontains_any::REGISTRATION,
+    &contains_all::REGISTRATION,
+    &icontains_all::REGISTRATION,
+    &starts_with::REGISTRATION,
+    &regex::REGISTRATION,
+    &is_json::REGISTRATION,
+    &contains_json::REGISTRATION,
+    &is_xml::REGISTRATION,
+    &contains_xml::REGISTRATION,
+    &is_html::REGISTRATION,
+    &contains_html::REGISTRATION,
+    &is_sql::REGISTRATION,
+    &contains_sql::REGISTRATION,
+    &levenshtein::REGISTRATION,
+    &rouge_n::REGISTRATION,
+    &bleu::REGISTRATION,
+    &gleu::REGISTRATION,
+    &meteor::REGISTRATION,
+    &word_count::REGISTRATION,
 ];
 
 /// The assertion with this id.

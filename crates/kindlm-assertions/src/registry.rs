@@ -112,6 +112,13 @@ pub struct Own {
     pub threshold: Option<f64>,
 }
 
+impl Own {
+    /// The label of the check's result: the assertion's name, marked where it is turned round.
+    pub(crate) fn label(&self, name: &str) -> String {
+        if self.negate { format!("Not: {name}") } else { name.to_owned() }
+    }
+}
+
 /// A check made out of configuration, or every problem with it, by pointers from the configuration.
 pub type Built = Result<Arc<dyn Assertion>, Vec<Problem>>;
 

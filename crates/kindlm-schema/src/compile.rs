@@ -6,7 +6,7 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
-use crate::{branch, walk, words};
+use crate::{ajv, branch, walk, words};
 
 /// How many steps a backtracking pattern may take before it counts as not matched.
 const BACKTRACK_LIMIT: usize = 1_000_000;
@@ -22,6 +22,8 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 /// by [`lint`](crate::lint). References are followed within the schema only; nothing is fetched or opened.
 pub struct Schema {
     validator: Validator,
+    /// As it was written: whoever tells violations in its order needs it.
+    written: Value,
 }
 
 /// Why a schema cannot be used.
@@ -80,12 +82,24 @@ impl Schema {
         } else {
             options.build(schema)
         };
-        built.map(|validator| Self { validator }).map_err(|err| explain(schema, &err))
+        built
+            .map(|validator| Self { validator, written: schema.clone() })
+            .map_err(|err| explain(schema, &err))
     }
 
     /// Whether a value conforms.
     pub fn is_valid(&self, value: &Value) -> bool {
         self.validator.is_valid(value)
+    }
+
+    /// The first departure of a value from the schema, in the words and the order of Ajv, as in
+    /// `data/total must be >= 0`; `None` if it conforms.
+    pub fn first_as_ajv(&self, value: &Value) -> Option<String> {
+        if self.validator.is_valid(value) {
+            return None;
+        }
+        let errors: Vec<_> = self.validator.iter_errors(value).collect();
+        Some(ajv::first(&self.written, &errors))
     }
 
     /// Every departure of a value from the schema, in the order of the value; empty if it conforms.

@@ -18,6 +18,7 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+mod ajv;
 mod branch;
 mod compile;
 mod generate;

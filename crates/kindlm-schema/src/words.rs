@@ -12,7 +12,7 @@ const PREVIEW: usize = 60;
 const LISTED: usize = 12;
 
 /// Most items of a list that are compared with one another.
-const SEARCHED: usize = 500;
+pub(crate) const SEARCHED: usize = 500;
 
 /// What is wrong, as a lower-case fragment.
 pub(crate) fn describe(error: &ValidationError<'_>) -> String {

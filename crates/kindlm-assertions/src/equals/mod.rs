@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem};
+use kindlm_types::{AssertionResult, Class, Execution};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codes::ASSERTION_FAILED;
 use crate::compare::equal;
-use crate::grade::{Grade, text};
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::grade::{Grade, parsed, text};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "equals";
 
@@ -40,22 +40,22 @@ struct Config {
 #[derive(Debug)]
 struct Equals {
     value: Value,
+    label: String,
     negate: bool,
 }
 
-fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let config =
-        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
-    Ok(Arc::new(Equals { value: config.value, negate: own.negate }))
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    Ok(Arc::new(Equals { value: config.value, label: own.label("Equals"), negate: own.negate }))
 }
 
 impl Equals {
-    fn holds(&self, output: &str) -> bool {
+    fn holds(&self, execution: &Execution) -> bool {
         match &self.value {
             Value::Object(_) | Value::Array(_) => {
-                serde_json::from_str(output).is_ok_and(|it: Value| equal(&it, &self.value))
+                parsed(execution).is_some_and(|it| equal(&it, &self.value))
             }
-            value => output == text(value),
+            value => execution.output == text(value),
         }
     }
 }
@@ -63,10 +63,10 @@ impl Equals {
 impl Assertion for Equals {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let output = &evidence.execution.output;
-        let grade = Grade::of(self.holds(output) != self.negate, || {
+        let grade = Grade::of(self.holds(evidence.execution) != self.negate, || {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output \"{output}\" to {not}equal \"{}\"", text(&self.value))
         });
-        vec![grade.result(ID, "Equals")]
+        vec![grade.result(ID, &self.label)]
     }
 }

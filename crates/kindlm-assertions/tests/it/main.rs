@@ -3,8 +3,10 @@
 
 mod conformance;
 mod conformance_guardrails;
+mod conformance_promptfoo;
 mod docs;
 mod expect;
 mod properties;
 mod registry;
 mod support;
+mod texts;

@@ -1,0 +1,152 @@
+//! The elements in a text whose tags match.
+
+use std::collections::HashMap;
+
+/// An element whose closing tag was not read yet.
+struct Open<'t> {
+    name: &'t str,
+    start: usize,
+    /// Whether something in it is not closed, or closes nothing.
+    broken: bool,
+    /// How many elements were found before it.
+    before: usize,
+}
+
+/// The outermost elements with matching tags, as they stand in the text. An element in which a tag does not match
+/// is none, but those within it may be.
+///
+/// Whether each is well-formed is left to a parser; this finds where to begin and to end, in one pass.
+pub(super) fn find(text: &str) -> Vec<&str> {
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut endless = [false; 3];
+    let mut at = 0;
+    while let Some(start) = text[at..].find('<').map(|it| at + it) {
+        let rest = &text[start..];
+        if let Some(length) = skipped(rest, &mut endless) {
+            at = start + length;
+            continue;
+        }
+        let Some(tag) = Tag::read(rest) else {
+            at = start + 1;
+            continue;
+        };
+        at = start + tag.length;
+        if tag.empty {
+            found.push((start, at));
+        } else if !tag.closing {
+            *counts.entry(tag.name).or_default() += 1;
+            open.push(Open { name: tag.name, start, broken: false, before: found.len() });
+        } else if counts.get(tag.name).is_some_and(|&it| it > 0) {
+            close(tag.name, at, &mut open, &mut counts, &mut found);
+        } else if let Some(around) = open.last_mut() {
+            around.broken = true;
+        }
+    }
+    found.into_iter().filter_map(|(start, end)| text.get(start..end)).collect()
+}
+
+/// Ends the innermost open element with this name.
+fn close<'t>(
+    name: &str,
+    end: usize,
+    open: &mut Vec<Open<'t>>,
+    counts: &mut HashMap<&'t str, usize>,
+    found: &mut Vec<(usize, usize)>,
+) {
+    let mut broken = false;
+    while let Some(element) = open.pop() {
+        if let Some(count) = counts.get_mut(element.name) {
+            *count = count.saturating_sub(1);
+        }
+        broken |= element.broken;
+        if element.name != name {
+            // It was never closed, and so breaks those around it.
+            broken = true;
+            continue;
+        }
+        if !broken {
+            found.truncate(element.before);
+            found.push((element.start, end));
+        } else if let Some(around) = open.last_mut() {
+            around.broken = true;
+        }
+        return;
+    }
+}
+
+/// What is not looked into, and how it ends.
+const SKIPPED: [(&str, &str); 3] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
+
+/// How long a comment, a CDATA section or a processing instruction is that begins here. One that never ends is
+/// taken for its first characters, and `endless` keeps that there is no such end from here on.
+fn skipped(rest: &str, endless: &mut [bool; 3]) -> Option<usize> {
+    let (known, (begin, end)) =
+        endless.iter_mut().zip(SKIPPED).find(|(_, (begin, _))| rest.starts_with(begin))?;
+    let found = if *known { None } else { rest.find(end) };
+    *known = found.is_none();
+    Some(found.map_or(begin.len(), |at| at + end.len()))
+}
+
+struct Tag<'t> {
+    name: &'t str,
+    closing: bool,
+    empty: bool,
+    length: usize,
+}
+
+impl<'t> Tag<'t> {
+    /// The tag that begins here, up to its `>` outside quotes.
+    fn read(rest: &'t str) -> Option<Self> {
+        let inside = rest.strip_prefix('<')?;
+        let closing = inside.starts_with('/');
+        let inside = inside.strip_prefix('/').unwrap_or(inside);
+        if !inside.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == ':') {
+            return None;
+        }
+        let mut quote = None;
+        for (at, c) in inside.char_indices() {
+            match (quote, c) {
+                (None, '"' | '\'') => quote = Some(c),
+                (Some(open), c) if c == open => quote = None,
+                (None, '<') => return None,
+                (None, '>') => {
+                    let tag = &inside[..at];
+                    let name_end = tag.find(|c: char| c.is_whitespace() || c == '/');
+                    return Some(Self {
+                        name: &tag[..name_end.unwrap_or(tag.len())],
+                        closing,
+                        empty: !closing && tag.ends_with('/'),
+                        length: rest.len() - inside.len() + at + 1,
+                    });
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_outermost_elements_whose_tags_match() {
+        for (text, expected) in [
+            ("no xml, 1 < 2 > 0", vec![]),
+            ("before <a><b/>1</a> after", vec!["<a><b/>1</a>"]),
+            ("<t>hm</t><u>4</u>", vec!["<t>hm</t>", "<u>4</u>"]),
+            ("<br> <a>1</a>", vec!["<a>1</a>"]),
+            ("<p>one<br>two <i>three</i></p>", vec!["<i>three</i>"]),
+            ("<a><b>1</b></c></a> <d/>", vec!["<b>1</b>", "<d/>"]),
+            ("see <a>1</a", vec![]),
+            ("<a x='>'><!-- <b> --></a>", vec!["<a x='>'><!-- <b> --></a>"]),
+            ("<a><a>1</a>", vec!["<a>1</a>"]),
+            ("<q x=\"<a>1</a>", vec!["<a>1</a>"]),
+        ] {
+            assert_eq!(find(text), expected, "{text}");
+        }
+    }
+}

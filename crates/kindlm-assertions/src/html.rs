@@ -1,0 +1,284 @@
+//! Tags and text of HTML, as the tokeniser of the standard reads them: what the checks of HTML share.
+
+use std::collections::HashMap;
+
+use html5gum::emitters::default::DefaultEmitter;
+use html5gum::{Token, Tokenizer};
+
+/// The elements of HTML, the obsolete ones that browsers still know included, and the roots of SVG and MathML.
+/// HTML Standard, "Index of elements", and section 16.2.
+const ELEMENTS: &[&str] = &[
+    "a",
+    "abbr",
+    "acronym",
+    "address",
+    "applet",
+    "area",
+    "article",
+    "aside",
+    "audio",
+    "b",
+    "base",
+    "basefont",
+    "bdi",
+    "bdo",
+    "big",
+    "blockquote",
+    "body",
+    "br",
+    "button",
+    "canvas",
+    "caption",
+    "center",
+    "cite",
+    "code",
+    "col",
+    "colgroup",
+    "data",
+    "datalist",
+    "dd",
+    "del",
+    "details",
+    "dfn",
+    "dialog",
+    "dir",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "embed",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "font",
+    "footer",
+    "form",
+    "frame",
+    "frameset",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "head",
+    "header",
+    "hgroup",
+    "hr",
+    "html",
+    "i",
+    "iframe",
+    "img",
+    "input",
+    "ins",
+    "kbd",
+    "label",
+    "legend",
+    "li",
+    "link",
+    "main",
+    "map",
+    "mark",
+    "marquee",
+    "math",
+    "menu",
+    "meta",
+    "meter",
+    "nav",
+    "nobr",
+    "noembed",
+    "noframes",
+    "noscript",
+    "object",
+    "ol",
+    "optgroup",
+    "option",
+    "output",
+    "p",
+    "param",
+    "picture",
+    "plaintext",
+    "pre",
+    "progress",
+    "q",
+    "rb",
+    "rp",
+    "rt",
+    "rtc",
+    "ruby",
+    "s",
+    "samp",
+    "script",
+    "search",
+    "section",
+    "select",
+    "slot",
+    "small",
+    "source",
+    "span",
+    "strike",
+    "strong",
+    "style",
+    "sub",
+    "summary",
+    "sup",
+    "svg",
+    "table",
+    "tbody",
+    "td",
+    "template",
+    "textarea",
+    "tfoot",
+    "th",
+    "thead",
+    "time",
+    "title",
+    "tr",
+    "track",
+    "tt",
+    "u",
+    "ul",
+    "var",
+    "video",
+    "wbr",
+    "xmp",
+];
+
+/// Elements that have no content and no end tag. HTML Standard, section 13.1.2.
+const VOID: &[&str] = &[
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
+    "track", "wbr",
+];
+
+/// Whether the name is that of an element of HTML, or may be that of a custom one.
+pub(crate) fn is_known(name: &str) -> bool {
+    ELEMENTS.contains(&name) || is_custom(name)
+}
+
+/// Whether the name has the hyphen that the names of custom elements have.
+fn is_custom(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.contains('-')
+}
+
+/// What a text holds, read as HTML.
+#[derive(Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one sign, and they are independent")]
+pub(crate) struct Seen {
+    /// Whether there is an element of HTML, or a custom one.
+    pub(crate) known_element: bool,
+    /// Whether words stand outside all elements.
+    pub(crate) bare_text: bool,
+    /// Whether there is a start tag that is not self-closing.
+    pub(crate) start_tag: bool,
+    /// Whether there is an end tag.
+    pub(crate) end_tag: bool,
+    /// Whether there is a self-closing tag.
+    pub(crate) self_closing: bool,
+    /// Whether a tag has an attribute with a value.
+    pub(crate) attribute: bool,
+    /// Whether there is a comment.
+    pub(crate) comment: bool,
+    /// Whether there is a document type.
+    pub(crate) doctype: bool,
+}
+
+/// Reads a text as HTML.
+///
+/// An end tag closes the innermost open element of its name, and one that closes nothing is ignored: the places
+/// of misnested tags are not repaired as browsers do it.
+pub(crate) fn read(text: &str) -> Seen {
+    let mut seen = Seen::default();
+    let mut open = OpenElements::default();
+    let mut emitter = DefaultEmitter::default();
+    // In `script`, `style`, `title` and the like, tags are text.
+    emitter.naively_switch_states(true);
+    for token in Tokenizer::new_with_emitter(text, emitter).flatten() {
+        match token {
+            Token::StartTag(tag) => {
+                let name = String::from_utf8_lossy(&tag.name).into_owned();
+                seen.known_element |= is_known(&name);
+                seen.attribute |= tag.attributes.values().any(|it| !it.is_empty());
+                if tag.self_closing {
+                    seen.self_closing = true;
+                } else {
+                    seen.start_tag = true;
+                }
+                if !VOID.contains(&name.as_str()) {
+                    open.push(name);
+                }
+            }
+            Token::EndTag(tag) => {
+                seen.end_tag = true;
+                open.close(&String::from_utf8_lossy(&tag.name));
+            }
+            Token::String(text) => {
+                let words = text.iter().any(|it| !it.is_ascii_whitespace());
+                seen.bare_text |= open.names.is_empty() && words;
+            }
+            Token::Comment(_) => seen.comment = true,
+            Token::Doctype(_) => seen.doctype = true,
+            Token::Error(_) => {}
+        }
+    }
+    seen
+}
+
+/// The open elements; counted by name, so that an end tag that closes nothing costs nothing.
+#[derive(Default)]
+struct OpenElements {
+    names: Vec<String>,
+    counts: HashMap<String, usize>,
+}
+
+impl OpenElements {
+    fn push(&mut self, name: String) {
+        *self.counts.entry(name.clone()).or_default() += 1;
+        self.names.push(name);
+    }
+
+    fn close(&mut self, name: &str) {
+        if self.counts.get(name).is_none_or(|&count| count == 0) {
+            return;
+        }
+        while let Some(innermost) = self.names.pop() {
+            if let Some(count) = self.counts.get_mut(&innermost) {
+                *count = count.saturating_sub(1);
+            }
+            if innermost == name {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_bare_outside_all_elements() {
+        for (text, bare, known) in [
+            ("plain", true, false),
+            ("<p>x</p>", false, true),
+            ("<p>x</p> and", true, true),
+            ("<div>unclosed <b>x", false, true),
+            ("<br>text", true, true),
+            ("</p>text", true, false),
+            ("<title>a <b> c</title>", false, true),
+            ("<!-- c --> ", false, false),
+            ("<FOO>x</foo>", false, false),
+            ("<my-el>x</my-el>", false, true),
+            ("<div><p>x</div>", false, true),
+            ("<svg/><b></b>", false, true),
+        ] {
+            let seen = read(text);
+            assert_eq!((seen.bare_text, seen.known_element), (bare, known), "{text}");
+        }
+    }
+
+    #[test]
+    fn elements_are_sorted() {
+        assert!(ELEMENTS.is_sorted() && VOID.is_sorted());
+        assert!(VOID.iter().all(|it| is_known(it)));
+    }
+}

@@ -1,0 +1,68 @@
+//! A JSON Schema as the value of a check, and what does not conform to it.
+
+use std::sync::Arc;
+
+use kindlm_schema::Schema;
+use kindlm_types::Problem;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{Setup, schema_file};
+
+/// A JSON Schema in one of the ways of writing it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum SchemaValue {
+    /// The schema itself.
+    Inline(Map<String, Value>),
+    /// The schema as a text of JSON, or `file://` and the path of one.
+    Text(String),
+}
+
+/// A schema that values are held against.
+#[derive(Debug)]
+pub(crate) struct Conforming(Arc<Schema>);
+
+/// What a path begins with.
+const FILE: &str = "file://";
+
+impl SchemaValue {
+    /// Reads and compiles the schema, which stands under `value`.
+    pub(crate) fn compile(self, setup: &Setup<'_>) -> Result<Conforming, Vec<Problem>> {
+        const AT: &str = "/value";
+        let compiled = match self {
+            Self::Inline(schema) => schema_file::inline(&Value::Object(schema), AT),
+            Self::Text(text) => match text.strip_prefix(FILE) {
+                Some(path) => schema_file::load(setup, path, AT),
+                None => written(&text).and_then(|schema| {
+                    // Inside a text there are no places to point at.
+                    let within = |problem: Problem| Problem { pointer: AT.to_owned(), ..problem };
+                    schema_file::inline(&schema, AT).map_err(within)
+                }),
+            },
+        };
+        compiled.map(Conforming).map_err(|problem| vec![problem])
+    }
+}
+
+/// The schema in a text of JSON.
+fn written(text: &str) -> Result<Value, Problem> {
+    let help = "write the schema as an object, or name its file as `file://path`";
+    match serde_json::from_str(text) {
+        Ok(schema @ Value::Object(_)) => Ok(schema),
+        Ok(_) => Err(Problem::new("/value", "a schema is an object").with_help(help)),
+        Err(err) => {
+            let message = format!("the schema is not JSON: {err}");
+            Err(Problem::new("/value", message).with_help(help))
+        }
+    }
+}
+
+impl Conforming {
+    /// What is wrong with a value; `None` if it conforms.
+    pub(crate) fn fault(&self, value: &Value) -> Option<String> {
+        let first = self.0.first_as_ajv(value)?;
+        Some(format!("JSON does not conform to the provided schema. Errors: {first}"))
+    }
+}

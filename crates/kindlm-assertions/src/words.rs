@@ -1,0 +1,40 @@
+//! Words and runs of words: what the checks share that compare texts word by word.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// The words of a text: what white space separates. White space is that of JavaScript's `\s`.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let space = |c: char| c == '\u{feff}' || c.is_whitespace() && c != '\u{85}';
+    text.split(space).filter(|word| !word.is_empty())
+}
+
+/// How often each run of `length` words occurs, and how many runs there are.
+pub(crate) fn runs<T: Eq + Hash>(words: &[T], length: usize) -> (HashMap<&[T], usize>, usize) {
+    let mut counts = HashMap::new();
+    for run in words.windows(length) {
+        *counts.entry(run).or_insert(0) += 1;
+    }
+    (counts, (words.len() + 1).saturating_sub(length))
+}
+
+/// How many occurrences two counts have in common.
+pub(crate) fn common<K: Eq + Hash>(left: &HashMap<K, usize>, right: &HashMap<K, usize>) -> usize {
+    left.iter().map(|(run, &count)| count.min(right.get(run).copied().unwrap_or(0))).sum()
+}
+
+/// One part of a whole; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "no text has 2^53 words")]
+pub(crate) fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Words as GLEU and METEOR compare them: in lower case, without full stops at their end.
+pub(crate) fn plain_words(text: &str) -> Vec<String> {
+    words(text).map(|word| word.to_lowercase().trim_end_matches('.').to_owned()).collect()
+}
+
+/// Words as BLEU compares them: in lower case, with everything that is attached to them.
+pub(crate) fn lower_words(text: &str) -> Vec<String> {
+    words(text).map(str::to_lowercase).collect()
+}

@@ -1,0 +1,127 @@
+//! promptfoo's answers for the checks that need no model, held against ours.
+//!
+//! A module for each family of types lists the types it covers and, exactly, the vectors that differ and
+//! why. A vector whose own runner threw agrees if ours is a problem of the configuration or errored.
+
+mod texts;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kindlm_assertions::{Check, Evidence, Setup, compile_with};
+use kindlm_types::{Answers, AssertionResult, Execution, ecma};
+use serde_json::{Value, json};
+
+use crate::support::Memory;
+
+const FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../fixtures/conformance/promptfoo/deterministic.jsonl"
+);
+
+/// Ids of vectors with the reason why they differ.
+type Differences<'a> = &'a [(&'a str, &'a [&'a str])];
+
+/// What a check says, or that it cannot say anything.
+#[derive(Debug, PartialEq)]
+enum Said {
+    Result { pass: bool, score: f64, reason: String },
+    Threw(String),
+}
+
+impl Said {
+    fn agrees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Result { pass, score, reason },
+                Self::Result { pass: p, score: s, reason: r },
+            ) => pass == p && (score - s).abs() <= 1e-9 && reason == r,
+            (Self::Threw(_), Self::Threw(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Runs the vectors of these types, with and without `not-`; the list of differences must be exact.
+fn agree(types: &[&str], run: usize, differences: Differences<'_>) {
+    let text = std::fs::read_to_string(Path::new(FILE)).unwrap();
+    let (mut ran, mut differing) = (0, BTreeMap::new());
+    for line in text.lines() {
+        let vector: Value = serde_json::from_str(line).unwrap();
+        let Some(kind) = vector["assertion"]["type"].as_str() else { continue };
+        if !types.contains(&kind.strip_prefix("not-").unwrap_or(kind)) {
+            continue;
+        }
+        ran += 1;
+        let (ours, theirs) = (ours(&vector), theirs(&vector["expect"]));
+        if !ours.agrees(&theirs) {
+            let id = vector["id"].as_str().unwrap().to_owned();
+            differing.insert(id, format!("ours:   {ours:?}\ntheirs: {theirs:?}"));
+        }
+    }
+    for (why, ids) in differences {
+        for id in *ids {
+            let listed = differing.remove(*id);
+            assert!(listed.is_some(), "{id} agrees after all, or does not exist ({why})");
+        }
+    }
+    let shown: Vec<String> =
+        differing.iter().map(|(id, difference)| format!("{id}\n{difference}")).collect();
+    assert!(shown.is_empty(), "{} differ:\n{}", shown.len(), shown.join("\n\n"));
+    assert_eq!(ran, run, "vectors that were run");
+}
+
+fn theirs(expect: &Value) -> Said {
+    if let Some(message) = expect["throws"].as_str() {
+        return Said::Threw(message.to_owned());
+    }
+    Said::Result {
+        pass: expect["pass"].as_bool().unwrap(),
+        score: expect["score"].as_f64().unwrap(),
+        reason: expect["reason"].as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+fn ours(vector: &Value) -> Said {
+    let files = vector["files"].as_object().cloned().unwrap_or_default();
+    let files =
+        files.into_iter().map(|(path, text)| (path, text.as_str().unwrap_or_default().to_owned()));
+    let files = Memory(files.collect());
+    let expect = json!({"assert": [vector["assertion"]]});
+    let execution = execution(vector);
+    let (checks, problems) = compile_with(&expect, &Setup::new(&files, None), &execution.vars);
+    if !problems.is_empty() {
+        let lines: Vec<String> =
+            problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();
+        return Said::Threw(lines.join("; "));
+    }
+    let [check] = checks.as_slice() else { panic!("one entry, one check: {}", vector["id"]) };
+    let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+    said(check, &check.evaluate(&evidence))
+}
+
+fn said(check: &Check, results: &[AssertionResult]) -> Said {
+    let [result] = results else { panic!("{}: one entry, one result", check.meta.id) };
+    match result.score {
+        Some(score) => Said::Result {
+            pass: result.verdict.held(),
+            score: score.get(),
+            reason: result.reasoning.clone().unwrap_or_default(),
+        },
+        None => Said::Threw(result.verdict.message().unwrap_or_default().to_owned()),
+    }
+}
+
+/// The evidence of a vector.
+fn execution(vector: &Value) -> Execution {
+    let (output, output_json) = match &vector["output"] {
+        Value::String(text) => (text.clone(), None),
+        value => (ecma::stringify(value), Some(value.clone())),
+    };
+    Execution {
+        output,
+        output_json,
+        vars: vector["vars"].as_object().cloned().unwrap_or_default(),
+        ..Execution::default()
+    }
+}
