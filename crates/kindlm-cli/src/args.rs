@@ -123,6 +123,17 @@ pub(crate) struct TestArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
+    /// Spend at most so much on models and judges, in US dollars, if that is less than `gates.costMaxUsd`
+    ///
+    /// Before a request is sent, the most that it may cost is set aside. When what is left of the budget is not enough,
+    /// nothing more is sent, and the exit code is 1.
+    #[arg(long, value_name = "USD", value_parser = values::usd)]
+    pub(crate) budget_usd: Option<f64>,
+
+    /// Start although there is a budget and the price of a model is not known; what it costs is not counted
+    #[arg(long)]
+    pub(crate) allow_unpriced: bool,
+
     /// Send nothing more once a test case has failed or could not be judged: `--max-failures 1`
     #[arg(long)]
     pub(crate) fail_fast: bool,

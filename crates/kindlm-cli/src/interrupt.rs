@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_engine::Control;
+use kindlm_providers::transport::Stop as Waits;
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
     Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
@@ -23,10 +24,12 @@ pub(crate) struct Abortable<'a> {
 
 /// Waits for a run, and for people who lose patience with it.
 ///
-/// `say` hears what an interrupt leads to.
+/// The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second gives up what is
+/// under way by `abort`. `say` hears what an interrupt leads to.
 pub(crate) async fn attend<T>(
     run: impl Future<Output = T>,
     control: &Control,
+    waits: &Waits,
     abort: watch::Sender<bool>,
     say: impl Fn(&str),
 ) -> (T, bool) {
@@ -47,6 +50,7 @@ pub(crate) async fn attend<T>(
                         stop.words()
                     ));
                     control.stop(format!("the run was {}", stop.words()));
+                    waits.stop();
                 }
             }
         }
@@ -170,6 +174,14 @@ impl Backend for Abortable<'_> {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(self.unless_aborted(provider, self.inner.complete(provider, prompt, timeout)))
+    }
+
+    fn bounds_itself(&self) -> bool {
+        self.inner.bounds_itself()
+    }
+
+    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
+        self.inner.recalls(provider, prompt)
     }
 
     fn embed<'a>(

@@ -53,7 +53,7 @@ fn warnings<'s>(
     for (case, model) in pairs {
         asked.extend(model.map(|it| it.provider.as_str()));
         if seen.insert(case.name.as_str()) {
-            asked.extend(judges(suite, case));
+            asked.extend(questions(suite, case).iter().map(|(_, it)| it.provider.as_str()));
         }
     }
     let missing = unset.iter().filter(|(provider, _)| asked.contains(*provider));
@@ -66,8 +66,8 @@ fn warnings<'s>(
         .collect()
 }
 
-/// The providers that a case's checks ask.
-fn judges<'s>(suite: &'s Suite, case: &TestCase) -> Vec<&'s str> {
+/// What a case's checks ask, and the models that are asked.
+pub(crate) fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question, &'s Model)> {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
     // A body that cannot be made asks nobody; the run says why.
@@ -75,7 +75,7 @@ fn judges<'s>(suite: &'s Suite, case: &TestCase) -> Vec<&'s str> {
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
     let questions = checks.flat_map(|it| it.questions(&evidence));
     let default = suite.defaults.judge_model.as_deref();
-    let provider = |question: Question| {
+    let asked = |question: Question| {
         let id = match &question {
             Question::Judge(it) => it.model.as_deref(),
             Question::Embedding(it) => it.model.as_deref(),
@@ -85,7 +85,7 @@ fn judges<'s>(suite: &'s Suite, case: &TestCase) -> Vec<&'s str> {
             Some(id) => suite.models.iter().find(|it| it.id == id),
             None => suite.models.first(),
         };
-        Some(model?.provider.as_str())
+        Some((question, model?))
     };
-    questions.filter_map(provider).collect()
+    questions.filter_map(asked).collect()
 }

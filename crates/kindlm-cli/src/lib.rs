@@ -4,6 +4,7 @@
 //! should end; only `main` ends it.
 
 mod args;
+mod budget;
 mod commands;
 mod dry_run;
 mod evaluate;

@@ -6,7 +6,8 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use kindlm_config::Loaded;
-use kindlm_engine::Suite;
+use kindlm_engine::{Model, Suite};
+use kindlm_providers::ClientOptions;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
 use kindlm_types::ExitStatus;
 
@@ -117,6 +118,13 @@ pub(crate) fn open(io: &mut Io, args: &ConfigArgs) -> Result<Project, Failure> {
     show(io, &loaded);
     io.tell("nothing was sent");
     Err(Failure::said(ExitStatus::InvalidInput))
+}
+
+/// How the models of a suite may be asked.
+pub(crate) fn with_limits(options: ClientOptions, suite: &Suite) -> ClientOptions {
+    let limits =
+        |options: ClientOptions, it: &Model| options.with_limits(&it.provider, &it.name, it.limits);
+    suite.models.iter().fold(options, limits)
 }
 
 /// Shows problems on stderr, each with its place, and how many there are.

@@ -44,6 +44,14 @@ impl Backend for Scripted<'_> {
         self.inner.complete(provider, prompt, timeout)
     }
 
+    fn bounds_itself(&self) -> bool {
+        self.inner.bounds_itself()
+    }
+
+    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
+        self.inner.recalls(provider, prompt)
+    }
+
     fn embed<'a>(
         &'a self,
         provider: &'a str,

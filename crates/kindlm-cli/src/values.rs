@@ -81,6 +81,14 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     Ok(value)
 }
 
+/// An amount in US dollars, above 0: `0.5` or `$0.5`.
+pub(crate) fn usd(text: &str) -> Result<f64, String> {
+    let number = text.trim();
+    let number = number.strip_prefix('$').unwrap_or(number).parse().ok();
+    let amount = number.filter(|it: &f64| it.is_finite() && *it > 0.0);
+    amount.ok_or_else(|| format!("`{text}` is no amount in US dollars above 0; write `0.5`"))
+}
+
 /// A whole number from 1 to `MOST`.
 pub(crate) fn count<const MOST: u32>(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|it| (1..=MOST).contains(it));
@@ -141,6 +149,23 @@ mod tests {
             }
         }
         assert_eq!(rate("1").unwrap_err(), "`1` may mean 1 % or all; write `1%` or `100%`");
+    }
+
+    #[test]
+    fn reads_an_amount_of_money() {
+        for (text, expected) in [
+            ("0.5", Some(0.5)),
+            ("$2", Some(2.0)),
+            (" 1e-3 ", Some(0.001)),
+            ("0", None),
+            ("-1", None),
+            ("inf", None),
+            ("NaN", None),
+            ("5 EUR", None),
+            ("", None),
+        ] {
+            assert_eq!(usd(text).ok().map(f64::to_bits), expected.map(f64::to_bits), "{text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every call of the backend: bounded in number, guarded against one that never returns.
+//! Every call of the backend: paid out of the budget, bounded in number, guarded against one that never returns.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,34 +6,94 @@ use std::time::Duration;
 
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    Backend, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
+    AskError, Backend, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
 };
 use tokio::sync::Semaphore;
 
-/// A backend of which at most so many calls are in flight.
+use crate::Model;
+use crate::budget::{Budget, worst_case};
+
+/// A backend of which at most so many calls are in flight, for so much money.
 pub(crate) struct Calls<'a> {
     backend: &'a dyn Backend,
     limit: Semaphore,
+    budget: Option<Budget>,
+}
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The provider failed.
+    Provider(ProviderError),
+    /// It was not sent, as the budget does not allow it; in words.
+    Budget(String),
+}
+
+impl From<ProviderError> for Unanswered {
+    fn from(err: ProviderError) -> Self {
+        Self::Provider(err)
+    }
+}
+
+impl From<Unanswered> for AskError {
+    fn from(why: Unanswered) -> Self {
+        match why {
+            Unanswered::Provider(err) => Self::Provider(err),
+            Unanswered::Budget(message) => Self::NobodyToAsk { message },
+        }
+    }
 }
 
 impl<'a> Calls<'a> {
     pub(crate) fn new(backend: &'a dyn Backend, concurrency: usize) -> Self {
-        let permits = concurrency.clamp(1, Semaphore::MAX_PERMITS);
-        Self { backend, limit: Semaphore::new(permits) }
+        Self { backend, limit: slots(concurrency), budget: None }
     }
 
     pub(crate) fn with_concurrency(self, concurrency: usize) -> Self {
-        Self::new(self.backend, concurrency)
+        Self { limit: slots(concurrency), ..self }
+    }
+
+    /// Spends so much at most, in US dollars. Models without a price spend nothing of it.
+    pub(crate) fn with_budget(self, usd: f64) -> Self {
+        Self { budget: Some(Budget::new(usd)), ..self }
+    }
+
+    /// Counts what was spent before.
+    pub(crate) fn spend(&self, usd: Option<f64>) {
+        if let (Some(budget), Some(usd)) = (&self.budget, usd) {
+            budget.spend(usd);
+        }
+    }
+
+    /// Why nothing more is sent, if the budget does not allow it.
+    pub(crate) fn exhausted(&self) -> Option<&str> {
+        self.budget.as_ref()?.exhausted()
     }
 
     pub(crate) async fn complete(
         &self,
-        provider: &str,
+        model: &Model,
         prompt: &Prompt,
         timeout: Duration,
-    ) -> Result<Reply, ProviderError> {
+    ) -> Result<Reply, Unanswered> {
+        let provider = &model.provider;
+        let budget = self.budget.as_ref().filter(|_| !self.backend.recalls(provider, prompt));
+        let mut paid = None;
+        if let (Some(budget), Some(price)) = (budget, &model.price) {
+            // Before there is a place for it: waiting for money must not keep others from being answered.
+            let reservation = budget.reserve(worst_case(prompt, price)).await;
+            paid = Some((reservation.map_err(Unanswered::Budget)?, price));
+        }
         let call = self.backend.complete(provider, prompt, timeout);
-        self.guarded(provider, patience(timeout), call).await
+        let result = self.guarded(provider, patience(timeout), call).await;
+        if let Some((reservation, price)) = paid {
+            match &result {
+                Ok(reply) if reply.cached => reservation.settle(Some(0.0)),
+                Ok(reply) => reservation.settle(price.cost_if_counted(&reply.usage)),
+                Err(err) => reservation.failed(err),
+            }
+        }
+        Ok(result?)
     }
 
     pub(crate) async fn embed(
@@ -68,7 +128,10 @@ impl<'a> Calls<'a> {
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<T, ProviderError> {
         // The semaphore is never closed, so a missing permit cannot happen; it would only lift the bound.
-        let _permit = self.limit.acquire().await.ok();
+        let bounded = self.backend.bounds_itself();
+        let _permit = if bounded { None } else { self.limit.acquire().await.ok() };
+        // Who keeps limits of its own may let a call wait for its turn for a long time.
+        let patience = if bounded { patience.max(DAY) } else { patience };
         match tokio::time::timeout(patience, call).await {
             Ok(result) => result,
             Err(_) => Err(ProviderError::new(
@@ -78,6 +141,13 @@ impl<'a> Calls<'a> {
             )),
         }
     }
+}
+
+/// Longer than any limit makes a call wait.
+const DAY: Duration = Duration::from_hours(24);
+
+fn slots(concurrency: usize) -> Semaphore {
+    Semaphore::new(concurrency.clamp(1, Semaphore::MAX_PERMITS))
 }
 
 /// How long a backend may take that keeps its own `timeout` for each attempt, retries and waits between them

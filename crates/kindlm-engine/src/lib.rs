@@ -15,7 +15,7 @@
 //! use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
 //! use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 //! use kindlm_types::{
-//!     AssertionResult, Class, ExitStatus, FailureCode, Params, Prompt, ProviderError,
+//!     AssertionResult, Class, ExitStatus, FailureCode, Limits, Params, Prompt, ProviderError,
 //!     ProviderErrorKind, Reply,
 //! };
 //!
@@ -87,6 +87,7 @@
 //!         name: "any".to_owned(),
 //!         params: Params::default(),
 //!         price: None,
+//!         limits: Limits::default(),
 //!     }],
 //!     cases: vec![case],
 //!     gates: gates::defaults(),
@@ -101,6 +102,7 @@
 
 mod aggregate;
 mod baseline;
+mod budget;
 mod calls;
 mod case;
 mod control;
@@ -125,7 +127,7 @@ pub use case::{
 };
 pub use control::{Control, Event};
 pub use digest::{Digest, Fingerprint};
-pub use execute::{Executed, Run, execute, execute_streamed};
+pub use execute::{Executed, Run, budget_usd, execute, execute_streamed};
 pub use judge::{Judged, Judges, judge};
 pub use merge::{MergeError, merge};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};

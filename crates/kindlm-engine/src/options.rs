@@ -21,6 +21,8 @@ pub struct RunOptions {
     pub fail_fast: bool,
     /// After how many cases that failed or could not be judged nothing more is sent, counted per model; from 1.
     pub max_failures: Option<u32>,
+    /// How much may be spent, in US dollars, if that is less than the gates say.
+    pub budget_usd: Option<f64>,
     /// Whether a soft check below its threshold fails the execution.
     pub strict: bool,
     /// Which part of the suite is run.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kindlm_assertions::ScriptSettings;
-use kindlm_types::{ComplianceInfo, Params, Price, SuiteInfo};
+use kindlm_types::{ComplianceInfo, Limits, Params, Price, SuiteInfo};
 use serde_json::{Map, Value};
 
 use crate::TestCase;
@@ -47,6 +47,8 @@ pub struct Model {
     pub params: Params,
     /// What its tokens cost, if known.
     pub price: Option<Price>,
+    /// How fast it may be asked. Who sends the requests keeps them.
+    pub limits: Limits,
 }
 
 /// What holds where a test case does not say.

@@ -19,7 +19,7 @@ use crate::limit::{self, Lane, Lanes, Ticket};
 #[cfg(feature = "mcp")]
 use crate::mcp::McpClient;
 use crate::scripted::{Answer, Config as Scripted, Script};
-use crate::transport::{Env, HttpTransport, RetryPolicy, TransportOptions, with_retries};
+use crate::transport::{Env, HttpTransport, RetryPolicy, Stop, TransportOptions, with_retries};
 use crate::{Codec, Kind, Limits, REGISTRY, Registration, find};
 
 /// What a client needs from its surroundings.
@@ -50,10 +50,26 @@ impl ClientOptions {
         self
     }
 
-    /// With limits for one model of a provider.
+    /// With so many requests and commands on their way at once, from 1. Those that wait for their turn with one model
+    /// keep no place from those for other models.
+    #[must_use]
+    pub fn with_concurrency(mut self, concurrency: usize) -> Self {
+        self.transport.concurrency = Some(concurrency);
+        self
+    }
+
+    /// With a switch that ends the waits for turns and retries.
+    #[must_use]
+    pub fn with_stop(mut self, stop: Stop) -> Self {
+        self.transport.stop = stop;
+        self
+    }
+
+    /// With limits for one model of a provider; given several times, the lowest of each limit counts.
     #[must_use]
     pub fn with_limits(mut self, provider: &str, model: &str, limits: Limits) -> Self {
-        self.limits.insert((provider.to_owned(), model.to_owned()), limits);
+        let before = self.limits.entry((provider.to_owned(), model.to_owned())).or_default();
+        *before = before.and(limits);
         self
     }
 }
@@ -215,7 +231,7 @@ impl Client {
             }
         };
         let (reply, attempts) =
-            with_retries(&self.transport.options().retry, ticket, attempt).await?;
+            with_retries(self.transport.way(), ticket, attempt).await.map_err(named(name))?;
         ticket.used(reply.usage.total_tokens);
         Ok(Reply { attempts, ..reply })
     }
@@ -240,8 +256,8 @@ impl Client {
             }
             Via::Scripted(script) => {
                 let attempt = || wait(name, script.embedding(name, model, text), timeout);
-                let retry = &self.transport.options().retry;
-                Ok(with_retries(retry, &ticket, attempt).await?.0.into())
+                let reply = with_retries(self.transport.way(), &ticket, attempt).await;
+                Ok(reply.map_err(named(name))?.0.into())
             }
             _ => {
                 let message = "this provider cannot make embeddings; name a model of another one";
@@ -252,6 +268,10 @@ impl Client {
 }
 
 impl Backend for Client {
+    fn bounds_itself(&self) -> bool {
+        self.transport.options().concurrency.is_some()
+    }
+
     fn complete<'a>(
         &'a self,
         provider: &'a str,
@@ -276,7 +296,10 @@ impl Backend for Client {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         #[cfg(feature = "process")]
-        return Box::pin(crate::command::run(command, &self.working_dir));
+        return Box::pin(async move {
+            let _slot = self.transport.slot().await;
+            crate::command::run(command, &self.working_dir).await
+        });
         #[cfg(not(feature = "process"))]
         {
             let _ = (command, &self.working_dir);
@@ -375,6 +398,11 @@ async fn wait<T>(provider: &str, answer: Answer<T>, timeout: Duration) -> Result
         timeout.as_millis(),
     );
     Err(ProviderError::new(ProviderErrorKind::Timeout, provider, message).retryable())
+}
+
+/// Says whose error it is.
+fn named(provider: &str) -> impl Fn(ProviderError) -> ProviderError {
+    move |err| ProviderError { provider: provider.to_owned(), ..err }
 }
 
 /// An error of a codec that found the request impossible.

@@ -53,6 +53,17 @@ pub trait Backend: Send + Sync {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
 
+    /// Whether it keeps a bound of its own on how many calls are on their way at once. Then calls may be made that have
+    /// to wait, and those that wait for one model do not keep others from being answered.
+    fn bounds_itself(&self) -> bool {
+        false
+    }
+
+    /// Whether the answer to this request is at hand: then nothing is sent for it, and nothing paid.
+    fn recalls(&self, _provider: &str, _prompt: &Prompt) -> bool {
+        false
+    }
+
     /// Turns a text into a vector.
     fn embed<'a>(
         &'a self,
@@ -90,6 +101,14 @@ impl<B: Backend + ?Sized> Backend for &B {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         (**self).complete(provider, prompt, timeout)
+    }
+
+    fn bounds_itself(&self) -> bool {
+        (**self).bounds_itself()
+    }
+
+    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
+        (**self).recalls(provider, prompt)
     }
 
     fn embed<'a>(

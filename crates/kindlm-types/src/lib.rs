@@ -25,6 +25,7 @@ pub mod ecma;
 mod execution;
 mod exit;
 mod files;
+mod limits;
 mod price;
 mod problem;
 mod prompt;
@@ -46,6 +47,7 @@ pub use cases::{CaseError, CaseMark, CaseSource};
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage};
 pub use exit::ExitStatus;
 pub use files::{FileError, Files, NoFiles};
+pub use limits::Limits;
 pub use price::Price;
 pub use problem::{Place, Problem, ProblemKind, nearest, suggest};
 pub use prompt::{

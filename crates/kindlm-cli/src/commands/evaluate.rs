@@ -11,7 +11,7 @@ use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::one_line;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
-use kindlm_types::{ExitStatus, NoFiles, Params, suggest};
+use kindlm_types::{ExitStatus, Limits, NoFiles, Params, suggest};
 use serde_json::Map;
 
 use crate::args::{ConfigArgs, EvaluateArgs};
@@ -32,8 +32,9 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     if let Some(config) = &args.config {
         let config = ConfigArgs { config: config.clone(), allow_outside: args.allow_outside };
         let project = project::open(io, &config)?;
-        let client = client(&project.suite.providers, &project.files, options)?;
         let suite = &project.suite;
+        let options = project::with_limits(options, suite);
+        let client = client(&suite.providers, &project.files, options)?;
         let secrets = Secrets::of(io, &suite.providers);
         let state = project.place.state();
         let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
@@ -109,6 +110,7 @@ fn judge(text: &str) -> Result<Model, Failure> {
         name: name.to_owned(),
         params: Params::default(),
         price: kindlm_providers::pricing::price(provider, name),
+        limits: Limits::default(),
     })
 }
 

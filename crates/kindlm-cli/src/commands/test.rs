@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kindlm_engine::{
     self as engine, Baseline, Control, Event, Plan, Record, RecordError, RunOptions, Suite, execute,
 };
+use kindlm_providers::transport::Stop;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::responses::Recorded;
@@ -24,7 +25,7 @@ use crate::project::{self, Place, Project};
 use crate::resume::{self, Identity, Kept};
 use crate::scripts::Scripted;
 use crate::secrets::Secrets;
-use crate::{Failure, Io, dry_run, identity, keys, print, responses, saved, select};
+use crate::{Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select};
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -52,6 +53,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         timeout: args.timeout,
         fail_fast: args.fail_fast,
         max_failures: args.max_failures,
+        budget_usd: args.budget_usd,
         strict: args.strict,
         filter: select::filter(io, &place, &suite, &args.select, past.as_ref())?,
     };
@@ -80,12 +82,17 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         print(io, &dry_run::describe(&suite, &plan, &options)?)?;
         return Ok(ExitStatus::Success);
     }
+    if args.responses.may_ask() && !args.allow_unpriced {
+        budget::check(&suite, &plan, &options)?;
+    }
     if args.responses.may_ask() {
         for warning in keys::missing_for(io, &suite, &plan) {
             io.tell(&format!("warning: {warning}"));
         }
     }
-    let client = client(io, &suite, &files)?;
+    let waits = Stop::default();
+    let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
+    let client = client(io, &suite, &files, concurrency, waits.clone())?;
     let secrets = Secrets::of(io, &suite.providers);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
     let client = Scripted::new(&client, io, files.root())?;
@@ -93,7 +100,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;
     let can_resume = kept.is_some();
-    let run = Run { place, suite, plan, options, baseline, quiet, can_resume };
+    let run = Run { place, suite, plan, options, baseline, quiet, can_resume, waits };
     let (report, failure) = run.execute(io, &backend, info, kept)?;
     let outcome = run.finish(io, &report, failure, &output);
     responses::tell(io, backend.responses(), quiet);
@@ -101,8 +108,17 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
 }
 
 /// The door to the models.
-fn client(io: &Io, suite: &Suite, files: &Folder) -> Result<Client, Failure> {
-    let options = ClientOptions::new(Arc::clone(&io.env), files.root());
+fn client(
+    io: &Io,
+    suite: &Suite,
+    files: &Folder,
+    concurrency: usize,
+    waits: Stop,
+) -> Result<Client, Failure> {
+    let options = ClientOptions::new(Arc::clone(&io.env), files.root())
+        .with_concurrency(concurrency)
+        .with_stop(waits);
+    let options = project::with_limits(options, suite);
     Client::new(&suite.providers, files, options).map_err(|problems| {
         Failure::inputs(problems.iter().map(|it| {
             let place = it.pointer.replace('/', ".");
@@ -158,6 +174,8 @@ struct Run {
     quiet: bool,
     /// Whether there is a journal to go on from.
     can_resume: bool,
+    /// Ends the waits of requests that are to be sent.
+    waits: Stop,
 }
 
 impl Run {
@@ -188,7 +206,7 @@ impl Run {
             ..engine::Run::new(suite, plan, options, &backend)
         });
         let (executed, interrupted) =
-            runtime.block_on(attend(run, &control, abort, |text| progress.say(text)));
+            runtime.block_on(attend(run, &control, &self.waits, abort, |text| progress.say(text)));
         drop(progress);
         // Whatever still hangs somewhere must not keep the report waiting.
         runtime.shutdown_background();

@@ -244,6 +244,83 @@ fn a_run_that_should_outlive_its_terminal_does() {
     assert_eq!(server.count(), 20);
 }
 
+/// The server asks to wait for a minute: nobody does after an interrupt.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_waits_for_a_retry() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = MockServer::answering(|_| {
+        MockReply::error(429, "Rate limit reached").with_header("retry-after", "60")
+    });
+    let server = server.unwrap();
+    slow_suite(folder.path(), &server.url());
+    let mut child = started(folder.path(), &server);
+    // The answers take a moment to arrive; an interrupt before would do the same.
+    std::thread::sleep(Duration::from_millis(100));
+    signal(&child, "-INT");
+    // Only one: a second one would give up everything.
+    let mut stdout = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).unwrap();
+        text
+    });
+    let report: Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let error = |case: usize| report["cases"][case]["executions"][0]["error"].clone();
+    for case in 0..2 {
+        let message = error(case)["message"].as_str().unwrap().to_owned();
+        assert!(message.ends_with("; stopped while waiting to retry"), "{message}");
+        assert_eq!(
+            (&error(case)["reason"], &error(case)["attempts"]),
+            (&"rate_limited".into(), &1.into())
+        );
+    }
+    assert_eq!(error(19)["kind"], "not-run", "{}", error(19));
+    assert_eq!(server.count(), 2, "nothing was sent after the interrupt");
+}
+
+/// What a command has started ends with it, whatever it was.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_interrupt_ends_the_children_of_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = "{ kindlm: 1, project: p, suite: { name: agents }, models: ['openai:gpt-4o'], \
+        prompts: { p: { user: hi } }, tests: [{ name: starts another, \
+        command: 'sleep 300 & echo $! > pid; wait', expect: { output: { maxLength: 9 } } }] }";
+    fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
+    let mut child = kindlm(folder.path(), &["test", "--reporter", "json"]).spawn().unwrap();
+    let pid = loop {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before the command had begun");
+        let pid = fs::read_to_string(folder.path().join("pid")).unwrap_or_default();
+        if pid.ends_with('\n') {
+            break pid.trim().to_owned();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    signal(&child, "-TERM");
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("stopped by a signal"), "{line}");
+    assert!(Path::new(&format!("/proc/{pid}")).exists(), "what is under way is finished");
+    signal(&child, "-TERM");
+    let (report, code, _) = report_of(child);
+    assert_eq!((code, outcomes(&report)), (Some(130), vec!["errored"]));
+    // A dead process whose parent has not looked yet is no longer a process.
+    let lives = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    };
+    for _ in 0..500 {
+        if !lives() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("process {pid} outlived the run");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_second_interrupt_stops_now_and_still_reports() {

@@ -1,7 +1,7 @@
 //! Models, and the short form `provider:model`.
 
 use kindlm_engine::Model;
-use kindlm_types::{Params, Place, Price, suggest};
+use kindlm_types::{Limits, Params, Place, Price, suggest};
 use serde_json::Value;
 
 use super::{Loader, Spot, text};
@@ -84,7 +84,7 @@ impl Loader<'_> {
         let entry: Option<ModelEntry> = self.read(piece, at, value.clone());
         if let Some(it) = entry {
             let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
-            self.suite.models.push(model);
+            self.suite.models.push(Model { limits: it.limits, ..model });
         }
     }
 
@@ -184,6 +184,7 @@ pub(super) fn resolve(
             seed: params.seed,
         },
         price: price.or_else(|| kindlm_providers::pricing::price(provider, name)),
+        limits: Limits::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Models and prompts.
 
-use kindlm_types::Price;
+use kindlm_types::{Limits, Price};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,9 @@ pub(crate) struct ModelEntry {
     /// What it costs, in US dollars for a million tokens, instead of the built-in price.
     #[serde(default)]
     pub(crate) price: Option<Price>,
+    /// How fast it may be asked. Models of the same provider and name share their limits: the lowest count.
+    #[serde(default)]
+    pub(crate) limits: Limits,
 }
 
 /// How a model samples.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kindlm_types::{Execution, Message, Prompt, ProviderError, Reply, Role, Turn, Usage, ecma};
+use kindlm_types::{Execution, Message, Prompt, Reply, Role, Turn, Usage, ecma};
 
 use super::simulate;
-use crate::calls::Calls;
+use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, ConversationTurn, Model};
 
 /// The labelled turns that follow one message of the user, each but the last being one request.
@@ -62,7 +62,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Holds it to its end; what was gathered is kept if the provider fails on the way.
-    pub(super) async fn hold(mut self) -> (Execution, Option<ProviderError>) {
+    pub(super) async fn hold(mut self) -> (Execution, Option<Unanswered>) {
         let opening = self.prompt.messages.len();
         self.execution.latency_ms = Some(0.0);
         let error = self.exchanges().await.err();
@@ -82,7 +82,7 @@ impl<'a> Conversation<'a> {
         (self.execution, error)
     }
 
-    async fn exchanges(&mut self) -> Result<(), ProviderError> {
+    async fn exchanges(&mut self) -> Result<(), Unanswered> {
         for (index, exchange) in exchanges(&self.body.conversation).into_iter().enumerate() {
             if let (1.., Some(user)) = (index, exchange.user) {
                 let messages = &mut self.prompt.messages;
@@ -99,15 +99,14 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    async fn exchange(&mut self, exchange: &Exchange<'_>) -> Result<(), ProviderError> {
+    async fn exchange(&mut self, exchange: &Exchange<'_>) -> Result<(), Unanswered> {
         let most = self.body.max_turns.max(1);
         for round in 0_usize.. {
             if self.execution.requests >= most {
                 self.execution.truncated = true;
                 break;
             }
-            let provider = &self.model.provider;
-            let mut reply = self.calls.complete(provider, &self.prompt, self.timeout).await?;
+            let mut reply = self.calls.complete(self.model, &self.prompt, self.timeout).await?;
             self.label(exchange, round, &reply);
             let done = reply.tool_calls.is_empty();
             if !done && self.execution.requests + 1 < most {

@@ -7,6 +7,8 @@ mod stop;
 mod turns;
 mod unit;
 
+use std::collections::BTreeMap;
+
 use futures_util::{StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult};
 
@@ -15,7 +17,7 @@ use crate::{
 };
 use collect::{Collector, Held};
 pub(crate) use collect::{Groups, Sink, case_of};
-use stop::{Budget, Failures};
+use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
 /// Everything that a run needs: what is executed, by whom, and who is told.
@@ -69,9 +71,12 @@ pub struct Executed {
 /// finished first. What could not be done is in the results.
 ///
 /// The run stops early when [`Run::control`] says so, after so many cases that do not pass as
-/// [`RunOptions::max_failures`] allows, when a gate's budget
-/// ([`Gate::budget_usd`](crate::gates::Gate::budget_usd)) is spent, and when an execution cannot be kept. Then what
-/// is in flight is finished, and the rest is reported as not run.
+/// [`RunOptions::max_failures`] allows, when an execution cannot be kept, and when a request may cost more than is
+/// left of the budget, which is the least of [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and
+/// [`RunOptions::budget_usd`]. Then what is in flight is finished, and the rest is reported as not run.
+///
+/// Each request reserves the most that it may cost before it is sent: a token for each byte of the prompt, and the
+/// longest answer that it allows (16,384 tokens if it does not say). Models without a price are not counted.
 ///
 /// Runs on any tokio runtime that has time enabled. All of it is one task, so the checks run on one thread.
 ///
@@ -96,8 +101,15 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency).max(1);
     let judges = Judges::new(run.backend, &suite.models, suite.defaults.judge_model.as_deref())
         .with_timeout(options.timeout.unwrap_or(suite.defaults.timeout))
-        .with_concurrency(concurrency);
+        .with_concurrency(concurrency)
+        .with_budget(budget_usd(suite, options));
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
+}
+
+/// What the run may spend, in US dollars: the least that a gate or the user says.
+pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
+    let gates = suite.gates.iter().filter_map(|gate| gate.budget_usd());
+    gates.chain(options.budget_usd).reduce(f64::min)
 }
 
 /// What all executions of a run share.
@@ -111,7 +123,7 @@ struct Running<'a> {
 impl Running<'_> {
     fn stopped(&self) -> Option<&str> {
         let callers = self.run.control.and_then(Control::reason);
-        callers.or_else(|| self.own_control.reason())
+        callers.or_else(|| self.own_control.reason()).or_else(|| self.judges.calls.exhausted())
     }
 
     async fn all(&self, concurrency: usize, sink: &mut dyn Sink) -> Option<RecordError> {
@@ -123,7 +135,11 @@ impl Running<'_> {
         for (index, unit) in units.iter().copied().enumerate() {
             match self.recall(index, unit) {
                 Ok(None) => open.push((index, unit)),
-                Ok(Some(result)) => ledger.count(index, result),
+                Ok(Some(result)) => {
+                    self.judges.calls.spend(result.execution.spent());
+                    self.judges.calls.spend(result.judge_cost_usd);
+                    ledger.count(index, result);
+                }
                 Err(err) => {
                     let result = lost(begun(self.run.suite, unit), &err);
                     ledger.sink.not_kept(index, &result);
@@ -132,9 +148,16 @@ impl Running<'_> {
                 }
             }
         }
-        let mut finished = stream::iter(open)
-            .map(|(index, unit)| async move { (index, self.unit(unit).await) })
-            .buffer_unordered(concurrency);
+        let queues = if self.run.backend.bounds_itself() && concurrency > 1 {
+            by_model(open)
+        } else {
+            vec![open]
+        };
+        let mut finished = stream::select_all(queues.into_iter().map(|queue| {
+            stream::iter(queue)
+                .map(|(index, unit)| async move { (index, self.unit(unit).await) })
+                .buffer_unordered(concurrency)
+        }));
         while let Some((index, result)) = finished.next().await {
             ledger.take(index, result);
         }
@@ -148,6 +171,15 @@ impl Running<'_> {
     }
 }
 
+/// The units of each model by themselves, in their order: so one that has to be asked slowly does not hold up others.
+fn by_model(units: Vec<(usize, Unit)>) -> Vec<Vec<(usize, Unit)>> {
+    let mut queues: BTreeMap<Option<usize>, Vec<(usize, Unit)>> = BTreeMap::new();
+    for (index, unit) in units {
+        queues.entry(unit.model).or_default().push((index, unit));
+    }
+    queues.into_values().collect()
+}
+
 /// An execution that may have been carried out, but of which nothing is left.
 fn lost(execution: Execution, err: &RecordError) -> ExecutionResult {
     unit::broken(execution, ExecutionError::Internal { message: err.to_string() })
@@ -158,19 +190,17 @@ struct Ledger<'r, 'a> {
     running: &'r Running<'a>,
     collector: Collector,
     sink: &'r mut dyn Sink,
-    budget: Option<Budget>,
     failures: Failures,
     failure: Option<RecordError>,
 }
 
 impl<'r, 'a> Ledger<'r, 'a> {
     fn new(running: &'r Running<'a>, sink: &'r mut dyn Sink) -> Self {
-        let Run { suite, plan, options, .. } = running.run;
+        let Run { plan, options, .. } = running.run;
         Self {
             running,
             collector: Collector::new(&plan.units),
             sink,
-            budget: Budget::of(suite),
             failures: Failures::of(options),
             failure: None,
         }
@@ -185,7 +215,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
             let unit = self.running.run.plan.units.get(index).copied();
             let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
             let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = result;
-            let (cost_usd, usage) = (execution.cost_usd, execution.usage);
+            let (cost_usd, usage) = (execution.spent(), execution.usage);
             let lost = lost(Execution { cost_usd, usage, ..begun }, &err);
             result = ExecutionResult { judge_cost_usd, judge_usage, ..lost };
             self.sink.not_kept(index, &result);
@@ -201,9 +231,6 @@ impl<'r, 'a> Ledger<'r, 'a> {
 
     fn count(&mut self, index: usize, result: ExecutionResult) {
         let Running { run, own_control, .. } = self.running;
-        if let Some(reason) = self.budget.as_mut().and_then(|it| it.spend(&result)) {
-            own_control.stop(reason);
-        }
         (run.watch)(Event::ExecutionFinished(&result));
         let Some((position, executions)) = self.collector.add(index, result) else { return };
         let Some(unit) = run.plan.units.get(index) else { return };

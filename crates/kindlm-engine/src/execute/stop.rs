@@ -1,34 +1,8 @@
 //! What ends a run before its plan does.
 
-use kindlm_types::{CaseResult, ExecutionResult};
+use kindlm_types::CaseResult;
 
-use crate::aggregate::TOLERANCE;
-use crate::gates::dollars;
-use crate::{RunOptions, Suite};
-
-/// The money that may be spent.
-pub(super) struct Budget {
-    usd: f64,
-    spent: f64,
-}
-
-impl Budget {
-    pub(super) fn of(suite: &Suite) -> Option<Self> {
-        let usd = suite.gates.iter().filter_map(|gate| gate.budget_usd()).reduce(f64::min)?;
-        Some(Self { usd, spent: 0.0 })
-    }
-
-    /// Why nothing more may be sent, if so. What is not known to cost something is not held against the run
-    /// before its end.
-    pub(super) fn spend(&mut self, result: &ExecutionResult) -> Option<String> {
-        self.spent += result.execution.cost_usd.unwrap_or(0.0);
-        self.spent += result.judge_cost_usd.unwrap_or(0.0);
-        (self.spent > self.usd + TOLERANCE).then(|| {
-            let (spent, budget) = (dollars(self.spent), dollars(self.usd));
-            format!("not sent: the run's budget is exceeded: {spent} > {budget}")
-        })
-    }
-}
+use crate::RunOptions;
 
 /// The failures that end a run.
 pub(super) struct Failures {

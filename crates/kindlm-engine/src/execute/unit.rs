@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_types::{
     AssertionResult, CommandSpec, Execution, ExecutionError, ExecutionResult, FailureCode, Message,
-    Outcome, ProviderError, ProviderErrorKind, Score, Usage, ecma, weighted_score,
+    Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict, ecma, weighted_score,
 };
 use serde_json::{Map, Value};
 
@@ -15,6 +15,7 @@ use super::Running;
 use super::conversation::Conversation;
 use super::turns;
 use crate::aggregate::TOLERANCE;
+use crate::calls::Unanswered;
 use crate::judge::{Judged, judge};
 use crate::{COMMAND, CaseBody, CaseKind, Event, Model, Subject, Suite, TestCase, Unit};
 
@@ -76,7 +77,19 @@ impl Running<'_> {
             }
         };
         match error {
-            Some(error) => broken(execution, ExecutionError::Provider(error)),
+            Some(Unanswered::Provider(error)) => {
+                let error = match self.stopped() {
+                    // It only had to wait, and nobody waits any more.
+                    Some(reason) if error.attempts == 0 && error.retryable => {
+                        ExecutionError::NotRun { reason: reason.to_owned() }
+                    }
+                    _ => ExecutionError::Provider(error),
+                };
+                broken(execution, error)
+            }
+            Some(Unanswered::Budget(reason)) => {
+                broken(execution, ExecutionError::NotRun { reason })
+            }
             None => self.judge(case.threshold, body, model, execution).await,
         }
     }
@@ -92,7 +105,7 @@ impl Running<'_> {
         model: &Model,
         timeout: Duration,
         execution: Execution,
-    ) -> (Execution, Option<ProviderError>) {
+    ) -> (Execution, Option<Unanswered>) {
         let calls = &self.judges.calls;
         Conversation::new(body, opening, model, calls, timeout, execution).hold().await
     }
@@ -102,7 +115,7 @@ impl Running<'_> {
         command_line: &str,
         timeout: Duration,
         mut execution: Execution,
-    ) -> (Execution, Option<ProviderError>) {
+    ) -> (Execution, Option<Unanswered>) {
         let spec = CommandSpec { command_line: command_line.to_owned(), timeout };
         // What a program spends is not known to us.
         execution.cost_usd = None;
@@ -116,9 +129,9 @@ impl Running<'_> {
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
                 let error = crash(&execution);
-                (execution, error)
+                (execution, error.map(Unanswered::Provider))
             }
-            Err(error) => (execution, Some(error)),
+            Err(error) => (execution, Some(error.into())),
         }
     }
 
@@ -154,11 +167,18 @@ impl Running<'_> {
             Outcome::Scored if self.run.options.strict => Outcome::Failed,
             outcome => outcome,
         };
+        // What was to be asked, and was not for want of money, has not been run.
+        let unjudged = self.judges.calls.exhausted().filter(|reason| {
+            let lacks = |it: &AssertionResult| {
+                matches!(&it.verdict, Verdict::Errored { message, .. } if message.contains(*reason))
+            };
+            sum.results.iter().any(lacks)
+        });
         ExecutionResult {
             execution,
             results: sum.results,
             outcome,
-            error: None,
+            error: unjudged.map(|it| ExecutionError::NotRun { reason: it.to_owned() }),
             judge_cost_usd: sum.cost_usd,
             judge_usage: sum.usage,
         }

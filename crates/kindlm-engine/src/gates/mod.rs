@@ -38,7 +38,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
         measurement.finish()
     }
 
-    /// The money that the run may spend, in US dollars: the run stops when more has been spent.
+    /// The money that the run may spend, in US dollars: the run stops before more is spent.
     fn budget_usd(&self) -> Option<f64> {
         None
     }

@@ -60,6 +60,14 @@ impl<'a> Judges<'a> {
         self
     }
 
+    /// Sets what may be spent in all, in US dollars.
+    pub(crate) fn with_budget(mut self, usd: Option<f64>) -> Self {
+        if let Some(usd) = usd {
+            self.calls = self.calls.with_budget(usd);
+        }
+        self
+    }
+
     /// Sets how long one attempt to get an answer may take.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
@@ -111,7 +119,7 @@ impl<'a> Judges<'a> {
             response_format: question.response_format.clone(),
             sample: question.sample,
         };
-        let reply = self.calls.complete(&model.provider, &prompt, self.timeout).await?;
+        let reply = self.calls.complete(model, &prompt, self.timeout).await?;
         Ok(Answer::Text {
             cost_usd: if reply.cached {
                 Some(0.0)

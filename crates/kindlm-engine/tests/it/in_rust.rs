@@ -1,7 +1,7 @@
 //! A suite built, run and asserted on in Rust: no YAML, no command line.
 
 use kindlm_engine::{CaseBody, Model, RunOptions, SimulatedTool, Suite, TestCase, gates, run};
-use kindlm_types::{ExitStatus, Params, Price, Reply, ToolCall, ToolSpec};
+use kindlm_types::{ExitStatus, Limits, Params, Price, Reply, ToolCall, ToolSpec};
 use serde_json::json;
 
 use crate::support::{Fake, last_user, reply, says};
@@ -52,6 +52,7 @@ fn support_suite(status: &str) -> Suite {
             name: "gpt-4o".to_owned(),
             params: Params { temperature: Some(0.2), ..Params::default() },
             price: Some(Price { input: 2.5, output: 10.0, cached_input: None }),
+            limits: Limits::default(),
         }],
         cases: vec![TestCase::new("greets", greeting).on(&["support"]), order.on(&["support"])],
         gates: gates::defaults(),

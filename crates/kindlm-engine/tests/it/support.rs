@@ -9,7 +9,7 @@ use kindlm_engine::{CaseBody, Model, Suite, TestCase};
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 use kindlm_types::{
-    Answer, AssertionResult, Class, FailureCode, Params, Price, Prompt, ProviderError,
+    Answer, AssertionResult, Class, FailureCode, Limits, Params, Price, Prompt, ProviderError,
     ProviderErrorKind, Question, Reply, Score, Usage,
 };
 
@@ -157,6 +157,7 @@ pub(crate) fn model(id: &str) -> Model {
         name: format!("{id}-name"),
         params: Params::default(),
         price: Some(Price { input: 1.0, output: 1.0, cached_input: None }),
+        limits: Limits::default(),
     }
 }
 

@@ -18,10 +18,7 @@ mod tests;
 #[cfg(feature = "http")]
 mod window;
 
-use std::num::NonZeroU32;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub use kindlm_types::Limits;
 
 #[cfg(feature = "http")]
 pub use lane::{Lane, Permit, Ticket};
@@ -30,18 +27,3 @@ pub(crate) use {
     estimate::{estimate, tokens_of},
     lanes::Lanes,
 };
-
-/// What may be asked of one model of a provider. What is absent is found out by asking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Limits {
-    /// Requests per minute. They are spread evenly: at most those of one second are sent at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rpm: Option<NonZeroU32>,
-    /// Tokens per minute, of prompts and answers together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpm: Option<NonZeroU32>,
-    /// Requests at the same time, at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub concurrency: Option<NonZeroU32>,
-}

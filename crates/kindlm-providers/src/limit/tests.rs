@@ -14,7 +14,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Lane, Lanes, Limits, Ticket};
-use crate::transport::{RetryPolicy, with_retries};
+use crate::transport::{RetryPolicy, Stop, Way, with_retries};
 
 fn limits(rpm: u32, tpm: u32, concurrency: u32) -> Limits {
     Limits {
@@ -38,6 +38,10 @@ fn hopeless(kind: Kind, status: u16) -> ProviderError {
 }
 
 /// Waits without chance.
+fn way<'a>(retry: &'a RetryPolicy, stop: &'a Stop) -> Way<'a> {
+    Way { retry, stop, slots: None }
+}
+
 fn policy() -> RetryPolicy {
     RetryPolicy { min_delay: ms(100), base_delay: ms(100), ..RetryPolicy::default() }
 }
@@ -123,7 +127,7 @@ async fn a_retry_keeps_its_place() {
                 let broken = ProviderError::new(Kind::Server, "p", "oops").retryable();
                 if call == 0 && sent.get() < 3 { Err(broken) } else { Ok(()) }
             };
-            with_retries(&policy(), &ticket, attempt).await.unwrap()
+            with_retries(way(&policy(), &Stop::default()), &ticket, attempt).await.unwrap()
         }
     });
     let attempts: Vec<u32> = all(calls).await.into_iter().map(|((), it)| it).collect();
@@ -146,7 +150,7 @@ async fn retry_after_delays_the_request_that_it_came_with() {
                     if refuse { Err(refusal(Some(ms(10_000)))) } else { Ok(()) }
                 }
             };
-            with_retries(&policy(), &ticket, attempt).await.unwrap();
+            with_retries(way(&policy(), &Stop::default()), &ticket, attempt).await.unwrap();
             start.elapsed().as_millis()
         }
     });
@@ -253,7 +257,8 @@ async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
                 sleep(ms(10)).await;
                 Err::<(), _>(hopeless(Kind::Auth, 401))
             };
-            let err = with_retries(&policy(), &ticket, attempt).await.unwrap_err();
+            let err =
+                with_retries(way(&policy(), &Stop::default()), &ticket, attempt).await.unwrap_err();
             lanes.heed(lane, &err);
             (call, err.attempts, err.message.starts_with("not sent"))
         }
@@ -340,7 +345,7 @@ async fn a_lane_finds_out_what_a_provider_takes() {
                     }
                     result
                 };
-                with_retries(&RetryPolicy::default(), &ticket, attempt).await
+                with_retries(way(&RetryPolicy::default(), &Stop::default()), &ticket, attempt).await
             }
         });
         let failed = all(calls).await.iter().filter(|it| it.is_err()).count();
@@ -365,4 +370,47 @@ async fn limits_are_read_as_they_are_written() {
         assert!(read(wrong).is_err(), "{wrong}");
     }
     let _: Arc<Lane> = Lanes::default().to("any");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
+    let refused = || ProviderError {
+        retry_after: Some(Duration::from_mins(1)),
+        ..ProviderError::new(Kind::RateLimited, "p", "too much").retryable()
+    };
+    let lane = Lane::new(limits(0, 0, 1));
+    let (policy, stop) = (policy(), Stop::default());
+    let start = Instant::now();
+    let call = |takes: u64, result: Result<(), ProviderError>| {
+        let (ticket, policy, stop) = (lane.ticket(0), &policy, &stop);
+        async move {
+            let attempt = || async {
+                sleep(ms(takes)).await;
+                result.clone()
+            };
+            let done = with_retries(way(policy, stop), &ticket, attempt).await;
+            (done.map_err(|err| (err.message, err.attempts)), start.elapsed())
+        }
+    };
+    let (under_way, waiting, ()) = tokio::join!(call(500, Ok(())), call(1, Ok(())), async {
+        sleep(ms(100)).await;
+        stop.stop();
+    });
+    assert_eq!(under_way, (Ok(((), 1)), ms(500)), "it is finished");
+    let (waiting, waited) = waiting;
+    assert_eq!(
+        waiting.unwrap_err(),
+        ("not sent: stopped while waiting for its turn".to_owned(), 0)
+    );
+    assert!(waited < ms(500));
+
+    let (retried, _) = call(1, Err(refused())).await;
+    assert_eq!(retried.unwrap_err(), ("too much; stopped while waiting to retry".to_owned(), 1));
+    assert!(start.elapsed() < Duration::from_secs(5));
+
+    let lane = Lane::new(limits(0, 0, 1));
+    let ticket = lane.ticket(0);
+    let attempt = || std::future::ready(Ok(()));
+    let done = with_retries(way(&policy, &stop), &ticket, attempt).await;
+    assert_eq!(done.unwrap(), ((), 1), "there was nothing to wait for");
 }

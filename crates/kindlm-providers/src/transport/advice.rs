@@ -33,7 +33,10 @@ fn advice(kind: Kind, response: &HttpResponse) -> Option<&'static str> {
         Kind::Auth if response.status == 403 => "check that the account may use this model",
         Kind::Auth => "check that the key is valid, and meant for this provider",
         Kind::QuotaExhausted => "add credit, or raise the limits of the account",
-        Kind::RateLimited => "lower `--concurrency`, or ask the provider for a higher limit",
+        Kind::RateLimited => {
+            "set the model's `limits` (`rpm`, `tpm`, `concurrency`) to those of the account, lower `--concurrency`, \
+             or ask the provider for a higher limit"
+        }
         Kind::ModelNotFound => "check `model` in the config, and that the account may use it",
         Kind::ContextLength => "shorten the prompt, or use a model that reads more",
         Kind::InvalidRequest if response.status == 413 => "shorten the prompt",

@@ -9,6 +9,7 @@ mod fetch;
 mod redirect;
 mod retry;
 mod secret;
+mod stop;
 mod tls;
 
 use std::fmt;
@@ -18,14 +19,16 @@ use std::time::{Duration, Instant};
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::limit::Ticket;
 use crate::{HttpRequest, HttpResponse, Method};
 pub(crate) use fault::Fault;
 pub use fetch::Fetched;
 pub use retry::RetryPolicy;
-pub(crate) use retry::{is_worth_it, with_retries};
+pub(crate) use retry::{Way, is_worth_it, with_retries};
 pub(crate) use secret::resolve;
+pub use stop::Stop;
 pub use tls::{CaError, install_tls};
 #[cfg(feature = "mcp")]
 pub(crate) use {fault::causes, retry::wait_of};
@@ -59,6 +62,10 @@ pub struct TransportOptions {
     pub idle_timeout: Duration,
     /// Whether `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
     pub system_proxy: bool,
+    /// Ends the waits for turns and retries.
+    pub stop: Stop,
+    /// How many requests may be on their way at once, to all providers together; any number if absent.
+    pub concurrency: Option<usize>,
 }
 
 impl TransportOptions {
@@ -72,6 +79,8 @@ impl TransportOptions {
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
             system_proxy: true,
+            stop: Stop::default(),
+            concurrency: None,
         }
     }
 }
@@ -91,6 +100,7 @@ impl fmt::Debug for TransportOptions {
 pub struct HttpTransport {
     options: TransportOptions,
     client: OnceLock<Result<reqwest::Client, String>>,
+    slots: Option<Semaphore>,
 }
 
 /// What came of a request that was answered.
@@ -108,7 +118,9 @@ impl HttpTransport {
     /// A transport that has not done anything yet.
     pub fn new(options: TransportOptions) -> Result<Self, CaError> {
         tls::check(options.ca_pem.as_deref())?;
-        Ok(Self { options, client: OnceLock::new() })
+        let slots =
+            options.concurrency.map(|it| Semaphore::new(it.clamp(1, Semaphore::MAX_PERMITS)));
+        Ok(Self { options, client: OnceLock::new(), slots })
     }
 
     /// Sends a request, again where that is worth it, and reads the answer with `decode`.
@@ -142,7 +154,7 @@ impl HttpTransport {
             })?;
             Ok((value, latency_ms))
         };
-        match with_retries(&self.options.retry, ticket, attempt).await {
+        match with_retries(self.way(), ticket, attempt).await {
             Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
             Err(err) => Err(secrets.redact(ProviderError { provider: provider.to_owned(), ..err })),
         }
@@ -229,6 +241,19 @@ impl HttpTransport {
             err.attempts = 0;
             err
         })
+    }
+
+    /// Waits for a place among those that are on their way.
+    pub(crate) async fn slot(&self) -> Option<SemaphorePermit<'_>> {
+        match &self.slots {
+            Some(slots) => slots.acquire().await.ok(),
+            None => None,
+        }
+    }
+
+    /// What attempts have to wait for.
+    pub(crate) fn way(&self) -> Way<'_> {
+        Way { retry: &self.options.retry, stop: &self.options.stop, slots: self.slots.as_ref() }
     }
 
     /// How it behaves.

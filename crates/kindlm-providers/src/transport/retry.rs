@@ -4,9 +4,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::Stop;
 use crate::HttpResponse;
-use crate::limit::Ticket;
+use crate::limit::{Permit, Ticket};
 
 /// When to send a request again.
 ///
@@ -59,12 +61,57 @@ impl RetryPolicy {
     }
 }
 
+/// What attempts have to wait for, besides their turn in the lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    pub(crate) retry: &'a RetryPolicy,
+    /// Ends the waits.
+    pub(crate) stop: &'a Stop,
+    /// How many requests of all lanes may be on their way at once.
+    pub(crate) slots: Option<&'a Semaphore>,
+}
+
+impl Way<'_> {
+    /// Waits for a place on the way, which is free again when the permits are dropped; after `attempts` that failed.
+    ///
+    /// A stop ends the wait in the lane, which may be long. Where there is no such wait the request is sent all the
+    /// same: whoever has begun shall finish.
+    pub(crate) async fn begin<'a>(
+        &'a self,
+        ticket: &'a Ticket<'_>,
+        attempts: u32,
+    ) -> Result<(Permit<'a>, Option<SemaphorePermit<'a>>), NotBegun> {
+        // First the lane, so that those who have to wait there keep no place from others.
+        let permit = tokio::select! {
+            biased;
+            permit = ticket.enter(attempts) => {
+                permit.map_err(|err| NotBegun::Refused(ProviderError { attempts, ..err }))?
+            }
+            () = self.stop.stopped() => return Err(NotBegun::Stopped),
+        };
+        let slot = match self.slots {
+            // It is never closed; if it were, there would be no bound.
+            Some(slots) => slots.acquire().await.ok(),
+            None => None,
+        };
+        Ok((permit, slot))
+    }
+}
+
+/// Why a request was not begun.
+pub(crate) enum NotBegun {
+    /// The waits were ended.
+    Stopped,
+    /// The lane is shut.
+    Refused(ProviderError),
+}
+
 /// Makes attempts until one succeeds or no further one is worth it; says how many there were.
 ///
 /// Each attempt waits for its turn in the lane. An error that is not `retryable` ends it; so does one whose
-/// `attempts` is 0: nothing was sent.
+/// `attempts` is 0: nothing was sent. When the waits are ended, the last error stays.
 pub(crate) async fn with_retries<T, F>(
-    policy: &RetryPolicy,
+    way: Way<'_>,
     ticket: &Ticket<'_>,
     attempt: impl Fn() -> F,
 ) -> Result<(T, u32), ProviderError>
@@ -72,10 +119,17 @@ where
     F: Future<Output = Result<T, ProviderError>>,
 {
     let mut attempts = 0;
+    let mut last: Option<ProviderError> = None;
     loop {
-        let permit =
-            ticket.enter(attempts).await.map_err(|err| ProviderError { attempts, ..err })?;
-        let mut err = match attempt().await {
+        let (permit, slot) = match (way.begin(ticket, attempts).await, last.take()) {
+            (Ok(begun), _) => begun,
+            (Err(NotBegun::Refused(err)), _) => return Err(err),
+            (Err(NotBegun::Stopped), Some(last)) => return Err(stopped_after(last)),
+            (Err(NotBegun::Stopped), None) => return Err(stopped_before()),
+        };
+        let result = attempt().await;
+        drop(slot);
+        let mut err = match result {
             Ok(value) => {
                 permit.answered();
                 return Ok((value, attempts + 1));
@@ -86,14 +140,32 @@ where
             err.attempts = attempts;
             return Err(err);
         }
+        let policy = way.retry;
         permit.failed(&err, |strikes| policy.delay(strikes, err.retry_after, chance()));
         attempts += 1;
         err.attempts = attempts;
         if !err.retryable || attempts > policy.max_retries {
             return Err(err);
         }
-        tokio::time::sleep(policy.delay(attempts - 1, err.retry_after, chance())).await;
+        let wait = policy.delay(attempts - 1, err.retry_after, chance());
+        tokio::select! {
+            () = tokio::time::sleep(wait) => last = Some(err),
+            () = way.stop.stopped() => return Err(stopped_after(err)),
+        }
     }
+}
+
+/// Nothing was sent, and it may be sent later.
+fn stopped_before() -> ProviderError {
+    let message = "not sent: stopped while waiting for its turn";
+    let err = ProviderError::new(ProviderErrorKind::Overloaded, "", message).retryable();
+    ProviderError { attempts: 0, ..err }
+}
+
+/// The last error, and why there is no later one.
+fn stopped_after(err: ProviderError) -> ProviderError {
+    let message = format!("{}; stopped while waiting to retry", err.message);
+    ProviderError { message, ..err }
 }
 
 /// Whether the same request may succeed later. A status decides, where there is one.

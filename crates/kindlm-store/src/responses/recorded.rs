@@ -52,6 +52,14 @@ impl<B: Backend> Backend for Recorded<B> {
         })
     }
 
+    fn bounds_itself(&self) -> bool {
+        self.inner.bounds_itself()
+    }
+
+    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
+        self.responses.has(provider, prompt) || self.inner.recalls(provider, prompt)
+    }
+
     fn embed<'a>(
         &'a self,
         provider: &'a str,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kindlm_types::{Prompt, ProviderError, ProviderErrorKind};
+use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
 
 use super::nearest::Catalogue;
 use super::recording::{self, Answer};
@@ -201,6 +201,20 @@ impl Responses {
         Request::completion(provider, setup, prompt, &self.secrets).map_err(|err| {
             refused(provider, format!("the request cannot be written as JSON: {err}"))
         })
+    }
+
+    /// Whether nothing is sent for this request: its answer is there, or nothing is sent at all.
+    pub(super) fn has(&self, provider: &str, prompt: &Prompt) -> bool {
+        match self.mode {
+            Mode::Live | Mode::Record => false,
+            Mode::Replay => true,
+            Mode::Cache => {
+                let request = self.completion(provider, prompt);
+                let found = |it: Request| recording::find::<Reply>(&self.folder, &it);
+                // What cannot be read is not sent either: it is an error.
+                request.is_ok_and(|it| !matches!(found(it), Ok(None)))
+            }
+        }
     }
 
     pub(super) fn embedding(&self, provider: &str, model: &str, text: &str) -> Request {

@@ -98,6 +98,11 @@ impl Tally {
         }
     }
 
+    /// Whether something was not run.
+    pub(crate) fn was_cut_short(&self) -> bool {
+        self.not_run > 0
+    }
+
     /// The exit status that the cases call for, whatever the gates say.
     pub fn exit_status(&self) -> ExitStatus {
         if self.failed_inside {

@@ -11,6 +11,7 @@ mod mcp;
 mod retries;
 mod scripted;
 mod secrets;
+mod sharing;
 mod table;
 mod tls;
 

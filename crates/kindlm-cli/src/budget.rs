@@ -1,0 +1,52 @@
+//! Whether a budget can be kept at all: only where prices are known.
+
+use kindlm_engine::{Model, Plan, RunOptions, Suite, budget_usd};
+use kindlm_types::Question;
+
+use crate::{Failure, keys};
+
+/// Refuses a run with a budget of which somebody's price is not known.
+pub(crate) fn check(suite: &Suite, plan: &Plan, options: &RunOptions) -> Result<(), Failure> {
+    if budget_usd(suite, options).is_none() {
+        return Ok(());
+    }
+    let unpriced = unpriced(suite, plan);
+    if unpriced.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> =
+        unpriced.iter().map(|it| format!("`{}` ({}:{})", it.id, it.provider, it.name)).collect();
+    Err(Failure::input(format!(
+        "the budget cannot be kept: nobody knows the price of {}",
+        names.join(", ")
+    ))
+    .with_help(
+        "add `price: { input: …, output: … }` to the model, in US dollars for a million tokens, or give \
+         `--allow-unpriced`: then its requests are not counted",
+    ))
+}
+
+/// The models without a price that the plan asks, as those under test and as judges.
+fn unpriced<'s>(suite: &'s Suite, plan: &Plan) -> Vec<&'s Model> {
+    let mut found: Vec<&Model> = Vec::new();
+    let mut look = |model: &'s Model| {
+        if model.price.is_none() && found.iter().all(|it| it.id != model.id) {
+            found.push(model);
+        }
+    };
+    let mut last = None;
+    for unit in &plan.units {
+        if let Some(model) = unit.model.and_then(|it| suite.models.get(it)) {
+            look(model);
+        }
+        // The repeats of a case on all its models follow each other.
+        if last.replace(unit.case) != Some(unit.case)
+            && let Some(case) = suite.cases.get(unit.case)
+        {
+            let asked = keys::questions(suite, case).into_iter();
+            // Embeddings are not counted.
+            asked.filter(|(it, _)| matches!(it, Question::Judge(_))).for_each(|(_, it)| look(it));
+        }
+    }
+    found
+}

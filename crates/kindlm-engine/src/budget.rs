@@ -1,0 +1,247 @@
+//! The money that a run may spend: reserved before a request is sent, settled when it is answered.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use kindlm_types::{Price, Prompt, ProviderError, ProviderErrorKind, Usage};
+use tokio::sync::Notify;
+
+use crate::aggregate::TOLERANCE;
+use crate::gates::dollars;
+
+/// The longest answer that is reckoned with where a request does not limit it, in tokens.
+pub(crate) const LONGEST_ANSWER: u32 = 16_384;
+
+/// The money that a run may spend, and what has become of it.
+///
+/// A request reserves what it may cost at most. One that does not fit waits for those under way, which mostly cost
+/// less than they have reserved; if there are none, nothing more is sent for as long as the run goes on. So a run
+/// never spends more than its budget, unless an answer costs more than was reserved for it.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    usd: f64,
+    state: Mutex<State>,
+    /// Something was settled.
+    settled: Notify,
+    /// Requests that cost something are let in one after the other, so that a small one does not overtake a large one
+    /// for ever.
+    turn: tokio::sync::Mutex<()>,
+    /// Why nothing more is sent.
+    exhausted: OnceLock<String>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    spent: f64,
+    reserved: f64,
+    /// How many requests have reserved something.
+    under_way: usize,
+}
+
+/// Money that is set aside for one request. What is not settled counts as spent: nobody knows better.
+#[derive(Debug)]
+#[must_use = "dropped, it counts as spent"]
+pub(crate) struct Reservation<'a> {
+    budget: &'a Budget,
+    usd: f64,
+    spent: f64,
+}
+
+impl Budget {
+    /// So much may be spent, in US dollars.
+    pub(crate) fn new(usd: f64) -> Self {
+        Self {
+            usd,
+            state: Mutex::default(),
+            settled: Notify::new(),
+            turn: tokio::sync::Mutex::new(()),
+            exhausted: OnceLock::new(),
+        }
+    }
+
+    /// Counts what was spent before.
+    pub(crate) fn spend(&self, usd: f64) {
+        self.state().spent += usd;
+    }
+
+    /// Why nothing more is sent, if so.
+    pub(crate) fn exhausted(&self) -> Option<&str> {
+        self.exhausted.get().map(String::as_str)
+    }
+
+    /// Sets so much aside, once there is room for it. Says why if there will be none.
+    pub(crate) async fn reserve(&self, usd: f64) -> Result<Reservation<'_>, String> {
+        let _turn = if usd > 0.0 { Some(self.turn.lock().await) } else { None };
+        loop {
+            // Listens before it looks, so that nothing is settled in between unheard.
+            let mut settled = std::pin::pin!(self.settled.notified());
+            settled.as_mut().enable();
+            if let Some(result) = self.try_reserve(usd) {
+                return result;
+            }
+            settled.await;
+        }
+    }
+
+    /// `None` if it has to be seen what those under way cost.
+    fn try_reserve(&self, usd: f64) -> Option<Result<Reservation<'_>, String>> {
+        if let Some(reason) = self.exhausted() {
+            return Some(Err(reason.to_owned()));
+        }
+        let mut state = self.state();
+        if state.spent + state.reserved + usd <= self.usd + TOLERANCE {
+            state.reserved += usd;
+            state.under_way += 1;
+            return Some(Ok(Reservation { budget: self, usd, spent: usd }));
+        }
+        if state.under_way > 0 && state.spent <= self.usd + TOLERANCE {
+            return None;
+        }
+        let (budget, spent) = (dollars(self.usd), dollars(state.spent));
+        let reason = if state.spent > self.usd + TOLERANCE {
+            format!("not sent: the run's budget is exceeded: {spent} > {budget}")
+        } else {
+            format!(
+                "not sent: of the run's budget of {budget}, {spent} is spent, and the next request may cost up to {}",
+                dollars(usd)
+            )
+        };
+        Some(Err(self.exhausted.get_or_init(|| reason).clone()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reservation<'_> {
+    /// It cost so much; if that is not known, what was reserved.
+    pub(crate) fn settle(mut self, usd: Option<f64>) {
+        self.spent = usd.unwrap_or(self.usd);
+    }
+
+    /// It was not answered. What may have been charged all the same counts as spent.
+    pub(crate) fn failed(self, err: &ProviderError) {
+        let may_be_charged =
+            matches!(err.kind, ProviderErrorKind::Timeout | ProviderErrorKind::MalformedResponse);
+        let reserved = self.usd;
+        self.settle(Some(if err.attempts > 0 && may_be_charged { reserved } else { 0.0 }));
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut state = self.budget.state();
+        state.spent += self.spent;
+        state.under_way = state.under_way.saturating_sub(1);
+        // Sums of fractions drift: where nothing is under way, nothing is reserved.
+        state.reserved = if state.under_way == 0 { 0.0 } else { state.reserved - self.usd };
+        drop(state);
+        self.budget.settled.notify_waiters();
+    }
+}
+
+/// What a request may cost at most, in US dollars.
+///
+/// A token is at least one byte, so the prompt has no more tokens than bytes; in English it has about a quarter.
+/// The answer has at most as many as the request allows, or [`LONGEST_ANSWER`].
+pub(crate) fn worst_case(prompt: &Prompt, price: &Price) -> f64 {
+    let bytes = serde_json::to_vec(prompt).map_or(0, |it| it.len());
+    let usage = Usage {
+        input_tokens: bytes as u64,
+        output_tokens: prompt.params.max_tokens.unwrap_or(LONGEST_ANSWER).into(),
+        ..Usage::default()
+    };
+    price.cost(&usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(future)
+    }
+
+    proptest! {
+        /// Whatever requests reserve, cost and take: the budget is kept, everyone gets an answer, and nothing is
+        /// turned away while it would still have fitted.
+        #[test]
+        fn never_spends_more_than_there_is_and_everything_settles(
+            usd in 0.0..10.0_f64,
+            requests in prop::collection::vec((0.0..3.0_f64, 0.0..=1.0_f64, 0_u64..20, 0_u64..20), 0..40),
+        ) {
+            let budget = Budget::new(usd);
+            let sent = AtomicUsize::new(0);
+            let asked = requests.iter().map(|&(reserved, share, before, takes)| {
+                let (budget, sent) = (&budget, &sent);
+                async move {
+                    tokio::time::sleep(Duration::from_millis(before)).await;
+                    let Ok(reservation) = budget.reserve(reserved).await else { return Some(reserved) };
+                    {
+                        let state = budget.state();
+                        assert!(state.spent + state.reserved <= usd + 1e-6);
+                    }
+                    sent.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(takes)).await;
+                    reservation.settle(Some(reserved * share));
+                    None
+                }
+            });
+            let refused: Vec<f64> = run(join_all(asked)).into_iter().flatten().collect();
+            let state = budget.state();
+            prop_assert!(state.spent <= usd + 1e-6, "{} of {usd}", state.spent);
+            prop_assert_eq!((state.under_way, state.reserved.to_bits()), (0, 0.0_f64.to_bits()));
+            prop_assert_eq!(sent.load(Ordering::Relaxed) + refused.len(), requests.len());
+            if let Some(most) = refused.iter().copied().reduce(f64::max) {
+                prop_assert!(state.spent + most > usd, "one that fitted was refused");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_that_does_not_fit_waits_for_what_the_others_leave() {
+        run(async {
+            let budget = Budget::new(1.0);
+            let first = budget.reserve(0.8).await.unwrap();
+            let second = budget.reserve(0.5);
+            tokio::pin!(second);
+            let early = tokio::time::timeout(Duration::from_secs(60), second.as_mut()).await;
+            assert!(early.is_err(), "it was let in beside the first");
+            first.settle(Some(0.1));
+            second.await.unwrap().settle(Some(0.5));
+            let refused = budget.reserve(0.5).await.unwrap_err();
+            assert_eq!(
+                refused,
+                "not sent: of the run's budget of $1.0000, $0.6000 is spent, and the next request may cost up to $0.5000"
+            );
+            assert_eq!(budget.reserve(0.1).await.unwrap_err(), refused, "it is over");
+        });
+    }
+
+    #[test]
+    fn what_may_have_been_charged_counts_as_spent() {
+        for (kind, attempts, spent) in [
+            (ProviderErrorKind::Timeout, 3, 0.5),
+            (ProviderErrorKind::Timeout, 0, 0.0),
+            (ProviderErrorKind::MalformedResponse, 1, 0.5),
+            (ProviderErrorKind::RateLimited, 3, 0.0),
+            (ProviderErrorKind::Connection, 3, 0.0),
+        ] {
+            let budget = Budget::new(1.0);
+            let err = ProviderError { attempts, ..ProviderError::new(kind, "p", "it broke") };
+            run(budget.reserve(0.5)).unwrap().failed(&err);
+            assert_eq!(budget.state().spent.to_bits(), f64::to_bits(spent), "{kind:?}");
+        }
+        let budget = Budget::new(1.0);
+        drop(run(budget.reserve(0.5)).unwrap());
+        assert_eq!(budget.state().spent.to_bits(), 0.5_f64.to_bits(), "nobody said what it cost");
+    }
+}

@@ -1,0 +1,205 @@
+//! Runs that may spend only so much.
+
+use std::sync::atomic::Ordering;
+
+use kindlm_engine::{
+    Executed, Model, Record, RecordError, RunOptions, SimulatedTool, Suite, execute, gates, plan,
+    run,
+};
+use kindlm_types::{
+    ExecutionError, ExecutionResult, ExitStatus, Params, Prompt, ProviderErrorKind, Report,
+    ToolCall, ToolSpec,
+};
+
+use crate::support::{Fake, asks, close, edit, failure, model, reply, says, suite};
+
+/// A suite of which each request costs 15e-6 dollars, and at most a millionth for each byte, and 5 for the answer.
+fn limited(cases: &[&str]) -> Suite {
+    let params = Params { max_tokens: Some(5), ..Params::default() };
+    let limited = |id| Model { params: params.clone(), ..model(id) };
+    Suite { models: vec![limited("a"), limited("b")], ..suite(cases) }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.unwrap().block_on(future)
+}
+
+/// What a prompt of a case with a name of one letter may cost at most.
+fn most() -> f64 {
+    let fake = Fake::saying("ok");
+    executed(&limited(&["x"]), &at_once(1), &fake);
+    let prompts = fake.prompts.lock().unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "a short prompt")]
+    let bytes = serde_json::to_vec::<Prompt>(&prompts[0]).unwrap().len() as f64;
+    (bytes + 5.0) * 1e-6
+}
+
+fn at_once(concurrency: usize) -> RunOptions {
+    RunOptions { concurrency: Some(concurrency), ..RunOptions::default() }
+}
+
+fn executed(suite: &Suite, options: &RunOptions, fake: &Fake) -> Report {
+    block_on(run(suite, options, fake)).unwrap()
+}
+
+fn with_budget(usd: f64, concurrency: usize) -> RunOptions {
+    RunOptions { budget_usd: Some(usd), ..at_once(concurrency) }
+}
+
+fn reason(report: &Report, case: usize) -> &str {
+    match &report.cases[case].executions[0].error {
+        Some(ExecutionError::NotRun { reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_that_may_cost_more_than_is_left_is_not_sent() {
+    let most = most();
+    let suite = limited(&["x", "y", "z", "w"]);
+    let fake = Fake::saying("ok");
+    // After two answers there is room for 15e-6 less than the third may cost.
+    let report = executed(&suite, &with_budget(most + 15e-6, 1), &fake);
+    assert_eq!(fake.asked(), ["x", "y"]);
+    for case in [2, 3] {
+        assert_eq!(
+            reason(&report, case),
+            format!(
+                "not sent: of the run's budget of ${:.6}, $0.000030 is spent, and the next request may cost up to ${most:.6}",
+                most + 15e-6
+            )
+        );
+    }
+    assert!(close(report.totals().cost.known_usd, 30e-6));
+    assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
+}
+
+#[test]
+fn the_lower_of_gate_and_option_is_the_budget() {
+    let most = most();
+    let mut suite = limited(&["x", "y"]);
+    let block = serde_json::json!({ "costMaxUsd": most / 2.0 });
+    suite.gates = gates::compile(block.as_object().unwrap()).0;
+    let fake = Fake::saying("ok");
+    let report = executed(&suite, &with_budget(1.0, 1), &fake);
+    assert_eq!(fake.asked(), [""; 0]);
+    // The gate holds, as nothing was spent; but nothing was run either.
+    assert!(report.gates.iter().find(|it| it.gate == "costMaxUsd").unwrap().passed());
+    assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
+}
+
+#[test]
+fn those_that_do_not_fit_beside_each_other_follow_each_other() {
+    let most = most();
+    let suite = limited(&["q", "r", "s", "t", "u", "v"]);
+    let fake = Fake::saying("ok");
+    // Room for two at once; all six cost 90e-6 in the end.
+    let report = executed(&suite, &with_budget(2.0 * most + 60e-6, 6), &fake);
+    assert_eq!(fake.asked().len(), 6);
+    assert!(fake.most_in_flight.load(Ordering::SeqCst) <= 2 + 60 / 15);
+    assert_eq!(report.totals().passed, 6);
+    assert_eq!(report.exit_status(), ExitStatus::Success);
+
+    let fake = Fake::saying("ok");
+    let report = executed(&suite, &with_budget(1.5 * most, 6), &fake);
+    assert_eq!(fake.most_in_flight.load(Ordering::SeqCst), 1);
+    assert!(report.totals().cost.known_usd <= 1.5 * most);
+}
+
+#[test]
+fn each_request_of_a_tool_loop_is_paid_for_apart() {
+    let most = most();
+    let mut suite = limited(&["x"]);
+    let spec = ToolSpec { name: "f".to_owned(), ..ToolSpec::default() };
+    let tool = SimulatedTool { spec, ..SimulatedTool::default() };
+    edit(&mut suite.cases[0], |it| it.tools = vec![tool].into());
+    let fake = Fake::new(|_, _| {
+        let call = ToolCall { name: "f".to_owned(), ..ToolCall::default() };
+        Ok(kindlm_types::Reply { tool_calls: vec![call], ..reply("") })
+    });
+    let report = executed(&suite, &with_budget(most * 2.5, 1), &fake);
+    let it = &report.cases[0].executions[0];
+    assert!(fake.asked().len() < 10, "the loop went on");
+    assert_eq!(fake.asked().len(), it.execution.requests as usize);
+    assert!(matches!(it.error, Some(ExecutionError::NotRun { .. })), "{:?}", it.error);
+    assert!(report.totals().cost.known_usd > 0.0, "what was sent is paid for");
+}
+
+#[test]
+fn judges_spend_the_budget_too() {
+    let most = most();
+    let mut suite = limited(&["x", "y"]);
+    edit(&mut suite.cases[0], |it| it.checks = vec![asks("q"), says("1")].into());
+    let fake = Fake::saying("1");
+    let report = executed(&suite, &with_budget(most + 1e-6, 1), &fake);
+    // The question is longer than the prompt, and was not sent any more.
+    assert_eq!(fake.asked(), ["x"]);
+    assert!(reason(&report, 0).starts_with("not sent: of the run's budget"));
+    let it = &report.cases[0].executions[0];
+    assert_eq!((it.results.len(), it.execution.output.as_str()), (2, "1"), "what is known is kept");
+    assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
+}
+
+#[test]
+fn what_is_unpriced_is_not_counted_until_nothing_more_is_sent() {
+    let most = most();
+    let mut suite = limited(&["x", "y"]);
+    suite.models[0].price = None;
+    let fake = Fake::saying("ok");
+    let report = executed(&suite, &with_budget(1e-9, 1), &fake);
+    assert_eq!((fake.asked().len(), report.exit_status()), (2, ExitStatus::Success));
+
+    suite.cases[0].models = ["b".to_owned()].into();
+    let fake = Fake::saying("ok");
+    executed(&suite, &with_budget(most / 2.0, 1), &fake);
+    assert_eq!(fake.asked(), [""; 0], "the first did not fit, and so nothing more is sent");
+}
+
+#[test]
+fn failures_that_may_be_charged_count() {
+    let most = most();
+    let suite = limited(&["x", "y"]);
+    for (kind, asked) in [(ProviderErrorKind::Timeout, 1), (ProviderErrorKind::Server, 2)] {
+        let fake = Fake::new(move |_, _| Err(failure(kind)));
+        executed(&suite, &with_budget(1.5 * most, 1), &fake);
+        assert_eq!(fake.asked().len(), asked, "{kind:?}");
+    }
+}
+
+/// Knows the first case.
+struct Known(ExecutionResult);
+
+impl Record for Known {
+    fn recall(
+        &self,
+        _: usize,
+        case: &str,
+        _: &str,
+        _: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError> {
+        Ok((case == "x").then(|| self.0.clone()))
+    }
+
+    fn keep(&self, _: usize, _: &mut ExecutionResult) -> Result<(), RecordError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_was_spent_before_counts() {
+    let most = most();
+    let suite = limited(&["x", "y"]);
+    let first = executed(&suite, &at_once(1), &Fake::saying("ok"));
+    let known = Known(first.cases[0].executions[0].clone());
+    let fake = Fake::saying("ok");
+    let options = with_budget(most + 10e-6, 1);
+    let plan = plan(&suite, &options).unwrap();
+    let Executed { cases, .. } = block_on(execute(kindlm_engine::Run {
+        record: &known,
+        ..kindlm_engine::Run::new(&suite, &plan, &options, &fake)
+    }));
+    assert_eq!(fake.asked(), [""; 0]);
+    assert!(cases[0].passed() && !cases[1].passed());
+}

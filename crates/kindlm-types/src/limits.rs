@@ -1,0 +1,53 @@
+//! How fast a model may be asked.
+
+use std::num::NonZeroU32;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What may be asked of one model of a provider. What is absent is found out by asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Limits {
+    /// Requests per minute. They are spread evenly: at most those of one second are sent at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub rpm: Option<NonZeroU32>,
+    /// Tokens per minute, of prompts and answers together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4_000_000_000_u32))]
+    pub tpm: Option<NonZeroU32>,
+    /// Requests at the same time, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4096))]
+    pub concurrency: Option<NonZeroU32>,
+}
+
+impl Limits {
+    /// Of each limit, the lower one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let lower = |a: Option<NonZeroU32>, b: Option<NonZeroU32>| a.into_iter().chain(b).min();
+        Self {
+            rpm: lower(self.rpm, other.rpm),
+            tpm: lower(self.tpm, other.tpm),
+            concurrency: lower(self.concurrency, other.concurrency),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_limits_the_lower_one_counts() {
+        let limits = |rpm, tpm| Limits {
+            rpm: NonZeroU32::new(rpm),
+            tpm: NonZeroU32::new(tpm),
+            concurrency: None,
+        };
+        assert_eq!(limits(10, 0).and(limits(20, 300)), limits(10, 300));
+        assert_eq!(Limits::default().and(limits(5, 0)), limits(5, 0));
+    }
+}
