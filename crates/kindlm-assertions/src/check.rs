@@ -134,7 +134,7 @@ impl Check {
 }
 
 /// Decides a scored result by its score alone. Errored and skipped results have none and stay.
-fn hold_against(threshold: f64, result: &mut AssertionResult) {
+pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
     let Some(score) = result.score else { return };
     let held = score.get() >= threshold - TOLERANCE;
     let below =
@@ -152,7 +152,7 @@ fn hold_against(threshold: f64, result: &mut AssertionResult) {
 /// The opposite of "all of these hold": fails when all do, passes as soon as one does not.
 ///
 /// What was errored could have been the one that does not hold, so without a failure it decides.
-fn negate(id: &str, mut results: Vec<AssertionResult>) -> Vec<AssertionResult> {
+pub(crate) fn negate(id: &str, mut results: Vec<AssertionResult>) -> Vec<AssertionResult> {
     let failed = results.iter().position(|it| matches!(it.verdict, Verdict::Fail { .. }));
     if failed.is_none() && results.iter().any(|it| matches!(it.verdict, Verdict::Errored { .. })) {
         results.retain(|it| matches!(it.verdict, Verdict::Errored { .. }));

@@ -47,6 +47,11 @@ impl Grade {
         Self { pass, score: f64::from(u8::from(pass)), reason }
     }
 
+    /// Score 1 if it held, else 0, with a reason of its own for either.
+    pub(crate) fn with(pass: bool, reason: String) -> Self {
+        Self { pass, score: f64::from(u8::from(pass)), reason }
+    }
+
     /// The result of the check.
     pub(crate) fn result(self, assertion: &str, label: &str) -> AssertionResult {
         let Ok(score) = Score::new(self.score) else {

@@ -49,15 +49,20 @@ mod contains_xml;
 mod cost;
 mod drift;
 mod equals;
+mod evidence;
 mod expect;
+mod finish_reason;
 mod gleu;
+mod glob;
 mod grade;
+mod guardrails;
 mod html;
 mod icontains;
 mod icontains_all;
 mod icontains_any;
 mod is_html;
 mod is_json;
+mod is_refusal;
 mod is_sql;
 mod is_xml;
 mod javascript;
@@ -68,10 +73,14 @@ mod latency;
 mod levenshtein;
 mod likeness;
 mod meteor;
+mod named;
 mod needles;
 pub mod pattern;
+mod perplexity;
+mod perplexity_score;
 mod pii;
 mod prompt_assertion;
+mod range;
 mod regex;
 mod registry;
 mod rouge_n;
@@ -79,10 +88,25 @@ mod schema;
 mod schema_file;
 mod schema_value;
 mod scripting;
+mod similar;
+mod similar_cosine;
+mod similar_dot;
+mod similar_euclidean;
+mod similarity;
+mod skill_used;
 mod sql;
 mod starts_with;
 mod template;
+mod tool_call_f1;
 mod tool_calls;
+mod trace_error_spans;
+mod trace_span_count;
+mod trace_span_duration;
+mod trajectory;
+mod trajectory_step_count;
+mod trajectory_tool_args_match;
+mod trajectory_tool_sequence;
+mod trajectory_tool_used;
 mod word_count;
 mod words;
 mod xml;
@@ -133,6 +157,24 @@ pub static REGISTRY: &[&Registration] = &[
     &gleu::REGISTRATION,
     &meteor::REGISTRATION,
     &word_count::REGISTRATION,
+    &perplexity::REGISTRATION,
+    &perplexity_score::REGISTRATION,
+    &is_refusal::REGISTRATION,
+    &finish_reason::REGISTRATION,
+    &guardrails::REGISTRATION,
+    &trajectory_tool_used::REGISTRATION,
+    &trajectory_tool_sequence::REGISTRATION,
+    &trajectory_tool_args_match::REGISTRATION,
+    &trajectory_step_count::REGISTRATION,
+    &trace_span_count::REGISTRATION,
+    &trace_span_duration::REGISTRATION,
+    &trace_error_spans::REGISTRATION,
+    &skill_used::REGISTRATION,
+    &tool_call_f1::REGISTRATION,
+    &similar::REGISTRATION,
+    &similar_cosine::REGISTRATION,
+    &similar_dot::REGISTRATION,
+    &similar_euclidean::REGISTRATION,
 ];
 
 /// The assertion with this id.

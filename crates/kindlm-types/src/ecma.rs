@@ -15,6 +15,48 @@ pub fn to_fixed(value: f64, digits: u8) -> String {
     ryu_js::Buffer::new().format_to_fixed(value, digits).to_owned()
 }
 
+/// `number.toPrecision(digits)` of ECMAScript, for 1 to 100 digits: ties go away from zero.
+pub fn to_precision(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return number(value);
+    }
+    let digits = digits.clamp(1, 100);
+    let sign = if value < 0.0 { "-" } else { "" };
+    // A double has at most 767 significant digits, so this is its exact value.
+    let exact = format!("{:.800e}", value.abs());
+    let (mantissa, exponent) = exact.split_once('e').unwrap_or((&exact, "0"));
+    let mut exponent: i32 = exponent.parse().unwrap_or(0);
+    let mut kept: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
+    let round_up = kept.get(digits).is_some_and(|it| *it >= b'5');
+    kept.truncate(digits);
+    if round_up {
+        let nines = kept.iter().rev().take_while(|it| **it == b'9').count();
+        let stays = kept.len() - nines;
+        kept[stays..].fill(b'0');
+        if let Some(digit) = kept[..stays].last_mut() {
+            *digit += 1;
+        } else {
+            kept[0] = b'1';
+            exponent += 1;
+        }
+    }
+    let kept = String::from_utf8_lossy(&kept).into_owned();
+    let places = i32::try_from(digits).unwrap_or(i32::MAX);
+    if exponent < -6 || exponent >= places {
+        let (first, rest) = kept.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        return format!("{sign}{first}{point}{rest}e{exponent:+}");
+    }
+    match usize::try_from(exponent + 1) {
+        Ok(whole) if whole >= kept.len() => format!("{sign}{kept}"),
+        Ok(whole) if whole > 0 => format!("{sign}{}.{}", &kept[..whole], &kept[whole..]),
+        _ => {
+            let zeros = "0".repeat(usize::try_from(-exponent - 1).unwrap_or(0));
+            format!("{sign}0.{zeros}{kept}")
+        }
+    }
+}
+
 /// `JSON.stringify(value)` of ECMAScript: no spaces, keys in order, doubles without a trailing `.0`.
 pub fn stringify(value: &Value) -> String {
     let mut out = Vec::new();
@@ -46,6 +88,29 @@ mod tests {
             [(1.0, "1"), (0.1 + 0.2, "0.30000000000000004"), (1e21, "1e+21"), (1e-7, "1e-7")]
         {
             assert_eq!(number(value), expected);
+        }
+    }
+
+    #[test]
+    fn gives_as_many_digits_as_are_asked_for() {
+        for (value, digits, expected) in [
+            (0.05, 2, "0.050"),
+            (0.000_123_456, 2, "0.00012"),
+            (1.25, 2, "1.3"),
+            (0.125, 2, "0.13"),
+            (-0.125, 2, "-0.13"),
+            (9.96, 2, "10"),
+            (99.6, 2, "1.0e+2"),
+            (0.999, 2, "1.0"),
+            (12.0, 2, "12"),
+            (123.0, 2, "1.2e+2"),
+            (1e-7, 2, "1.0e-7"),
+            (1e-7, 1, "1e-7"),
+            (0.0, 2, "0.0"),
+            (0.0, 1, "0"),
+            (f64::NAN, 2, "NaN"),
+        ] {
+            assert_eq!(to_precision(value, digits), expected, "{value} to {digits}");
         }
     }
 

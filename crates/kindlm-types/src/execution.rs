@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, Trace};
+use crate::{
+    AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, ToolSpec, Trace,
+};
 
 /// A call of a tool that the model asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -129,6 +131,8 @@ pub struct Execution {
     pub provider_response: Option<Value>,
     /// What an instrumented agent told of its steps.
     pub trace: Option<Box<Trace>>,
+    /// The tools that the model might call. They belong to the test case, so reports leave them out.
+    pub tools: Vec<ToolSpec>,
 }
 
 impl Execution {

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{ToolCall, Usage};
 
@@ -167,6 +167,34 @@ pub enum FinishReason {
     Other(String),
 }
 
+impl FinishReason {
+    /// Its word: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's own.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+            Self::Refusal => "refusal",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+/// What [`FinishReason::as_str`] says, read back.
+impl From<String> for FinishReason {
+    fn from(word: String) -> Self {
+        match word.as_str() {
+            "stop" => Self::Stop,
+            "length" => Self::Length,
+            "tool_calls" => Self::ToolCalls,
+            "content_filter" => Self::ContentFilter,
+            "refusal" => Self::Refusal,
+            _ => Self::Other(word),
+        }
+    }
+}
+
 /// One answer of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
@@ -182,6 +210,10 @@ pub struct Reply {
     pub model: String,
     /// The model's refusal in words, where the provider marks one.
     pub refusal: Option<String>,
+    /// The natural logarithms of the probabilities of the answer's tokens, where they were asked for.
+    pub log_probs: Option<Vec<f64>>,
+    /// What else the provider says: `guardrails`, the flags of its own filter.
+    pub metadata: Map<String, Value>,
     /// How long the answer took, in milliseconds, without retries and back-off.
     pub latency_ms: f64,
     /// How often it was sent, 1 without retries.
@@ -200,6 +232,8 @@ impl Reply {
             finish_reason: FinishReason::Stop,
             model: String::new(),
             refusal: None,
+            log_probs: None,
+            metadata: Map::new(),
             latency_ms: 0.0,
             attempts: 1,
             cached: false,

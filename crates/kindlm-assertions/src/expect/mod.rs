@@ -12,7 +12,7 @@ use kindlm_types::{Problem, nearest};
 use serde_json::{Map, Value};
 
 use crate::template::Variables;
-use crate::{Build, Check, REGISTRY, Setup};
+use crate::{Build, Check, Own, REGISTRY, Setup};
 
 pub use schema::expect_schema;
 use schema::shape;
@@ -123,9 +123,13 @@ impl Compiler<'_> {
             return;
         }
         let Some(registration) = REGISTRY.get(rank) else { return };
-        // What has a place of its own has no options, so only the plain kind can have one.
-        let Build::Plain(build) = registration.build else { return };
-        match build(&value, self.setup) {
+        // What has a place of its own has no options there.
+        let built = match registration.build {
+            Build::Plain(build) => build(&value, self.setup),
+            Build::Own(build) | Build::Script(build) => build(&value, Own::default(), self.setup),
+            Build::Set(build) => Ok(build(&value, Vec::new(), Own::default())),
+        };
+        match built {
             Ok(assertion) => self.checks.push((rank, Check::new(&registration.meta, assertion))),
             Err(problems) => self.report(problems, at),
         }

@@ -123,7 +123,7 @@ fn unknown_keys_are_located_at_the_key() {
 #[test]
 fn options_are_read_and_do_not_reach_the_assertion() {
     let expect = json!({"assert": [{
-        "type": "not-latency", "maxMs": 5.0, "atLeast": 0.5, "severity": "soft", "weight": 2, "metric": "speed", "label": "quick"
+        "type": "not-schema", "contains": ["a"], "atLeast": 0.5, "severity": "soft", "weight": 2, "metric": "speed", "label": "quick"
     }]});
     let files = files();
     let (checks, problems) = compile(&expect, &Setup::new(&files, None));

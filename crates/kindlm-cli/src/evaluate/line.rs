@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::{fmt, mem};
 
-use kindlm_types::wire::evaluate::{RecordedToolCall, RecordedUsage};
-use kindlm_types::{Execution, Message, Role, ToolCall, ecma};
+use kindlm_types::wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
+use kindlm_types::{Execution, FinishReason, Message, Role, ToolCall, Trace, ecma};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 const NO_OBJECT: &str = "not a JSON object: a record is an object with `agent_output` and `expect`";
 
 /// The keys of a [`Record`](kindlm_types::wire::evaluate::Record).
-pub(super) const KEYS: [&str; 13] = [
+pub(super) const KEYS: [&str; 19] = [
     "id",
     "agent_input",
     "agent_output",
@@ -26,6 +26,12 @@ pub(super) const KEYS: [&str; 13] = [
     "usage",
     "latency_ms",
     "cost_usd",
+    "finish_reason",
+    "log_probs",
+    "metadata",
+    "provider_response",
+    "trace",
+    "tools",
     "expect",
     "threshold",
 ];
@@ -44,6 +50,12 @@ pub(super) struct Line<'a> {
     usage: Option<RecordedUsage>,
     latency_ms: Option<f64>,
     cost_usd: Option<f64>,
+    finish_reason: Option<String>,
+    log_probs: Option<Vec<f64>>,
+    metadata: Option<Map<String, Value>>,
+    provider_response: Option<Value>,
+    trace: Option<Box<Trace>>,
+    tools: Option<Vec<RecordedTool>>,
     pub(super) expect: Option<&'a RawValue>,
     pub(super) threshold: Option<f64>,
     /// The keys that are none of [`KEYS`].
@@ -102,7 +114,11 @@ impl<'a> Line<'a> {
 
     /// Whether the record says anything about what an agent said or did.
     pub(super) fn has_evidence(&self) -> bool {
-        self.agent_output.is_some() || self.tool_calls.is_some() || self.has_events
+        self.agent_output.is_some()
+            || self.tool_calls.is_some()
+            || self.has_events
+            || self.trace.is_some()
+            || self.provider_response.is_some()
     }
 
     /// The evidence that the record is.
@@ -117,15 +133,24 @@ impl<'a> Line<'a> {
             Some(Value::String(text)) => vec![Message::new(Role::User, text)],
             Some(value) => vec![Message::new(Role::User, ecma::stringify(&value))],
         };
+        // A record with tool calls, even with none, tells of at least one answer and all its calls.
+        let requests = u32::from(self.tool_calls.is_some());
         let tool_calls = self.tool_calls.take().unwrap_or_default();
         Execution {
             input,
             output,
             output_json,
             tool_calls: tool_calls.into_iter().map(ToolCall::from).collect(),
+            requests,
             usage: self.usage.map(Into::into).unwrap_or_default(),
             latency_ms: self.latency_ms,
             cost_usd: self.cost_usd,
+            finish_reason: self.finish_reason.take().map(FinishReason::from),
+            log_probs: self.log_probs.take(),
+            metadata: self.metadata.take().unwrap_or_default(),
+            provider_response: self.provider_response.take(),
+            trace: self.trace.take(),
+            tools: self.tools.take().unwrap_or_default().into_iter().map(Into::into).collect(),
             vars: self.vars.take().unwrap_or_default(),
             ..Execution::default()
         }
@@ -181,6 +206,12 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
                 "usage" => line.usage = map.next_value()?,
                 "latency_ms" => line.latency_ms = map.next_value()?,
                 "cost_usd" => line.cost_usd = map.next_value()?,
+                "finish_reason" => line.finish_reason = map.next_value()?,
+                "log_probs" => line.log_probs = map.next_value()?,
+                "metadata" => line.metadata = map.next_value()?,
+                "provider_response" => line.provider_response = map.next_value()?,
+                "trace" => line.trace = map.next_value()?,
+                "tools" => line.tools = map.next_value()?,
                 "expect" => line.expect = map.next_value()?,
                 _ => line.threshold = map.next_value()?,
             }
@@ -236,6 +267,11 @@ fn expected(key: &str) -> &'static str {
             "an object of whole numbers: `input_tokens`, `output_tokens`, `total_tokens`, `cached_input_tokens`"
         }
         "latency_ms" | "cost_usd" | "threshold" => "a number",
+        "finish_reason" => "a text",
+        "log_probs" => "a list of numbers",
+        "metadata" => "an object",
+        "trace" => "a trace: an object whose `spans` have a `spanId`, a `name` and a `startTime`",
+        "tools" => "a list of tools, each an object with a `name` and `parameters`",
         _ => "a JSON value",
     }
 }
@@ -338,7 +374,8 @@ mod tests {
     fn the_keys_are_those_of_a_record() {
         let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "assertions": [{"id": "a"}],
             "tool_calls": [{"name": "a"}], "events": [1], "baseline": "b", "vars": {"a": 1}, "usage": {},
-            "latency_ms": 1, "cost_usd": 1, "expect": {}, "threshold": 1, "\u0061": 2}"#;
+            "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
+            "provider_response": {}, "trace": {"spans": []}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
         let record: kindlm_types::wire::evaluate::Record = serde_json::from_str(json).unwrap();
         assert_eq!(record.extra.len(), 1);
         let all = serde_json::to_value(record).unwrap();
@@ -351,7 +388,7 @@ mod tests {
     #[test]
     fn other_keys_are_found_again() {
         let extra =
-            extra(br#"{"id": 1, "agent_output": "", "trace": {"a": [1]}, "b": null}"#).unwrap();
-        assert_eq!(Value::Object(extra), serde_json::json!({"trace": {"a": [1]}, "b": null}));
+            extra(br#"{"id": 1, "agent_output": "", "other": {"a": [1]}, "b": null}"#).unwrap();
+        assert_eq!(Value::Object(extra), serde_json::json!({"other": {"a": [1]}, "b": null}));
     }
 }

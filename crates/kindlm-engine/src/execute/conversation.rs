@@ -79,6 +79,7 @@ impl<'a> Conversation<'a> {
         // What was sent first is kept as evidence; the rest can be told from the turns and tool calls.
         self.prompt.messages.truncate(opening);
         execution.input = self.prompt.messages;
+        execution.tools = self.prompt.tools;
         (self.execution, error)
     }
 
@@ -168,6 +169,14 @@ impl<'a> Conversation<'a> {
         crate::words(&reply).clone_into(&mut execution.output);
         execution.tool_calls.extend(reply.tool_calls);
         execution.finish_reason = Some(reply.finish_reason);
+        execution.log_probs = reply.log_probs;
+        for (key, value) in reply.metadata {
+            // What was flagged once stays flagged, whatever the later requests of a conversation bring.
+            let flagged = execution.metadata.get(&key).is_some_and(|it| it["flagged"] == true);
+            if !flagged {
+                execution.metadata.insert(key, value);
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use kindlm_types::{AssertionResult, Execution, FailureCode, Message, Price, Role
 /// The part of an execution that is one turn, as an execution of its own.
 ///
 /// Text, tool calls, tokens, time and cost are those of the turn; `input` is the conversation's opening with
-/// what the user said last. How often the model was asked within a turn is not recorded.
+/// what the user said last. How often the model was asked within a turn is not recorded; at least once.
 pub(super) fn evidence(
     execution: &Execution,
     index: usize,
@@ -27,7 +27,8 @@ pub(super) fn evidence(
             .map(<[_]>::to_vec)
             .unwrap_or_default(),
         turns: Vec::new(),
-        requests: 0,
+        // At least one; so it is known that no other tools were called.
+        requests: 1,
         usage: turn.usage,
         latency_ms: Some(turn.latency_ms),
         cost_usd: price.and_then(|price| price.cost_if_counted(&turn.usage)),
@@ -42,6 +43,7 @@ pub(super) fn evidence(
         metadata: execution.metadata.clone(),
         provider_response: None,
         trace: execution.trace.clone(),
+        tools: execution.tools.clone(),
     })
 }
 

@@ -42,6 +42,9 @@ struct Config {
     /// Sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
+    /// Whether to ask for the probabilities of the answer's tokens, which `perplexity` needs. Not every model has them.
+    #[serde(default)]
+    logprobs: bool,
 }
 
 const BASE: &str = "https://api.openai.com/v1";
@@ -53,6 +56,7 @@ struct OpenAi {
     address: Address,
     key: String,
     organization: Option<String>,
+    logprobs: bool,
 }
 
 impl OpenAi {
@@ -62,6 +66,7 @@ impl OpenAi {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT),
             key: config.api_key_env,
             organization: config.organization.filter(|it| !it.is_empty()),
+            logprobs: config.logprobs,
         })
     }
 
@@ -103,6 +108,7 @@ impl Codec for OpenAi {
         chat::put(&mut body, "model", Some(prompt.model.clone()));
         chat::put(&mut body, "messages", Some(chat::messages(prompt)));
         put_params(&mut body, prompt);
+        chat::put(&mut body, "logprobs", self.logprobs.then_some(true));
         chat::put(&mut body, "tools", chat::tools(prompt));
         chat::put(&mut body, "tool_choice", chat::tool_choice(prompt));
         chat::put(
@@ -127,6 +133,8 @@ impl Codec for OpenAi {
             },
             model: chat::model(&answer["model"], prompt),
             refusal,
+            log_probs: log_probs(&choice["logprobs"]),
+            metadata: guardrails(&answer, choice),
             ..Reply::text(chat::text(&message["content"]))
         })
     }
@@ -145,6 +153,35 @@ impl Codec for OpenAi {
         let answer = self.read(response)?;
         self.reader().vector(&answer["data"][0]["embedding"], response)
     }
+}
+
+/// The probabilities of the answer's tokens: all of them or none.
+fn log_probs(logprobs: &Value) -> Option<Vec<f64>> {
+    let tokens = logprobs["content"].as_array().filter(|it| !it.is_empty())?;
+    tokens.iter().map(|it| it["logprob"].as_f64()).collect()
+}
+
+/// What Azure's filter says of the prompt and of the answer, in the words in which `guardrails` looks for it; nothing
+/// where there is no filter that tells.
+fn guardrails(answer: &Value, choice: &Value) -> Map<String, Value> {
+    let prompts = answer["prompt_filter_results"].as_array().into_iter().flatten();
+    let inputs: Vec<&Value> = prompts.map(|it| &it["content_filter_results"]).collect();
+    let output = &choice["content_filter_results"];
+    if inputs.iter().all(|it| !it.is_object()) && !output.is_object() {
+        return Map::new();
+    }
+    let filtered = |results: &Value| {
+        let categories = results.as_object().into_iter().flat_map(Map::values);
+        categories.into_iter().any(|it| it["filtered"] == true)
+    };
+    let flagged_input = inputs.into_iter().any(filtered);
+    let flagged_output = filtered(output) || choice["finish_reason"] == "content_filter";
+    let flags = json!({
+        "flagged": flagged_input || flagged_output,
+        "flaggedInput": flagged_input,
+        "flaggedOutput": flagged_output,
+    });
+    Map::from_iter([("guardrails".to_owned(), flags)])
 }
 
 /// Sampling parameters. Reasoning models refuse `max_tokens` and every temperature but their own.

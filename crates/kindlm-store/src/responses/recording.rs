@@ -7,8 +7,8 @@ use std::sync::Arc;
 use kindlm_types::{FinishReason, Reply, ToolCall, Usage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 use super::redact::Secrets;
 use super::request::{self, Request};
@@ -44,6 +44,10 @@ pub(super) struct RecordedReply {
     model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refusal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    log_probs: Option<Vec<f64>>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    metadata: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ms: Option<f64>,
 }
@@ -87,6 +91,8 @@ impl Answer for Reply {
             finish_reason: self.finish_reason.clone(),
             model: self.model.clone(),
             refusal: self.refusal.clone(),
+            log_probs: self.log_probs.clone(),
+            metadata: self.metadata.clone(),
             // Nobody reads nanoseconds.
             latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
         })
@@ -105,6 +111,8 @@ impl From<RecordedReply> for Reply {
             finish_reason: recorded.finish_reason,
             model: recorded.model,
             refusal: recorded.refusal,
+            log_probs: recorded.log_probs,
+            metadata: recorded.metadata,
             latency_ms: recorded.latency_ms.unwrap_or(0.0),
             attempts: 0,
             cached: true,

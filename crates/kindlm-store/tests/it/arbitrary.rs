@@ -149,6 +149,8 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             metadata,
             provider_response,
             trace: trace.map(Box::new),
+            // Reports leave them out.
+            tools: Vec::new(),
         }
     })
 }

@@ -258,6 +258,11 @@ fn answers_come_back_as_they_were() {
         finish_reason: FinishReason::Other("eos".to_owned()),
         model: "m".to_owned(),
         refusal: Some("no".to_owned()),
+        log_probs: Some(vec![-0.25, -1.5]),
+        metadata: serde_json::Map::from_iter([(
+            "guardrails".to_owned(),
+            serde_json::json!({"flagged": false}),
+        )]),
         latency_ms: 12.5,
         attempts: 3,
         cached: false,

@@ -6,8 +6,8 @@ use kindlm_types::script::{
     ScriptAnswer, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptValue,
 };
 use kindlm_types::{
-    Answer, AskError, Execution, Message, ProviderError, ProviderErrorKind, Question, Role,
-    ToolCall, Usage,
+    Answer, AskError, Execution, FinishReason, Message, ProviderError, ProviderErrorKind, Question,
+    Role, ToolCall, ToolSpec, Trace, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -40,6 +40,13 @@ struct Written {
     truncated: bool,
     vars: Map<String, Value>,
     baseline: Option<String>,
+    requests: Option<u32>,
+    finish_reason: Option<String>,
+    log_probs: Option<Vec<f64>>,
+    metadata: Map<String, Value>,
+    provider_response: Option<Value>,
+    trace: Option<Box<Trace>>,
+    tools: Vec<ToolSpec>,
 }
 
 impl Recorded {
@@ -62,7 +69,13 @@ impl Recorded {
             exit_code: written.exit_code,
             truncated: written.truncated,
             vars: written.vars,
-            requests: 1,
+            requests: written.requests.unwrap_or(1),
+            finish_reason: written.finish_reason.map(FinishReason::from),
+            log_probs: written.log_probs,
+            metadata: written.metadata,
+            provider_response: written.provider_response,
+            trace: written.trace,
+            tools: written.tools,
             ..Execution::default()
         };
         Ok(Self { execution, baseline: written.baseline })

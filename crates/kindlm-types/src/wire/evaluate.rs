@@ -46,6 +46,25 @@ pub struct Record {
     /// What the agent cost, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    /// The natural logarithms of the probabilities of the answer's tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_probs: Option<Vec<f64>>,
+    /// What else the source says: `guardrails`, `skillCalls`, …
+    #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    /// The provider's own account of its answer, with promptfoo's keys: `cost`, `logProbs`, `finishReason`,
+    /// `guardrails`, `isRefusal`, `metadata`.
+    #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    pub provider_response: Option<Value>,
+    /// What an instrumented agent told of its steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<crate::Trace>>,
+    /// The tools that the model might call, each as `{name, parameters}` or in the form of OpenAI's API.
+    #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<RecordedTool>,
     /// An `expect` block as in `kindlm.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Value>,
@@ -94,6 +113,28 @@ impl From<RecordedToolCall> for crate::ToolCall {
             arguments: call.arguments,
             malformed_arguments: None,
             response: call.response,
+        }
+    }
+}
+
+/// A tool of a record: as it is, or under `function` as in OpenAI's API.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RecordedTool {
+    /// In the form of OpenAI's API.
+    Function {
+        /// The tool.
+        function: crate::ToolSpec,
+    },
+    /// As it is.
+    Plain(crate::ToolSpec),
+}
+
+impl From<RecordedTool> for crate::ToolSpec {
+    fn from(tool: RecordedTool) -> Self {
+        match tool {
+            RecordedTool::Function { function } => function,
+            RecordedTool::Plain(tool) => tool,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A module for each family of types lists the types it covers and, exactly, the vectors that differ and
 //! why. A vector whose own runner threw agrees if ours is a problem of the configuration or errored.
 
+mod probes;
 mod texts;
 
 use std::collections::BTreeMap;
@@ -118,10 +119,15 @@ fn execution(vector: &Value) -> Execution {
         Value::String(text) => (text.clone(), None),
         value => (ecma::stringify(value), Some(value.clone())),
     };
+    let trace = vector.get("trace").map(|it| serde_json::from_value(it.clone()).unwrap());
     Execution {
         output,
         output_json,
         vars: vector["vars"].as_object().cloned().unwrap_or_default(),
+        latency_ms: vector["latencyMs"].as_f64(),
+        provider_response: vector.get("providerResponse").cloned(),
+        trace,
+        tools: probes::tools(&vector["provider"]["config"]),
         ..Execution::default()
     }
 }

@@ -55,6 +55,12 @@ fn shown(reply: &Reply) -> Value {
         "text": reply.text, "toolCalls": reply.tool_calls, "usage": reply.usage,
         "finishReason": reply.finish_reason, "model": reply.model,
     });
+    if let Some(log_probs) = &reply.log_probs {
+        shown["logProbs"] = json!(log_probs);
+    }
+    if !reply.metadata.is_empty() {
+        shown["metadata"] = json!(reply.metadata);
+    }
     if let Some(refusal) = &reply.refusal {
         shown["refusal"] = json!(refusal);
     }

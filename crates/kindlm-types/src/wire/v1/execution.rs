@@ -297,7 +297,7 @@ impl From<&ExecutionResult> for Execution {
             latency_ms: execution.latency_ms,
             cost_usd: execution.cost_usd,
             spent_usd: execution.spent_usd,
-            finish_reason: execution.finish_reason.map(word_of),
+            finish_reason: execution.finish_reason.map(|it| it.as_str().to_owned()),
             truncated: execution.truncated,
             cached: execution.cached,
             exit_code: execution.exit_code,
@@ -332,7 +332,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 latency_ms: wire.latency_ms,
                 cost_usd: wire.cost_usd,
                 spent_usd: wire.spent_usd,
-                finish_reason: wire.finish_reason.map(reason_of),
+                finish_reason: wire.finish_reason.map(FinishReason::from),
                 truncated: wire.truncated,
                 cached: wire.cached,
                 exit_code: wire.exit_code,
@@ -342,6 +342,8 @@ impl TryFrom<Execution> for ExecutionResult {
                 metadata: wire.metadata,
                 provider_response: wire.provider_response,
                 trace: wire.trace,
+                // They are the test case's, like its checks; a report does not repeat them in each execution.
+                tools: Vec::new(),
             },
             results: wire.results.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             outcome: wire.outcome,
@@ -349,27 +351,5 @@ impl TryFrom<Execution> for ExecutionResult {
             judge_cost_usd: wire.judge_cost_usd,
             judge_usage: wire.judge_usage,
         })
-    }
-}
-
-fn word_of(reason: FinishReason) -> String {
-    match reason {
-        FinishReason::Stop => "stop".to_owned(),
-        FinishReason::Length => "length".to_owned(),
-        FinishReason::ToolCalls => "tool_calls".to_owned(),
-        FinishReason::ContentFilter => "content_filter".to_owned(),
-        FinishReason::Refusal => "refusal".to_owned(),
-        FinishReason::Other(word) => word,
-    }
-}
-
-fn reason_of(word: String) -> FinishReason {
-    match word.as_str() {
-        "stop" => FinishReason::Stop,
-        "length" => FinishReason::Length,
-        "tool_calls" => FinishReason::ToolCalls,
-        "content_filter" => FinishReason::ContentFilter,
-        "refusal" => FinishReason::Refusal,
-        _ => FinishReason::Other(word),
     }
 }

@@ -1,0 +1,106 @@
+//! What checks look for in an execution beside its text, wherever the source has put it.
+//!
+//! KindLM's own fields come first; then `metadata`; then the provider's own account, which has promptfoo's keys.
+
+use std::borrow::Cow;
+
+use kindlm_types::{AssertionResult, Execution, ecma};
+use serde_json::{Map, Value};
+
+use crate::codes::EVIDENCE_MISSING;
+
+/// The result of a check that cannot be made: what is not known, and what to do.
+pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<AssertionResult> {
+    vec![AssertionResult::errored(assertion, label, EVIDENCE_MISSING, message)]
+}
+
+/// What the provider's own account says under a key, unless it is `null`.
+pub(crate) fn reported<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
+    execution.provider_response.as_ref()?.get(key).filter(|it| !it.is_null())
+}
+
+/// What the source says under a key beyond the words of an execution, unless it is `null`.
+pub(crate) fn metadata<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
+    let own = execution.metadata.get(key).filter(|it| !it.is_null());
+    own.or_else(|| reported(execution, "metadata")?.get(key).filter(|it| !it.is_null()))
+}
+
+/// The logarithms of the probabilities of the answer's tokens; an empty list says nothing.
+pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
+    let own = execution.log_probs.as_deref().map(Cow::Borrowed);
+    let probs = own.or_else(|| {
+        let list = reported(execution, "logProbs")?.as_array()?;
+        Some(Cow::Owned(list.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>()?))
+    });
+    probs.filter(|it| !it.is_empty())
+}
+
+/// Why a check of probabilities cannot be made.
+pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens are not known: \
+    set `logprobs: true` for the provider, or give `log_probs` in the record";
+
+/// Why a check of spans cannot be made.
+pub(crate) const NO_TRACE: &str = "The execution has no trace: give `trace` in the record, or let the agent under test tell its spans";
+
+/// e to the power of minus the mean of the logarithms.
+pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
+    let count = u32::try_from(log_probs.len()).map_or(f64::INFINITY, f64::from);
+    (-(log_probs.iter().sum::<f64>() / count)).exp()
+}
+
+/// Whether the tool calls of an execution are known: it has some, or it is one that would have told.
+pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
+    !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code.is_some()
+}
+
+/// The output as a value, where the source gave nothing but a value; `None` if it is a text.
+pub(crate) fn structured(execution: &Execution) -> Option<&Value> {
+    let value = execution.output_json.as_ref()?;
+    // A command may declare structured output beside a text of its own; the text is what it said.
+    let is_all = execution.output.is_empty() || execution.output == ecma::stringify(value);
+    (is_all && !value.is_string()).then_some(value)
+}
+
+/// What the provider's own filter says: `flagged`, `flaggedInput`, `flaggedOutput`, `reason`.
+pub(crate) fn guardrails(execution: &Execution) -> Option<&Map<String, Value>> {
+    metadata(execution, "guardrails")
+        .or_else(|| reported(execution, "guardrails"))
+        .or_else(|| {
+            let history = metadata(execution, "redteamHistory")?.as_array()?;
+            history.last()?.get("guardrails")
+        })
+        .and_then(Value::as_object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn own_fields_come_before_metadata_and_the_account_of_the_provider() {
+        let execution = Execution {
+            metadata: json!({"a": 1, "b": null}).as_object().cloned().unwrap_or_default(),
+            provider_response: Some(json!({"metadata": {"a": 2, "b": 3}, "logProbs": [-1, -2.5]})),
+            ..Execution::default()
+        };
+        assert_eq!(metadata(&execution, "a"), Some(&json!(1)));
+        assert_eq!(metadata(&execution, "b"), Some(&json!(3)));
+        assert_eq!(log_probs(&execution).as_deref(), Some(&[-1.0, -2.5][..]));
+        let own = Execution { log_probs: Some(vec![-4.0]), ..execution };
+        assert_eq!(log_probs(&own).as_deref(), Some(&[-4.0][..]));
+        assert_eq!(log_probs(&Execution { log_probs: Some(Vec::new()), ..own }), None);
+    }
+
+    #[test]
+    fn a_value_is_the_output_only_where_there_is_no_other_text() {
+        for (output, expected) in [("", true), (r#"{"a":1}"#, true), ("done", false)] {
+            let execution = Execution {
+                output: output.to_owned(),
+                output_json: Some(json!({"a": 1})),
+                ..Execution::default()
+            };
+            assert_eq!(structured(&execution).is_some(), expected, "{output}");
+        }
+    }
+}

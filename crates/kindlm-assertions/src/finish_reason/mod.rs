@@ -1,0 +1,80 @@
+//! `finish-reason`: why the model stopped.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Execution, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::codes::ASSERTION_FAILED;
+use crate::config::read;
+use crate::evidence::reported;
+use crate::grade::Grade;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "finish-reason";
+
+/// Compares why the model stopped.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The model stopped for a certain reason.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The model stopped for another reason, or the provider gives none.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Why the model must have stopped.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or another word of the provider. Case does not matter.
+    #[schemars(length(min = 1))]
+    value: String,
+}
+
+#[derive(Debug)]
+struct FinishReason {
+    value: String,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config: Config = read(config)?;
+    Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
+}
+
+fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {
+    let own = execution.finish_reason.as_ref().map(|it| Cow::Borrowed(it.as_str()));
+    own.or_else(|| reported(execution, "finishReason")?.as_str().map(Cow::Borrowed))
+        .filter(|it| !it.is_empty())
+}
+
+impl Assertion for FinishReason {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let Self { value, negate } = self;
+        let label = format!("Finish reason: {value}");
+        let grade = match reason_of(evidence.execution) {
+            // Nobody knows why it stopped, so neither the check nor its opposite holds.
+            None => Grade::of(false, || "Provider did not supply stop/finish reason".to_owned()),
+            Some(reason) => {
+                let same = value.to_lowercase() == reason.to_lowercase();
+                Grade::of(same != *negate, || {
+                    let not = if *negate { "not " } else { "" };
+                    format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
+                })
+            }
+        };
+        vec![grade.result(ID, &label)]
+    }
+}

@@ -1,0 +1,71 @@
+//! Patterns for names: `*` is any text, `?` is one character, case does not matter, the whole name must match.
+
+/// Whether a name matches a pattern. Takes at most time proportional to the product of their lengths.
+pub(crate) fn matches(name: &str, pattern: &str) -> bool {
+    let name: Vec<char> = name.chars().flat_map(char::to_lowercase).collect();
+    let pattern: Vec<char> = pattern.chars().flat_map(char::to_lowercase).collect();
+    let (mut at, mut next) = (0, 0);
+    // Where to go on if what follows the last `*` does not match: one character further on in the name.
+    let mut star: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match pattern.get(next) {
+            Some('*') => {
+                star = Some((at, next));
+                next += 1;
+            }
+            Some('?') if !is_line_end(name[at]) => (at, next) = (at + 1, next + 1),
+            Some(it) if *it == name[at] => (at, next) = (at + 1, next + 1),
+            _ => match star {
+                Some((from, back)) if !is_line_end(name[from]) => {
+                    star = Some((from + 1, back));
+                    (at, next) = (from + 1, back + 1);
+                }
+                _ => return false,
+            },
+        }
+    }
+    pattern[next..].iter().all(|it| *it == '*')
+}
+
+/// What `.` of JavaScript's expressions does not match.
+fn is_line_end(it: char) -> bool {
+    matches!(it, '\n' | '\r' | '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn matches_whole_names() {
+        for (name, pattern, expected) in [
+            ("llm.call", "llm.*", true),
+            ("llm.call", "LLM.CAL?", true),
+            ("llm.call", "llm", false),
+            ("llmxcall", "llm.*", false),
+            ("abcabd", "*abd", true),
+            ("aaab", "a*a*b", true),
+            ("ab", "a?b", false),
+            ("", "*", true),
+            ("", "", true),
+            ("a", "", false),
+            ("a\nb", "a*b", false),
+            ("[x]", "[x]", true),
+            ("x", "[x]", false),
+            ("tool", "*", true),
+            ("tool", "**?**", true),
+        ] {
+            assert_eq!(matches(name, pattern), expected, "{name} {pattern}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_expression_that_promptfoo_makes(name in "[a-c.]{0,8}", pattern in "[a-c.*?]{0,6}") {
+            let expression = regex::escape(&pattern).replace("\\*", ".*").replace("\\?", ".");
+            let expression = regex::Regex::new(&format!("(?i)^{expression}$")).unwrap();
+            prop_assert_eq!(matches(&name, &pattern), expression.is_match(&name));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! How many of something there may be.
+
+use kindlm_types::Problem;
+
+/// From how many to how many; what is `None` is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) min: Option<u64>,
+    pub(crate) max: Option<u64>,
+}
+
+impl Range {
+    /// A range as it is configured at a place; one that nothing can be in is a problem.
+    pub(crate) fn new(min: Option<u64>, max: Option<u64>, at: &str) -> Result<Self, Vec<Problem>> {
+        match (min, max) {
+            (Some(min), Some(max)) if max < min => {
+                let message = format!("`max` is {max}, which is less than `min` ({min})");
+                Err(vec![
+                    Problem::new(format!("{at}/max"), message)
+                        .with_help("swap them, or remove one"),
+                ])
+            }
+            _ => Ok(Self { min, max }),
+        }
+    }
+
+    pub(crate) fn holds(self, count: usize) -> bool {
+        self.missed(count).is_none()
+    }
+
+    /// What is expected instead of a count that is out of the range: `at least 3`.
+    pub(crate) fn missed(self, count: usize) -> Option<String> {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        match self {
+            Self { min: Some(min), .. } if count < min => Some(format!("at least {min}")),
+            Self { max: Some(max), .. } if count > max => Some(format!("at most {max}")),
+            _ => None,
+        }
+    }
+
+    /// The whole range in words; `None` if everything is in it.
+    pub(crate) fn expected(self) -> Option<String> {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => Some(format!("{min}-{max}")),
+            (Some(min), None) => Some(format!("at least {min}")),
+            (None, Some(max)) => Some(format!("at most {max}")),
+            (None, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_is_expected_and_refuses_what_nothing_can_be_in() {
+        for (min, max, count, holds, expected) in [
+            (None, None, 0, true, None),
+            (Some(1), None, 0, false, Some("at least 1")),
+            (Some(1), Some(2), 2, true, Some("1-2")),
+            (None, Some(2), 3, false, Some("at most 2")),
+        ] {
+            let range = Range::new(min, max, "").unwrap();
+            assert_eq!((range.holds(count), range.expected().as_deref()), (holds, expected));
+        }
+        assert_eq!(Range::new(Some(2), Some(1), "/value").unwrap_err()[0].pointer, "/value/max");
+    }
+}

@@ -1,0 +1,255 @@
+//! `skill-used`: which skills an agent used.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Execution, Problem, ToolCall};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::config::read;
+use crate::evidence::{knows_tool_calls, metadata, missing};
+use crate::glob;
+use crate::grade::Grade;
+use crate::named::{nameless, times};
+use crate::range::Range;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "skill-used";
+
+/// Looks for skills among those that an agent used.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent used certain skills.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "A skill was not used, or not as often as it should have been; with `not-` one was.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "It is not known which skills were used." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Skills used";
+const UNKNOWN: &str = "It is not known which skills were used: give `metadata.skillCalls` or `tool_calls` in the record";
+
+/// The tool by which agents load a skill, and the arguments that name it.
+const TOOL: &str = "skill";
+const NAMES: [&str; 3] = ["skill", "name", "command"];
+
+/// Which skills must be used.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The skills that must all be used, or one and how often.
+    value: Skills,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Skills")]
+enum Skills {
+    /// One skill, by its name.
+    One(#[schemars(length(min = 1))] String),
+    /// Several, all of which must be used.
+    All(#[schemars(length(min = 1))] Vec<String>),
+    /// One, and how often.
+    Counted(Counted),
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "SkillCount")]
+struct Counted {
+    /// The skill's name.
+    name: Option<String>,
+    /// A pattern for the skill's name: `*` is any text, `?` one character; case does not matter.
+    pattern: Option<String>,
+    /// The least number of uses that passes; 1 if there is no `max` either.
+    min: Option<u64>,
+    /// The highest number of uses that passes.
+    max: Option<u64>,
+}
+
+/// What is looked for.
+#[derive(Debug)]
+struct Wanted {
+    name: Option<String>,
+    pattern: Option<String>,
+}
+
+impl Wanted {
+    fn named(name: &str) -> Self {
+        Self { name: Some(name.trim().to_owned()), pattern: None }
+    }
+
+    fn matches(&self, skill: &Skill) -> bool {
+        self.name.as_ref().is_none_or(|it| *it == skill.name)
+            && self.pattern.as_ref().is_none_or(|it| glob::matches(&skill.name, it))
+    }
+
+    fn label(&self) -> &str {
+        self.pattern.as_ref().or(self.name.as_ref()).map_or("*", String::as_str)
+    }
+}
+
+#[derive(Debug)]
+enum Expected {
+    All(Vec<Wanted>),
+    Counted(Wanted, Range),
+}
+
+#[derive(Debug)]
+struct SkillUsed {
+    expected: Expected,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value } = read(config)?;
+    let expected = match value {
+        Skills::One(name) => Expected::All(vec![Wanted::named(&name)]),
+        Skills::All(names) => Expected::All(names.iter().map(|it| Wanted::named(it)).collect()),
+        Skills::Counted(Counted { name, pattern, min, max }) => {
+            let said = |text: Option<String>| {
+                text.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
+            };
+            let wanted = Wanted { name: said(name), pattern: said(pattern) };
+            if wanted.name.is_none() && wanted.pattern.is_none() {
+                return Err(vec![nameless("/value")]);
+            }
+            if own.negate && (min.is_some() || max.is_some_and(|it| it != 0)) {
+                let message = "`not-skill-used` says that a skill is not used at all, so it has no `min` and no `max` but 0";
+                return Err(vec![
+                    Problem::new("/value", message).with_help("use `skill-used` with `max`"),
+                ]);
+            }
+            Expected::Counted(wanted, Range::new(min, max, "/value")?)
+        }
+    };
+    Ok(Arc::new(SkillUsed { expected, negate: own.negate }))
+}
+
+/// A skill that was used.
+#[derive(Debug)]
+struct Skill {
+    name: String,
+    /// Where it comes from and where it is, as far as that is known.
+    details: Vec<String>,
+}
+
+impl Skill {
+    fn label(&self) -> String {
+        if self.details.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{} ({})", self.name, self.details.join(", "))
+        }
+    }
+
+    /// What the source tells of a use that did not fail.
+    fn told(call: &Value) -> Option<Self> {
+        if call.get("is_error") == Some(&Value::Bool(true)) {
+            return None;
+        }
+        let text = |key: &str| call.get(key).and_then(Value::as_str).map(str::to_owned);
+        let details = ["source", "path"].iter().filter_map(|key| text(key));
+        Some(Self { name: text("name")?, details: details.filter(|it| !it.is_empty()).collect() })
+    }
+
+    /// The skill that a call of the tool for skills has loaded.
+    fn loaded(call: &ToolCall) -> Option<Self> {
+        let is_skill = call.name.eq_ignore_ascii_case(TOOL);
+        let name = NAMES.iter().find_map(|key| call.arguments.get(*key)?.as_str());
+        let name = name.filter(|_| is_skill)?.trim_start_matches('/').to_owned();
+        Some(Self { name, details: Vec::new() })
+    }
+}
+
+/// The skills that were used, in order; `None` if that is not known.
+fn used(execution: &Execution) -> Option<Vec<Skill>> {
+    match metadata(execution, "skillCalls").and_then(Value::as_array) {
+        Some(calls) => Some(calls.iter().filter_map(Skill::told).collect()),
+        None if knows_tool_calls(execution) => {
+            Some(execution.tool_calls.iter().filter_map(Skill::loaded).collect())
+        }
+        None => None,
+    }
+}
+
+fn labels<'a>(skills: impl IntoIterator<Item = &'a Skill>) -> String {
+    let labels: Vec<String> = skills.into_iter().map(Skill::label).collect();
+    if labels.is_empty() { "(none)".to_owned() } else { labels.join(", ") }
+}
+
+fn names<'a>(wanted: impl IntoIterator<Item = &'a Wanted>) -> String {
+    wanted.into_iter().map(Wanted::label).collect::<Vec<_>>().join(", ")
+}
+
+fn all(wanted: &[Wanted], skills: &[Skill], negate: bool) -> Grade {
+    let used = |it: &&Wanted| skills.iter().any(|skill| it.matches(skill));
+    let (present, absent): (Vec<_>, Vec<_>) = wanted.iter().partition(used);
+    let actual = labels(skills);
+    let (pass, reason) = match (negate, present.is_empty(), absent.is_empty()) {
+        (true, true, _) => (true, format!("Forbidden skill(s) were not used: {}", names(wanted))),
+        (true, false, _) => {
+            let used = names(present);
+            (false, format!("Forbidden skill(s) were used: {used}. Actual skills: {actual}"))
+        }
+        (false, _, true) => {
+            let wanted = names(wanted);
+            (true, format!("Observed required skill(s): {wanted}. Actual skills: {actual}"))
+        }
+        (false, _, false) => {
+            let missing = names(absent);
+            (false, format!("Missing required skill(s): {missing}. Actual skills: {actual}"))
+        }
+    };
+    Grade::with(pass, reason)
+}
+
+fn counted(wanted: &Wanted, range: Range, skills: &[Skill], negate: bool) -> Grade {
+    let found: Vec<&Skill> = skills.iter().filter(|it| wanted.matches(it)).collect();
+    let (count, name) = (found.len(), wanted.label());
+    if negate {
+        let reason = if count == 0 {
+            format!("Forbidden skill \"{name}\" was not used. Actual skills: {}", labels(skills))
+        } else {
+            let found = labels(found);
+            format!("Forbidden skill \"{name}\" was used {count} time(s). Matches: {found}")
+        };
+        return Grade::with(count == 0, reason);
+    }
+    // A `max` alone also allows that the skill is not used.
+    let least = u64::from(range.max.is_none());
+    let holds = Range { min: range.min.or(Some(least)), ..range }.holds(count);
+    let expected = times(range, least);
+    let mut reason = format!("Matched skill \"{name}\" {count} time(s) (expected {expected})");
+    if !found.is_empty() {
+        reason.push_str(". Matches: ");
+        reason.push_str(&labels(found));
+    }
+    Grade::with(holds, reason)
+}
+
+impl Assertion for SkillUsed {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let Some(skills) = used(evidence.execution) else {
+            return missing(ID, LABEL, UNKNOWN);
+        };
+        let grade = match &self.expected {
+            Expected::All(wanted) => all(wanted, &skills, self.negate),
+            Expected::Counted(wanted, range) => counted(wanted, *range, &skills, self.negate),
+        };
+        vec![grade.result(ID, LABEL)]
+    }
+}

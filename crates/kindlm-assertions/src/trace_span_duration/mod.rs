@@ -1,0 +1,159 @@
+//! `trace-span-duration`: how long the spans of an agent's trace took.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, Trace, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::config::read;
+use crate::evidence::{NO_TRACE, missing};
+use crate::glob;
+use crate::grade::Grade;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "trace-span-duration";
+
+/// Holds the durations of spans against a limit.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The spans of a name in the trace of the agent took no longer than they may.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "Spans took longer, or with `not-` none did." },
+            Code { code: EVIDENCE_MISSING, summary: "The execution has no trace." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// How many slow spans a reason names.
+const SHOWN: usize = 3;
+
+/// Which spans, and how long they may take.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Which spans, and how long they may take.
+    value: Limit,
+}
+
+/// Which spans are measured, and how long they may take.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TraceSpanDurationValue")]
+struct Limit {
+    /// The spans' name: `*` is any text, `?` one character; case does not matter.
+    #[serde(default = "any")]
+    pattern: String,
+    /// The longest duration that passes, in milliseconds.
+    max: f64,
+    /// The share of the spans that must keep to it, in percent: 95 leaves out the slowest twentieth. Without it all
+    /// must.
+    #[serde(default)]
+    #[schemars(with = "f64", range(min = 0, max = 100))]
+    percentile: Option<f64>,
+}
+
+fn any() -> String {
+    "*".to_owned()
+}
+
+#[derive(Debug)]
+struct TraceSpanDuration {
+    limit: Limit,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value: limit } = read(config)?;
+    Ok(Arc::new(TraceSpanDuration { limit, negate: own.negate }))
+}
+
+/// A span and how long it took, in milliseconds.
+type Took<'a> = (&'a str, f64);
+
+/// The value that this share of the sorted values does not exceed: the nearest rank, as in
+/// <https://en.wikipedia.org/wiki/Percentile#The_nearest-rank_method>.
+fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "traces have far fewer than 2^52 spans")]
+    let rank = (share / 100.0 * sorted.len() as f64).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the share is between 0 and 100"
+    )]
+    let index = (rank as usize).saturating_sub(1);
+    sorted.get(index).or(sorted.last()).map_or(0.0, |(_, took)| *took)
+}
+
+/// The slowest first, in words.
+fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
+    let words = spans.take(SHOWN).map(|(name, took)| format!("{name} ({}ms)", ecma::number(*took)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+impl Limit {
+    fn grade(&self, trace: &Trace) -> (bool, String) {
+        let Self { pattern, .. } = self;
+        let max = ecma::number(self.max);
+        let complete = trace.spans.iter().filter(|it| glob::matches(&it.name, pattern));
+        let mut spans: Vec<Took<'_>> = complete
+            .filter_map(|it| Some((it.name.as_str(), it.end_time? - it.start_time)))
+            .collect();
+        if spans.is_empty() {
+            let reason =
+                format!("No spans found matching pattern \"{pattern}\" with complete timing data");
+            return (true, reason);
+        }
+        spans.sort_by(|a, b| a.1.total_cmp(&b.1));
+        // Stable where two took the same time: in the order of the trace.
+        let mut descending = spans.clone();
+        descending.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let Some(share) = self.percentile else {
+            let slow: Vec<_> = descending.iter().filter(|(_, took)| *took > self.max).collect();
+            if slow.is_empty() {
+                let longest = ecma::number(spans.last().map_or(0.0, |(_, took)| *took));
+                let count = spans.len();
+                let reason = format!(
+                    "All {count} spans matching pattern \"{pattern}\" completed within {max}ms (max: {longest}ms)"
+                );
+                return (true, reason);
+            }
+            let (count, slow) = (slow.len(), slowest(slow.into_iter()));
+            let reason =
+                format!("{count} span(s) exceed duration threshold {max}ms. Slowest: {slow}");
+            return (false, reason);
+        };
+        let value = percentile(&spans, share);
+        let (share, shown) = (ecma::number(share), ecma::number(value));
+        if value <= self.max {
+            let reason =
+                format!("{share}th percentile duration ({shown}ms) is within threshold {max}ms");
+            return (true, reason);
+        }
+        let slow = slowest(descending.iter().filter(|(_, took)| *took >= value));
+        let reason = format!(
+            "{share}th percentile duration ({shown}ms) exceeds threshold {max}ms. Slowest spans: {slow}"
+        );
+        (false, reason)
+    }
+}
+
+impl Assertion for TraceSpanDuration {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let label = format!("Trace durations: {}", self.limit.pattern);
+        let Some(trace) = &evidence.execution.trace else {
+            return missing(ID, &label, NO_TRACE);
+        };
+        let (holds, reason) = self.limit.grade(trace);
+        vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
+    }
+}

@@ -1,0 +1,42 @@
+//! The checks that look at more than the text: what it cost and took, how sure the model was, what the agent did.
+
+use kindlm_types::ToolSpec;
+use serde_json::Value;
+
+use super::{Differences, agree};
+
+const TYPES: &[&str] = &[
+    "latency",
+    "cost",
+    "perplexity",
+    "perplexity-score",
+    "is-refusal",
+    "finish-reason",
+    "guardrails",
+    "tool-call-f1",
+    "skill-used",
+    "trajectory:tool-used",
+    "trajectory:tool-sequence",
+    "trajectory:tool-args-match",
+    "trajectory:step-count",
+    "trace-span-count",
+    "trace-span-duration",
+    "trace-error-spans",
+];
+
+#[rustfmt::skip]
+const DIFFERENCES: Differences<'_> = &[
+    ("`not-` works wherever it is written; promptfoo does not heed it here", &["not-trace-span-count/1"]),
+];
+
+#[test]
+fn checks_of_more_than_the_text_agree() {
+    agree(TYPES, 88, DIFFERENCES);
+}
+
+/// The tools of a provider's configuration, in either form of OpenAI's API.
+pub(super) fn tools(config: &Value) -> Vec<ToolSpec> {
+    let tools = config["tools"].as_array().into_iter().flatten().map(|it| &it["function"]);
+    let functions = config["functions"].as_array().into_iter().flatten();
+    tools.chain(functions).map(|it| serde_json::from_value(it.clone()).unwrap()).collect()
+}
