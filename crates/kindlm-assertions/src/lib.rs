@@ -96,7 +96,7 @@ mod similarity;
 mod skill_used;
 mod sql;
 mod starts_with;
-mod template;
+pub mod template;
 mod tool_call_f1;
 mod tool_calls;
 mod trace_error_spans;

@@ -85,14 +85,14 @@ fn text(value: &Jinja) -> String {
 
 /// What templates may refer to.
 #[derive(Debug)]
-pub(crate) struct Variables {
+pub struct Variables {
     values: Jinja,
     env: Arc<Env>,
 }
 
 impl Variables {
     /// The variables of a test, and `env` unless one of them is called so.
-    pub(crate) fn new(vars: &Map<String, Value>, env: &Map<String, Value>) -> Self {
+    pub fn new(vars: &Map<String, Value>, env: &Map<String, Value>) -> Self {
         let env = Arc::new(Env { permitted: env.clone(), refused: Mutex::default() });
         let own = vars.iter().map(|(name, value)| (name.clone(), Jinja::from(Serde(value))));
         let mut values: Vec<(String, Jinja)> = own.collect();
@@ -104,7 +104,7 @@ impl Variables {
     }
 
     /// The text with everything filled in, or why that cannot be done.
-    pub(crate) fn render(&self, template: &str) -> Result<String, String> {
+    pub fn render(&self, template: &str) -> Result<String, String> {
         let rendered = ENGINE.render_str(template, &self.values).map_err(|err| {
             let line = err.line().filter(|_| template.contains('\n'));
             let place = line.map(|it| format!(" (line {it} of the text)")).unwrap_or_default();
@@ -147,6 +147,17 @@ impl Object for Env {
         }
         value.map(|it| Jinja::from(Serde(it)))
     }
+}
+
+/// What a template refers to and does not set itself, or why it cannot be read.
+pub fn undeclared(template: &str) -> Result<BTreeSet<String>, String> {
+    let read = ENGINE.template_from_str(template).map_err(|err| {
+        let line = err.line().filter(|_| template.contains('\n'));
+        let place = line.map(|it| format!(" (line {it} of the text)")).unwrap_or_default();
+        let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
+        format!("{words}{place}")
+    })?;
+    Ok(read.undeclared_variables(false).into_iter().collect())
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Test(TestArgs),
     Init(InitArgs),
+    Import(ImportArgs),
     Validate(ValidateArgs),
     Evaluate(EvaluateArgs),
     Baseline(BaselineArgs),
@@ -210,6 +211,32 @@ pub(crate) struct InitArgs {
     /// Replace files that exist
     #[arg(short, long)]
     pub(crate) force: bool,
+}
+
+/// Writes the kindlm.yaml that does what a promptfoo config does
+///
+/// `kindlm test -c promptfooconfig.yaml` runs such a file as it is; this command is for moving over. What has no
+/// equal here is shown at its place, and then nothing is written.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm import promptfooconfig.yaml\n  kindlm import promptfooconfig.yaml --output - | less"
+)]
+pub(crate) struct ImportArgs {
+    /// The promptfoo config: YAML or JSON
+    #[arg(value_name = "FILE", default_value = "promptfooconfig.yaml")]
+    pub(crate) file: PathBuf,
+
+    /// Where to write; `-` for stdout
+    #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
+    pub(crate) output: PathBuf,
+
+    /// Replace a file that exists
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    /// Let the config refer to files outside its folder
+    #[arg(long)]
+    pub(crate) allow_outside: bool,
 }
 
 /// What to begin with.

@@ -64,6 +64,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
     match command {
         Command::Test(args) => commands::test::run(args, io),
         Command::Init(args) => commands::init::run(&args, io),
+        Command::Import(args) => commands::import::run(&args, io),
         Command::Validate(args) => commands::validate::run(&args, io),
         Command::Evaluate(args) => commands::evaluate::run(&args, io),
         Command::Baseline(args) => commands::baseline::run(args, io),

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use kindlm_config::Loaded;
+use kindlm_config::{Diagnostic, Imported, Loaded};
 use kindlm_engine::{Model, Suite};
 use kindlm_providers::ClientOptions;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
@@ -82,7 +82,7 @@ impl Place {
 
     fn missing(&self) -> Failure {
         let failure = Failure::input(format!("there is no `{}`", self.name));
-        let other = ["kindlm.yaml", "kindlm.yml"]
+        let other = ["kindlm.yaml", "kindlm.yml", "promptfooconfig.yaml", "promptfooconfig.json"]
             .into_iter()
             .find(|it| !self.path.ends_with(it) && self.folder.join(it).is_file());
         match other {
@@ -108,6 +108,17 @@ pub(crate) fn load(io: &Io, args: &ConfigArgs) -> Result<(Place, Folder, Loaded)
     Ok((place, files, loaded))
 }
 
+/// Reads another tool's config, and translates it.
+pub(crate) fn import(io: &Io, args: &ConfigArgs) -> Result<(Place, Imported), Failure> {
+    let place = Place::new(io, &args.config);
+    let bytes = place.read()?;
+    let files = Folder::open(&place.folder)
+        .map_err(|err| Failure::input(err.to_string()))?
+        .allow_outside(args.allow_outside);
+    let imported = kindlm_config::import(&place.name, &bytes, &files, &|name| (io.env)(name));
+    Ok((place, imported))
+}
+
 /// Reads a suite that is to be used. Errors are shown on stderr, and end the command.
 pub(crate) fn open(io: &mut Io, args: &ConfigArgs) -> Result<Project, Failure> {
     let (place, files, loaded) = load(io, args)?;
@@ -129,15 +140,20 @@ pub(crate) fn with_limits(options: ClientOptions, suite: &Suite) -> ClientOption
 
 /// Shows problems on stderr, each with its place, and how many there are.
 pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
+    show_all(io, &loaded.diagnostics, &loaded.warnings);
+}
+
+/// Shows errors and warnings on stderr, and how many errors there are in which file.
+pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnostic]) {
     let color = io.color_stderr();
-    for diagnostic in loaded.diagnostics.iter().chain(&loaded.warnings) {
+    for diagnostic in errors.iter().chain(warnings) {
         let text = kindlm_config::render(diagnostic, color);
         io.show(text.trim_end());
         io.tell("");
     }
     // The config file first, as its problems come first; then datasets by name.
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for diagnostic in &loaded.diagnostics {
+    for diagnostic in errors {
         let file = diagnostic.file();
         match counts.iter_mut().find(|(name, _)| *name == file) {
             Some((_, count)) => *count += 1,

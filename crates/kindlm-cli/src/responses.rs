@@ -71,8 +71,9 @@ impl ResponsesArgs {
         let folder = folder.strip_prefix(&io.working_dir).map_or(folder.clone(), Path::to_path_buf);
         let mut responses =
             Responses::new(folder, self.responses.into()).with_secrets(secrets.values());
-        for name in DECIDED_BY_CONFIG {
-            if let Some(config) = providers.get(name) {
+        for (name, config) in providers {
+            let kind = kindlm_providers::configured(name, config).map(|(it, _)| it.meta.id);
+            if kind.is_some_and(|it| DECIDED_BY_CONFIG.contains(&it)) {
                 responses = responses.with_setup(name, &config.to_string());
             }
         }

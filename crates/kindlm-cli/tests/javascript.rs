@@ -259,8 +259,8 @@ fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Val
     let backend = Workers(ScriptHost::new(HostOptions { workers: 1, ..options }));
     let judges = Judges::new(&backend, &[], None);
     let execution = execution(vector);
-    let judged = runtime.block_on(judge(&checks, &execution, None, &judges));
-    match (judged.results.as_slice(), vector.get("assertion")) {
+    let outcome = runtime.block_on(judge(&checks, &execution, None, &judges));
+    match (outcome.results.as_slice(), vector.get("assertion")) {
         ([only], Some(_)) => said(only),
         (results, _) => {
             let named = named_scores(results);
@@ -304,7 +304,8 @@ fn difference(expected: &Value, ours: &Value, is_engine_text: bool) -> Option<St
             (Some(a), Some(b)) => (a - b).abs() < 1e-9,
             _ => theirs == ours,
         };
-        if !same && !(ours.is_null() && key == "pass") {
+        let is_errored = ours.is_null() && key == "pass";
+        if !(same || is_errored) {
             return Some(format!("{key}: {theirs}, ours: {ours}"));
         }
     }

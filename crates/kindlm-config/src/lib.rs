@@ -30,6 +30,7 @@
 
 mod diagnostic;
 mod load;
+mod promptfoo;
 mod schema;
 mod shell;
 mod source;
@@ -38,7 +39,7 @@ mod tree;
 mod written;
 
 pub use diagnostic::{Code, Diagnostic, Level, Related, render};
-pub use load::{Loaded, load};
+pub use load::{Imported, Loaded, import, load};
 pub use schema::json_schema;
 pub use source::{MAX_BYTES, Position, Source, Span};
 pub use template::{Filled, fill};

@@ -132,7 +132,14 @@ pub fn json_schema() -> Value {
         tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset]}}, dataset]}),
         gates: gates::schema(),
     };
-    let document = root(&mut generator, items);
+    let mut document = root(&mut generator, items);
+    let ids: Vec<&str> = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id).collect();
+    document["properties"]["providers"]["additionalProperties"] = json!({
+        "type": "object",
+        "required": ["type"],
+        "properties": {"type": {"enum": ids, "description": "What the provider is."}},
+        "description": "Another provider of a kind, under a name of its own.",
+    });
     let mut schema = finish(schemars::Schema::try_from(document).unwrap_or_default(), generator);
     let mut definitions = schema
         .as_object_mut()

@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
+use kindlm_assertions::template::Variables;
 use kindlm_engine::Digest;
 use kindlm_types::ecma;
 use serde_json::{Map, Value};
@@ -30,6 +32,8 @@ pub(crate) struct Template {
     parts: Vec<Part>,
     /// What looks like a placeholder and is text: its range, and the range of the name that is probably meant.
     lookalikes: Vec<(Range<usize>, Range<usize>)>,
+    /// If it is Jinja: what it refers to and does not set itself.
+    jinja: Option<BTreeSet<String>>,
 }
 
 /// A text with its variables filled in, and what could not be.
@@ -68,11 +72,16 @@ pub fn fill(
 }
 
 /// A template whose environment variables are put in, waiting for those of a test.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Form(Box<[Slot]>);
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Form {
+    /// Text with places for variables.
+    Plain(Box<[Slot]>),
+    /// A Jinja template, with the environment variables that it reads.
+    Jinja(Arc<str>, Arc<Map<String, Value>>),
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Slot {
+pub(crate) enum Slot {
     Text(Box<str>),
     /// A variable, and how its value is quoted if it becomes part of a command line.
     Variable(Box<str>, Option<Context>),
@@ -85,13 +94,21 @@ pub(crate) enum FormError {
     Missing(Box<str>),
     #[error(transparent)]
     Nul(#[from] shell::NulError),
+    #[error("{0}")]
+    Jinja(String),
 }
 
 impl Form {
     /// Fills in the variables.
     pub(crate) fn fill(&self, vars: &Map<String, Value>) -> Result<String, FormError> {
+        let slots = match self {
+            Self::Plain(slots) => slots,
+            Self::Jinja(template, env) => {
+                return Variables::new(vars, env).render(template).map_err(FormError::Jinja);
+            }
+        };
         let mut text = String::new();
-        for slot in &self.0 {
+        for slot in slots {
             match slot {
                 Slot::Text(part) => text.push_str(part),
                 Slot::Variable(name, context) => {
@@ -109,11 +126,30 @@ impl Form {
 
     /// Adds what tells this form from others.
     pub(crate) fn digest(&self, digest: Digest) -> Digest {
-        self.0.iter().fold(digest.number(self.0.len() as u64), |digest, slot| match slot {
+        let slots = match self {
+            Self::Plain(slots) => slots,
+            Self::Jinja(template, env) => {
+                let env =
+                    env.iter().fold(digest.text("jinja").text(template), |digest, (name, it)| {
+                        digest.text(name).value(it)
+                    });
+                return env;
+            }
+        };
+        slots.iter().fold(digest.number(slots.len() as u64), |digest, slot| match slot {
             Slot::Text(text) => digest.number(0).text(text),
             Slot::Variable(name, _) => digest.number(1).text(name),
         })
     }
+}
+
+/// The environment variables that a Jinja template names, as `env.NAME`.
+fn environment(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("env.").map(|(at, mark)| {
+        let rest = &text[at + mark.len()..];
+        let end = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    })
 }
 
 /// What stands for a placeholder.
@@ -156,7 +192,19 @@ impl Template {
         if done < text.len() {
             parts.push(Part::Text(done..text.len()));
         }
-        Self { text: text.to_owned(), parts, lookalikes }
+        Self { text: text.to_owned(), parts, lookalikes, jinja: None }
+    }
+
+    /// Reads a Jinja template; the error says what is wrong with it.
+    pub(crate) fn jinja(text: &str) -> Result<Self, String> {
+        let undeclared = kindlm_assertions::template::undeclared(text)?;
+        let (parts, lookalikes) = (Vec::new(), Vec::new());
+        Ok(Self { text: text.to_owned(), parts, lookalikes, jinja: Some(undeclared) })
+    }
+
+    /// Variables of a Jinja template that it does not set itself; none of any other.
+    pub(crate) fn undeclared(&self) -> impl Iterator<Item = &str> {
+        self.jinja.iter().flatten().map(String::as_str).filter(|it| *it != "env")
     }
 
     /// The names of all placeholders with where they are.
@@ -185,6 +233,11 @@ impl Template {
         env: &dyn Fn(&str) -> Option<String>,
         contexts: Option<&[Context]>,
     ) -> Result<Form, FormError> {
+        if self.jinja.is_some() {
+            let names = environment(&self.text);
+            let values = names.filter_map(|name| Some((name.to_owned(), env(name)?.into())));
+            return Ok(Form::Jinja(self.text.as_str().into(), Arc::new(values.collect())));
+        }
         let mut index = 0;
         let slot = |part: &Part| {
             let (range, name) = match part {
@@ -202,7 +255,7 @@ impl Template {
                 (None, _) => self.text[range.clone()].into(),
             }))
         };
-        self.parts.iter().map(slot).collect::<Result<_, _>>().map(Form)
+        self.parts.iter().map(slot).collect::<Result<_, _>>().map(Form::Plain)
     }
 
     /// Fills in the variables.

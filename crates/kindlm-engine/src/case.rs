@@ -123,6 +123,8 @@ pub struct CaseBody {
     pub conversation: Vec<ConversationTurn>,
     /// The most requests in one execution.
     pub max_turns: u32,
+    /// Whether tool calls are answered. If not, a reply that asks for tools is the last one, as it is.
+    pub answers_tools: bool,
     /// What must hold at the end.
     pub checks: Arc<[Check]>,
     /// The variables, kept as evidence.
@@ -147,6 +149,7 @@ impl CaseBody {
             tools: Arc::default(),
             conversation: Vec::new(),
             max_turns: 10,
+            answers_tools: true,
             checks: Arc::default(),
             vars: Map::new(),
         }

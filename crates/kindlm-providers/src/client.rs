@@ -20,7 +20,7 @@ use crate::limit::{self, Lane, Lanes, Ticket};
 use crate::mcp::McpClient;
 use crate::scripted::{Answer, Config as Scripted, Script};
 use crate::transport::{Env, HttpTransport, RetryPolicy, Stop, TransportOptions, with_retries};
-use crate::{Codec, Kind, Limits, REGISTRY, Registration, find};
+use crate::{Codec, Kind, Limits, REGISTRY, Registration, TYPE, configured};
 
 /// What a client needs from its surroundings.
 #[derive(Clone, Debug)]
@@ -342,11 +342,12 @@ impl Provider {
 
 /// Sets up one provider of the config.
 fn connect(name: &str, config: &Value, files: &dyn Files) -> Result<Via, Vec<Problem>> {
-    let Some(registration) = find(name) else {
-        let help = suggest(name, "providers", REGISTRY.iter().map(|it| it.meta.id));
-        return Err(vec![Problem::key("", format!("unknown provider `{name}`")).with_help(help)]);
+    let Some((registration, config)) = configured(name, config) else {
+        let kind = config.get(TYPE).and_then(Value::as_str).unwrap_or(name);
+        let help = suggest(kind, "providers", REGISTRY.iter().map(|it| it.meta.id));
+        return Err(vec![Problem::key("", format!("unknown provider `{kind}`")).with_help(help)]);
     };
-    open(registration, config, files)
+    open(registration, &config, files)
 }
 
 fn open(

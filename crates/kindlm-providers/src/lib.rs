@@ -38,6 +38,10 @@
 //! assert!(price.cost(&reply.usage) > 0.0);
 //! ```
 
+use std::borrow::Cow;
+
+use serde_json::Value;
+
 #[cfg(feature = "http")]
 mod client;
 mod codec;
@@ -88,4 +92,28 @@ pub static REGISTRY: &[&Registration] = &[
 /// The provider with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
+}
+
+/// The key by which an entry of `providers` says what it is, where its name does not.
+pub const TYPE: &str = "type";
+
+/// What an entry of `providers` is, with its configuration: the provider that its `type` names, else the one of
+/// its own name. So a suite can have two of a kind.
+///
+/// ```
+/// let config = serde_json::json!({"type": "http", "url": "http://localhost:8080/chat"});
+/// let (registration, config) = kindlm_providers::configured("staging", &config).unwrap();
+/// assert_eq!(registration.meta.id, "http");
+/// assert!(config.get("type").is_none());
+/// ```
+pub fn configured<'c>(
+    name: &str,
+    config: &'c Value,
+) -> Option<(&'static Registration, Cow<'c, Value>)> {
+    let Some(kind) = config.get(TYPE) else { return Some((find(name)?, Cow::Borrowed(config))) };
+    let mut config = config.clone();
+    if let Some(map) = config.as_object_mut() {
+        map.shift_remove(TYPE);
+    }
+    Some((find(kind.as_str()?)?, Cow::Owned(config)))
 }

@@ -37,7 +37,7 @@ const COMMON: [(FailureCode, &str); 4] = [
 ];
 
 /// What the codes mean that no execution gives: problems in files, and gates.
-const OTHERS: [(&str, &str); 12] = [
+const OTHERS: [(&str, &str); 13] = [
     (
         "CONFIG_SYNTAX",
         "The file is not YAML, or YAML that cannot be read safely: a quote or bracket that is never closed, a tab that \
@@ -98,6 +98,11 @@ const OTHERS: [(&str, &str); 12] = [
         "Something that is allowed and does nothing: a test that checks nothing, a text such as `{{ name }}` that is no \
          variable, a misspelt keyword of a JSON Schema, a key that this kind of test does not use. It is a warning; the \
          suite runs.\n\nRemove it, or write it in the way that has an effect.",
+    ),
+    (
+        "CONFIG_UNSUPPORTED",
+        "The suite is a promptfoo config, and has something in it that has no equal here. Nothing is skipped in silence, \
+         so nothing was run.\n\nThe message says what to write instead, where there is something.",
     ),
     (
         "GATE_BROKEN",

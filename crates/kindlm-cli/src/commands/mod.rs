@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod evaluate;
 pub(crate) mod explain;
 pub(crate) mod gate;
+pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod merge;

@@ -20,8 +20,12 @@ pub(super) fn of(args: &TestArgs) -> Vec<String> {
             Tag::Without(tag) => add("tags", &format!("!{tag}")),
         }
     }
-    tests.iter().for_each(|it| add("test", it));
-    models.iter().for_each(|it| add("models", it));
+    for it in tests {
+        add("test", it);
+    }
+    for it in models {
+        add("models", it);
+    }
     if let Some(shard) = shard {
         add("shard", &format!("{}/{}", shard.index, shard.count));
     }

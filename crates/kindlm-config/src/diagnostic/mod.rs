@@ -46,8 +46,11 @@ impl Code {
     /// Something that is allowed and has no effect.
     pub const NO_EFFECT: Self = Self("CONFIG_NO_EFFECT");
 
+    /// Something of another tool's config that has no equal here.
+    pub const UNSUPPORTED: Self = Self("CONFIG_UNSUPPORTED");
+
     /// Every code.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SYNTAX,
         Self::TOO_LARGE,
         Self::UNKNOWN_KEY,
@@ -59,6 +62,7 @@ impl Code {
         Self::UNSAFE_TEMPLATE,
         Self::FILE,
         Self::NO_EFFECT,
+        Self::UNSUPPORTED,
     ];
 
     /// The name.

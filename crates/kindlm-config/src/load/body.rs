@@ -49,6 +49,7 @@ pub(super) struct Kit {
     pub(super) tools: Part<[SimulatedTool]>,
     pub(super) conversation: Vec<TurnForm>,
     pub(super) max_turns: u32,
+    pub(super) answers_tools: bool,
     /// The checks that belong to the prompt, for bodies whose own are not ready.
     pub(super) prompt_checks: Arc<[Check]>,
     /// Of all of this, and of the rules that the prompt's checks are made of.
@@ -126,8 +127,15 @@ impl BodySource for Row {
             Part::Written(text) => simulated(parse(text)?),
         };
         let checks = kit.compiler.checks(&self.checks, &vars, &kit.prompt_checks)?;
-        let max_turns = kit.max_turns;
-        Ok(Cow::Owned(CaseBody { subject, tools, conversation, max_turns, checks, vars }))
+        Ok(Cow::Owned(CaseBody {
+            subject,
+            tools,
+            conversation,
+            max_turns: kit.max_turns,
+            answers_tools: kit.answers_tools,
+            checks,
+            vars,
+        }))
     }
 }
 

@@ -25,6 +25,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::diagnostic::{Code, Diagnostic, MAX_DIAGNOSTICS, Piece, without_echoes};
+use crate::promptfoo;
 use crate::source::{Source, Span};
 use crate::tree::{Node, read};
 use crate::written::DefaultsBlock;
@@ -82,10 +83,66 @@ pub fn load(
         linted: advice::Linted::default(),
         pool: pool::Pool::default(),
     };
-    if let Some(root) = tree.root {
+    if let Some(mut root) = tree.root {
+        if promptfoo::is_promptfoo(&root) {
+            let translated = promptfoo::translate(&source, &root, files);
+            translated.diagnostics.into_iter().for_each(|it| loader.push(it));
+            root = translated.root;
+            // What could not be translated is missing, and would be complained about once more.
+            let is_empty = |key| root.get(key).is_none_or(|it| it.items().is_empty());
+            if !loader.found.errors.is_empty() && (is_empty("tests") || is_empty("models")) {
+                return loader.finish();
+            }
+        }
         loader.document(&root);
     }
     loader.finish()
+}
+
+/// What another tool's config is here.
+#[derive(Debug)]
+pub struct Imported {
+    /// The text of an equal `kindlm.yaml`; `None` if there is any error.
+    pub yaml: Option<String>,
+    /// Every error, in the order of the file.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What is allowed, but probably not meant.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Translates a promptfoo config into a `kindlm.yaml` that does the same. Parameters as for [`load`].
+pub fn import(
+    name: &str,
+    bytes: &[u8],
+    files: &dyn Files,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Imported {
+    let loaded = load(name, bytes, files, env);
+    let mut imported =
+        Imported { yaml: None, diagnostics: loaded.diagnostics, warnings: loaded.warnings };
+    let Ok(source) = Source::decode(name, bytes) else { return imported };
+    let Some(root) = read(&source, 0..source.text().len()).root else { return imported };
+    if !promptfoo::is_promptfoo(&root) {
+        let message = "this is not a promptfoo config: it has none of its keys";
+        let diagnostic = Diagnostic::error(Code::INVALID_VALUE, message, &source, root.span)
+            .with_help(
+                "a promptfoo config has `prompts`, `providers` and `tests`, and no `kindlm`",
+            );
+        imported.diagnostics = vec![diagnostic];
+        return imported;
+    }
+    if imported.diagnostics.is_empty() {
+        let document = promptfoo::translate(&source, &root, files).root.to_json();
+        match serde_yaml::to_string(&document) {
+            Ok(yaml) => imported.yaml = Some(yaml),
+            Err(err) => {
+                let message = format!("the translation cannot be written: {err}");
+                let error = Diagnostic::error(Code::INVALID_VALUE, message, &source, root.span);
+                imported.diagnostics.push(error);
+            }
+        }
+    }
+    imported
 }
 
 /// What was found to be wrong.

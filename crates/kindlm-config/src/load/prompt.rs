@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindlm_assertions::Check;
-use kindlm_types::Role;
+use kindlm_types::{Place, Role};
 use serde_json::{Value, json};
 
 use super::Loader;
 use super::body::Opening;
-use crate::diagnostic::{Piece, escape};
+use crate::diagnostic::{Code, Diagnostic, Piece, escape};
 use crate::schema::SHAPES;
 use crate::source::{Source, Span};
 use crate::template::Template;
 use crate::tree::Node;
-use crate::written::PromptEntry;
+use crate::written::{Language, PromptEntry, Speaker};
 
 /// Every prompt by name, in the order of the file.
 #[derive(Debug, Default)]
@@ -110,22 +110,80 @@ impl Loader<'_> {
         }
         let rules = value.get("assertions").cloned().unwrap_or_default();
         let entry: PromptEntry = self.read(piece, at, value)?;
-        let texts = [
-            (Role::System, "system", entry.system),
-            (Role::User, "user", Some(entry.user)),
-            (Role::Assistant, "assistant", entry.assistant),
-        ];
-        let parts: Vec<PromptPart> = texts
-            .into_iter()
-            .filter_map(|(role, key, text)| {
-                let span = node.get(key)?.span;
-                let template = Template::read(&text?);
-                Some(PromptPart { role, template, source: piece.source.clone(), span })
-            })
-            .collect();
+        let language = entry.template;
+        let texts = self.texts(piece, at, node, entry)?;
+        let mut parts = Vec::with_capacity(texts.len());
+        for (role, span, text) in texts {
+            let template = match language {
+                Language::Plain => Template::read(&text),
+                Language::Jinja => match Template::jinja(&text) {
+                    Ok(template) => template,
+                    Err(err) => {
+                        let message = format!("the template cannot be read: {err}");
+                        let diagnostic =
+                            Diagnostic::error(Code::SYNTAX, message, piece.source, span)
+                                .with_help("it is Jinja, because of `template: jinja`");
+                        self.push(diagnostic);
+                        return None;
+                    }
+                },
+            };
+            parts.push(PromptPart { role, template, source: piece.source.clone(), span });
+        }
         // A text for a model is not quoted, so nothing can be wrong with it.
         let form = |part: &PromptPart| Some((part.role, part.template.form(self.env, None).ok()?));
         let opening = parts.iter().map(form).collect::<Option<_>>()?;
         Some(Prompt { parts, opening, checks: checks.into(), rules })
+    }
+
+    /// The texts of a prompt with who says them and where they are.
+    fn texts(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        node: &Node,
+        entry: PromptEntry,
+    ) -> Option<Vec<(Role, Span, String)>> {
+        let spare = ["system", "user", "assistant"].into_iter().find(|it| node.get(it).is_some());
+        let Some(messages) = entry.messages else {
+            let Some(user) = entry.user else {
+                let diagnostic = piece
+                    .error(Code::MISSING_KEY, at, Place::Value, "`user` is required")
+                    .with_label("it belongs in here")
+                    .with_help("`user`: what the user says; or `messages`, the whole conversation");
+                self.push(diagnostic);
+                return None;
+            };
+            let texts = [
+                (Role::System, "system", entry.system),
+                (Role::User, "user", Some(user)),
+                (Role::Assistant, "assistant", entry.assistant),
+            ];
+            let texts = texts.into_iter();
+            return Some(
+                texts
+                    .filter_map(|(role, key, it)| Some((role, node.get(key)?.span, it?)))
+                    .collect(),
+            );
+        };
+        if let Some(spare) = spare {
+            let message = format!("a prompt has either `messages` or `{spare}`, not both");
+            let at = format!("{at}/{spare}");
+            let diagnostic = piece
+                .error(Code::INVALID_VALUE, &at, Place::Key, message)
+                .with_help("put it into `messages` too");
+            self.push(diagnostic);
+            return None;
+        }
+        let places = node.get("messages").map_or(&[][..], Node::items);
+        let texts = messages.into_iter().zip(places).map(|(message, place)| {
+            let role = match message.role {
+                Speaker::System => Role::System,
+                Speaker::User => Role::User,
+                Speaker::Assistant => Role::Assistant,
+            };
+            (role, place.get("content").map_or(place.span, |it| it.span), message.content)
+        });
+        Some(texts.collect())
     }
 }

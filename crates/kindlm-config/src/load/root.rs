@@ -5,8 +5,9 @@ use std::time::Duration;
 use kindlm_assertions::ScriptsBlock;
 use kindlm_assertions::pattern::Pattern;
 use kindlm_engine::{Compliance, Defaults, gates};
-use kindlm_providers::Kind;
-use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo};
+use kindlm_providers::{Kind, TYPE};
+use kindlm_schema::Shape;
+use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, suggest};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -34,8 +35,11 @@ impl Loader<'_> {
             self.push(diagnostic);
             return false;
         }
-        let document = outline(piece.root);
-        let problems = SHAPES.root.problems(&document);
+        let mut document = outline(piece.root);
+        let typed = take_typed(&mut document);
+        let mut problems = SHAPES.root.problems(&document);
+        problems.extend(typed.iter().flat_map(|(name, config)| typed_problems(name, config)));
+        put_back(&mut document, typed);
         let faulty: Vec<String> = problems.iter().map(|it| it.pointer.clone()).collect();
         for mut problem in without_echoes(problems) {
             if problem.pointer == "/kindlm" {
@@ -121,7 +125,9 @@ impl Loader<'_> {
 
     fn providers(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         for (key, config) in super::object(document, "providers").into_iter().flatten() {
-            let Some(registration) = kindlm_providers::find(key) else { continue };
+            let Some((registration, own)) = kindlm_providers::configured(key, config) else {
+                continue;
+            };
             let at = format!("/providers/{}", escape(key));
             // A broken provider is still one that models may refer to.
             self.suite.providers.insert(key.clone(), config.clone());
@@ -129,8 +135,8 @@ impl Loader<'_> {
                 continue;
             }
             let problems = match registration.kind {
-                Kind::Http(read) => read(config).err(),
-                Kind::Special(read) => read(config).err(),
+                Kind::Http(read) => read(&own).err(),
+                Kind::Special(read) => read(&own).err(),
             };
             self.report(piece, &at, problems.unwrap_or_default());
         }
@@ -246,4 +252,52 @@ fn compliance(block: ComplianceBlock) -> Compliance {
             data_governance_notes: metadata.data_governance_notes,
         },
     }
+}
+
+/// Takes out the providers that say what they are by `type`: their names are free, so the shape knows none.
+fn take_typed(document: &mut Value) -> Vec<(String, Value)> {
+    let Some(Value::Object(providers)) = document.get_mut("providers") else { return Vec::new() };
+    let is_typed = |config: &Value| config.get(TYPE).is_some();
+    let names: Vec<String> =
+        providers.iter().filter(|(_, it)| is_typed(it)).map(|(name, _)| name.clone()).collect();
+    let typed: Vec<(String, Value)> = names
+        .into_iter()
+        .filter_map(|name| providers.shift_remove(&name).map(|config| (name, config)))
+        .collect();
+    if providers.is_empty()
+        && !typed.is_empty()
+        && let Value::Object(map) = document
+    {
+        map.shift_remove("providers");
+    }
+    typed
+}
+
+fn put_back(document: &mut Value, typed: Vec<(String, Value)>) {
+    if typed.is_empty() {
+        return;
+    }
+    if let Value::Object(map) = document
+        && let Value::Object(providers) = map.entry("providers").or_insert_with(|| json!({}))
+    {
+        providers.extend(typed);
+    }
+}
+
+/// What is wrong with the shape of a provider that says what it is.
+fn typed_problems(name: &str, config: &Value) -> Vec<Problem> {
+    let at = format!("/providers/{}", escape(name));
+    let Some((registration, own)) = kindlm_providers::configured(name, config) else {
+        let at = format!("{at}/{TYPE}");
+        let ids = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id);
+        let problem = match config.get(TYPE).and_then(Value::as_str) {
+            Some(kind) => Problem::new(at, format!("there is no provider `{kind}`"))
+                .with_help(suggest(kind, "providers", ids)),
+            None => Problem::new(at, "expected the name of a provider".to_owned())
+                .with_help(suggest("", "providers", ids)),
+        };
+        return vec![problem];
+    };
+    let problems = Shape::generate(registration.schema).problems(&own);
+    problems.into_iter().map(|it| it.under(&at)).collect()
 }

@@ -129,9 +129,10 @@ impl Loader<'_> {
         let tags = self.pool.list(&entry.tags);
         let compiler = Arc::clone(&self.pool.compiler);
         let max_turns = entry.max_turns;
+        let limits = (max_turns, entry.answer_tools);
         let kit = self.pool.kit(key.to_string(), |is_kept| Kit {
             compiler,
-            digest: digest(&subject, &parts.conversation, tools.as_ref(), max_turns, parts.prompt),
+            digest: digest(&subject, &parts.conversation, tools.as_ref(), limits, parts.prompt),
             subject,
             tools: match tools {
                 Some(tools) if !is_kept => Part::Written(tools.to_string().into()),
@@ -139,6 +140,7 @@ impl Loader<'_> {
             },
             conversation: parts.conversation.forms,
             max_turns,
+            answers_tools: limits.1,
             prompt_checks: parts.prompt.map(|it| Arc::clone(&it.checks)).unwrap_or_default(),
         });
         let vars = Value::Object(entry.vars);
@@ -356,7 +358,8 @@ fn unique(ids: Vec<String>) -> Vec<String> {
 
 /// What a test has in common with others that may share a kit.
 fn kit_key(test: &Value) -> Value {
-    const KEYS: [&str; 5] = ["prompt", "command", "tools", "conversation", "maxTurns"];
+    const KEYS: [&str; 6] =
+        ["prompt", "command", "tools", "answerTools", "conversation", "maxTurns"];
     KEYS.iter().map(|key| test.get(*key).cloned().unwrap_or_default()).collect()
 }
 
@@ -365,7 +368,7 @@ fn digest(
     subject: &SubjectForm,
     conversation: &Turns,
     tools: Option<&Value>,
-    max_turns: u32,
+    (max_turns, answers_tools): (u32, bool),
     prompt: Option<&Prompt>,
 ) -> Fingerprint {
     let mut digest = match subject {
@@ -385,6 +388,7 @@ fn digest(
     digest
         .value(tools.unwrap_or(&null))
         .number(max_turns.into())
+        .number(answers_tools.into())
         .value(prompt.map_or(&null, |it| &it.rules))
         .finish()
 }

@@ -97,6 +97,17 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) {
+        for name in written.template.undeclared().filter(|it| !vars.contains_key(*it)) {
+            let message =
+                format!("the variable `{name}` has no value in some test: it is empty there");
+            let diagnostic = Diagnostic::error(
+                Code::MISSING_VARIABLE,
+                message,
+                written.source,
+                written.source.first_line(written.span),
+            );
+            self.push(diagnostic.into_warning());
+        }
         for (range, name) in written.template.placeholders() {
             if vars.contains_key(name) && !name.starts_with("env.") {
                 continue;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
-pub(crate) use model::{ModelEntry, ParamsBlock, PromptEntry};
+pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
 pub(crate) use test::{Skip, TestEntry, Tool};
 pub(crate) use trace::{TraceBlock, UploadBlock};
 

@@ -67,14 +67,55 @@ pub(crate) struct PromptEntry {
     /// Instructions that stand above the conversation.
     #[serde(default)]
     pub(crate) system: Option<String>,
-    /// What the user says.
+    /// What the user says. Either this or `messages`.
+    #[serde(default)]
     #[schemars(length(min = 1))]
-    pub(crate) user: String,
+    pub(crate) user: Option<String>,
     /// How the answer begins.
     #[serde(default)]
     pub(crate) assistant: Option<String>,
+    /// The whole conversation that the prompt is, instead of `system`, `user` and `assistant`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) messages: Option<Vec<MessageEntry>>,
+    /// How variables are put in.
+    #[serde(default)]
+    pub(crate) template: Language,
     /// Rules that every answer to this prompt must keep, judged by a model in one call.
     #[serde(default)]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) assertions: Vec<Value>,
+}
+
+/// A message of a prompt.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MessageEntry {
+    /// Who speaks.
+    pub(crate) role: Speaker,
+    /// What is said.
+    pub(crate) content: String,
+}
+
+/// Who speaks in a prompt.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Speaker {
+    /// Instructions that stand above the conversation.
+    System,
+    /// The person.
+    User,
+    /// The model: what it said before, or, as the last message, how its answer begins.
+    Assistant,
+}
+
+/// How variables are put into a prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Language {
+    /// `{{name}}` stands for a variable, and everything else is text.
+    #[default]
+    Plain,
+    /// Jinja: `{{ name | upper }}`, `{% if … %}`, `{% for … %}`. What is not defined is empty.
+    Jinja,
 }

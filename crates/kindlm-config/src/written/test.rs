@@ -51,6 +51,9 @@ pub(crate) struct TestEntry {
     /// Tools that the model may call, with answers made up here.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
+    /// Whether tool calls are answered, with the answers made up here. If not, the test ends when the model calls one.
+    #[serde(default = "yes")]
+    pub(crate) answer_tools: bool,
     /// Labelled turns with checks of their own.
     #[serde(default)]
     pub(crate) conversation: Vec<Turn>,
@@ -76,6 +79,10 @@ pub(crate) struct TestEntry {
 
 fn ten() -> u32 {
     10
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What must hold: the assertions check it themselves, key by key.

@@ -6,5 +6,6 @@ mod datasets;
 mod gallery;
 mod hostile;
 mod memory;
+mod promptfoo;
 mod resolve;
 mod schema;

@@ -109,7 +109,7 @@ impl<'a> Conversation<'a> {
             }
             let mut reply = self.calls.complete(self.model, &self.prompt, self.timeout).await?;
             self.label(exchange, round, &reply);
-            let done = reply.tool_calls.is_empty();
+            let done = reply.tool_calls.is_empty() || !self.body.answers_tools;
             if !done && self.execution.requests + 1 < most {
                 self.answer_tools(&mut reply);
             }

@@ -40,6 +40,22 @@ pub struct Config {
     /// The command line, for `sh -c`, in the folder of the config file.
     #[schemars(length(min = 1))]
     pub command: String,
+    /// How the program is given the prompt.
+    #[serde(default)]
+    pub input: Input,
+}
+
+/// How a program is given the prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Input {
+    /// The whole request as one JSON object on stdin.
+    #[default]
+    Stdin,
+    /// As arguments behind the command line: the text of the prompt (a chat as JSON), `{}` and `{}`.
+    ///
+    /// These are the arguments of promptfoo's `exec` providers: prompt, options, context.
+    Argument,
 }
 
 impl Config {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_types::{FinishReason, Prompt, ProviderError, ProviderErrorKind, Reply};
 
 use super::process::{capture, last_line};
-use super::{Config, protocol};
+use super::{Config, Input, protocol};
 
 /// Asks the program once.
 pub(crate) async fn ask(
@@ -18,10 +18,25 @@ pub(crate) async fn ask(
 ) -> Result<Reply, ProviderError> {
     let failed =
         |message: String| ProviderError::new(ProviderErrorKind::Command, provider, message);
-    // Which sample it is concerns the response store alone.
-    let input = serde_json::to_vec(&Prompt { sample: 0, ..prompt.clone() })
-        .map_err(|err| failed(format!("the prompt cannot be written as JSON: {err}")))?;
-    let ran = capture(&config.command, folder, timeout, Some(input))
+    let unwritable = |err| failed(format!("the prompt cannot be written as JSON: {err}"));
+    let (line, input) = match config.input {
+        Input::Stdin => {
+            // Which sample it is concerns the response store alone.
+            let input = serde_json::to_vec(&Prompt { sample: 0, ..prompt.clone() });
+            (config.command.clone(), Some(input.map_err(unwritable)?))
+        }
+        Input::Argument => {
+            let text = argument(prompt).map_err(unwritable)?;
+            if text.contains('\0') {
+                let message = "the prompt has a NUL character, which no argument can have";
+                return Err(failed(message.to_owned()));
+            }
+            // In single quotes a shell reads everything as it is but the quote itself.
+            let quoted = text.replace('\'', r"'\''");
+            (format!("{} '{quoted}' '{{}}' '{{}}'", config.command), None)
+        }
+    };
+    let ran = capture(&line, folder, timeout, input)
         .await
         .map_err(|failure| failure.into_error(provider))?;
     if ran.exit_code != Some(0) {
@@ -46,4 +61,17 @@ pub(crate) async fn ask(
         latency_ms: ran.latency_ms,
         ..Reply::text(text)
     })
+}
+
+/// The prompt as one argument: its text if it is a single message, else the messages as JSON.
+fn argument(prompt: &Prompt) -> serde_json::Result<String> {
+    match prompt.messages.as_slice() {
+        [only] if only.tool_calls.is_empty() => Ok(only.content.clone()),
+        messages => serde_json::to_string(
+            &messages
+                .iter()
+                .map(|it| serde_json::json!({"role": it.role, "content": it.content}))
+                .collect::<Vec<_>>(),
+        ),
+    }
 }

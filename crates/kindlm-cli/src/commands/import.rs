@@ -1,0 +1,44 @@
+//! `kindlm import`: writes the `kindlm.yaml` that does what another tool's config does.
+
+use kindlm_types::ExitStatus;
+
+use crate::args::{ConfigArgs, ImportArgs};
+use crate::failure::Outcome;
+use crate::project::{self, CONFIG};
+use crate::{Failure, Io, print};
+
+/// What an output of this name means: stdout.
+const STDOUT: &str = "-";
+
+pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {
+    let config = ConfigArgs { config: args.file.clone(), allow_outside: args.allow_outside };
+    let (place, imported) = project::import(io, &config)?;
+    project::show_all(io, &imported.diagnostics, &imported.warnings);
+    let Some(yaml) = imported.yaml else {
+        io.tell("nothing was written");
+        return Err(Failure::said(ExitStatus::InvalidInput));
+    };
+    if args.output.as_os_str() == STDOUT {
+        print(io, &yaml)?;
+        return Ok(ExitStatus::Success);
+    }
+    let path = io.working_dir.join(&args.output);
+    let shown = args.output.display();
+    if path.exists() && !args.force {
+        return Err(Failure::input(format!("`{shown}` is already there; nothing was written"))
+            .with_help("`--force` replaces it, `--output -` writes to stdout"));
+    }
+    if path.parent() != place.path.parent() {
+        io.tell(&format!(
+            "warning: `{shown}` is in another folder than `{}`, and paths in it are relative to its own",
+            place.name
+        ));
+    }
+    kindlm_store::write(&path, yaml.as_bytes())
+        .map_err(|err| Failure::internal(err.to_string()))?;
+    print(io, &format!("wrote {shown}\n"))?;
+    if args.output.as_os_str() == CONFIG {
+        print(io, "\nNext: `kindlm validate` checks it, `kindlm test` runs it.\n")?;
+    }
+    Ok(ExitStatus::Success)
+}

@@ -1,0 +1,93 @@
+//! Assertions. They are written as here, but for who grades and for what was renamed.
+
+use super::Translator;
+use super::build::{list, map, number, text};
+use super::expected::{Value, read};
+use super::provider::grader;
+use crate::source::Span;
+use crate::tree::{Key, Kind, Node};
+use std::rc::Rc;
+
+impl Translator<'_> {
+    /// The `assert` list of a test, each entry as here.
+    pub(super) fn assertions(&mut self, block: Option<&Node>) -> Vec<Node> {
+        let Some(block) = block else { return Vec::new() };
+        match &block.kind {
+            Kind::List(items) => items.iter().map(|it| self.assertion(it)).collect(),
+            Kind::Null => Vec::new(),
+            _ => {
+                self.error(block.span, "expected a list of assertions", None);
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn templates(&mut self, block: &Node) -> Node {
+        let entries = block.entries().iter().map(|(key, it)| (key.clone(), self.assertion(it)));
+        let entries: Vec<(Key, Node)> = entries.collect();
+        Node { kind: Kind::Mapping(Rc::new(entries)), ..block.clone() }
+    }
+
+    fn assertion(&mut self, node: &Node) -> Node {
+        let Kind::Mapping(entries) = &node.kind else { return node.clone() };
+        let mut translated = Vec::with_capacity(entries.len());
+        for (key, value) in entries.iter() {
+            match &*key.name {
+                "assert" => {
+                    let items = self.assertions(Some(value));
+                    translated.push((key.clone(), list(value.span, items)));
+                }
+                "provider" => {
+                    if let Some(model) = self.grader(value) {
+                        let key = Key { name: "model".into(), span: key.span };
+                        translated.push((key, model));
+                    }
+                }
+                // An empty metric is none.
+                "metric" if value.text() == Some("") => {}
+                _ => translated.push((key.clone(), value.clone())),
+            }
+        }
+        Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
+    }
+
+    /// Who grades, as a reference to a model.
+    pub(super) fn grader(&mut self, node: &Node) -> Option<Node> {
+        let id = node.text().or_else(|| node.get("id").and_then(Node::text));
+        let config = node.get("config").is_some_and(|it| !it.entries().is_empty());
+        match id.and_then(grader) {
+            Some(_) if config => {
+                let help = "configure the model under `providers`, and name it here by its label";
+                self.unsupported(node.span, "a grader with a configuration", Some(help));
+                None
+            }
+            Some(model) => Some(text(node.span, &model)),
+            None => {
+                let help = "name a model: `openai:gpt-4o`, `anthropic:messages:claude-sonnet-4-5`";
+                self.unsupported(node.span, "this grader", Some(help));
+                None
+            }
+        }
+    }
+}
+
+/// An assertion in the short form of CSV files.
+pub(super) fn expected(span: Span, written: &str) -> Node {
+    let is_type = |it: &str| {
+        let plain = it.strip_prefix("not-").unwrap_or(it);
+        kindlm_assertions::find(it).or_else(|| kindlm_assertions::find(plain)).is_some()
+    };
+    let expected = read(written, is_type);
+    let mut entries = vec![("type", text(span, expected.kind))];
+    match expected.value {
+        Some(Value::Text(value)) => entries.push(("value", text(span, value))),
+        Some(Value::List(items)) => {
+            entries.push(("value", list(span, items.iter().map(|it| text(span, it)))));
+        }
+        None => {}
+    }
+    if let Some(threshold) = expected.threshold {
+        entries.push(("threshold", number(span, threshold)));
+    }
+    map(span, entries)
+}

@@ -1,0 +1,51 @@
+//! Makes nodes that stand for something that was written at a place.
+
+use std::rc::Rc;
+
+use serde_json::Number;
+
+use crate::source::Span;
+use crate::tree::{Key, Kind, Node};
+
+pub(super) fn node(span: Span, kind: Kind) -> Node {
+    Node { span, used_at: None, kind }
+}
+
+pub(super) fn text(span: Span, value: &str) -> Node {
+    node(span, Kind::Text(value.into()))
+}
+
+/// A whole number is written as one.
+pub(super) fn number(span: Span, value: f64) -> Node {
+    let whole = value.to_string().parse::<i64>().ok().map(Number::from);
+    node(span, whole.or_else(|| Number::from_f64(value)).map_or(Kind::Null, Kind::Number))
+}
+
+pub(super) fn list(span: Span, items: impl IntoIterator<Item = Node>) -> Node {
+    node(span, Kind::List(Rc::new(items.into_iter().collect())))
+}
+
+pub(super) fn key(span: Span, name: &str) -> Key {
+    Key { name: name.into(), span }
+}
+
+pub(super) fn map<'n>(span: Span, items: impl IntoIterator<Item = (&'n str, Node)>) -> Node {
+    let entries = items.into_iter().map(|(name, node)| (key(node.span, name), node));
+    node(span, Kind::Mapping(Rc::new(entries.collect())))
+}
+
+pub(super) fn entries(span: Span, items: impl IntoIterator<Item = (String, Node)>) -> Node {
+    let entries = items.into_iter().map(|(name, node)| (key(node.span, &name), node));
+    node(span, Kind::Mapping(Rc::new(entries.collect())))
+}
+
+/// A name that is not taken yet: the name itself, or with a number behind it.
+pub(super) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    if !taken(name) {
+        return name.to_owned();
+    }
+    (2..=u32::MAX)
+        .map(|it| format!("{name} ({it})"))
+        .find(|it| !taken(it))
+        .unwrap_or_else(|| name.to_owned())
+}

@@ -1,0 +1,273 @@
+//! Prompts: in place, in files, as chats.
+
+use serde_json::Value;
+
+use super::Translator;
+use super::build::{list, map, text, unique};
+use super::files::{extension, is_script, path};
+use crate::source::Span;
+use crate::tree::{Kind, Node};
+
+/// What separates prompts in a text file.
+const SEPARATOR: &str = "\n---\n";
+
+/// Endings by which a text without `file://` is taken for a path, if there is such a file.
+const PATHS: [&str; 12] =
+    ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py"];
+
+/// The prompts of a config, in its order.
+#[derive(Default)]
+pub(super) struct Prompts(Vec<Prompt>);
+
+pub(super) struct Prompt {
+    /// Its name in the suite, and its label in promptfoo.
+    pub(super) name: String,
+    /// What filters may call it: its label, its text, its file.
+    aliases: Vec<String>,
+    node: Node,
+}
+
+impl Prompt {
+    /// Whether a filter of promptfoo means this prompt: a name of it, or the beginning of `group:` names.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        let group = name.strip_suffix(":*").or_else(|| name.strip_suffix('*'));
+        self.aliases.iter().any(|it| it == name || group.is_some_and(|group| it.starts_with(group)))
+    }
+}
+
+impl Prompts {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Prompt> {
+        self.0.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = (String, Node)> + '_ {
+        self.0.iter().map(|it| (it.name.clone(), it.node.clone()))
+    }
+
+    fn add(&mut self, label: &str, aliases: Vec<String>, node: Node) {
+        let label = label.split('\n').next().unwrap_or_default().trim();
+        let label: String = label.chars().take(80).collect();
+        let label = if label.is_empty() { "prompt".to_owned() } else { label };
+        let name = unique(&label, |it| self.0.iter().any(|prompt| prompt.name == it));
+        self.0.push(Prompt { name, aliases, node });
+    }
+}
+
+/// What is said about a prompt beside its text.
+#[derive(Clone, Default)]
+struct About {
+    label: Option<String>,
+    id: Option<String>,
+}
+
+impl Translator<'_> {
+    pub(super) fn prompts(&mut self, root: &Node) -> Prompts {
+        let mut prompts = Prompts::default();
+        let Some(node) = root.get("prompts") else {
+            // promptfoo's default: the variable `prompt` is the prompt.
+            let node = self.template(root.span, "{{prompt}}");
+            prompts.extend(node.map(|it| ("{{prompt}}".to_owned(), it)));
+            return prompts;
+        };
+        match &node.kind {
+            Kind::Text(_) => self.prompt(&mut prompts, node),
+            Kind::List(items) => items.iter().for_each(|it| self.prompt(&mut prompts, it)),
+            Kind::Mapping(entries) => {
+                for (key, label) in entries.iter() {
+                    let label = label.text().map(str::to_owned);
+                    let about = About { label, id: None };
+                    self.written(&mut prompts, key.span, &key.name, &about);
+                }
+            }
+            _ => self.error(node.span, "expected prompts: a list of texts or files", None),
+        }
+        prompts
+    }
+
+    fn prompt(&mut self, prompts: &mut Prompts, node: &Node) {
+        if let Some(text) = node.text() {
+            self.written(prompts, node.span, text, &About::default());
+            return;
+        }
+        let said = |key| node.get(key).and_then(Node::text).map(str::to_owned);
+        let about = About { label: said("label"), id: said("id") };
+        for (key, _) in node.entries() {
+            if !matches!(&*key.name, "raw" | "label" | "id" | "display") {
+                self.unsupported(key.span, &format!("`{}` of a prompt", key.name), None);
+            }
+        }
+        match (node.get("raw"), node.get("id")) {
+            (Some(raw), _) => match raw.text() {
+                Some(text) => self.add(prompts, raw.span, text, &about, None),
+                None => self.error(raw.span, "expected the text of a prompt", None),
+            },
+            (None, Some(id)) => {
+                let text = id.text().unwrap_or_default().to_owned();
+                self.written(prompts, id.span, &text, &about);
+            }
+            (None, None) => {
+                let help =
+                    "write its text, `file://` and a path, or an object with `raw` and `label`";
+                self.error(node.span, "expected a prompt", Some(help));
+            }
+        }
+    }
+
+    /// The name of a prompt with something before and behind it.
+    pub(super) fn embraced(
+        &mut self,
+        span: Span,
+        prompt: &Prompt,
+        prefix: &str,
+        suffix: &str,
+    ) -> String {
+        if prefix.is_empty() && suffix.is_empty() {
+            return prompt.name.clone();
+        }
+        let name = format!("{prefix}{}{suffix}", prompt.name);
+        if self.embraced.iter().any(|(it, _)| *it == name) {
+            return name;
+        }
+        let Some(user) = prompt.node.get("user").and_then(Node::text) else {
+            let help = "write it into the message of the chat";
+            self.unsupported(span, "`prefix` or `suffix` of a chat", Some(help));
+            return prompt.name.clone();
+        };
+        let user = format!("{prefix}{user}{suffix}");
+        let entry = [("template", text(span, "jinja")), ("user", text(span, &user))];
+        self.embraced.push((name.clone(), map(span, entry)));
+        name
+    }
+
+    /// A prompt that is its text, or the name of its file.
+    fn written(&mut self, prompts: &mut Prompts, span: Span, written: &str, about: &About) {
+        let looks_like_path = !written.contains('\n')
+            && PATHS.contains(&extension(written).as_str())
+            && !written.contains("{{");
+        let file = match path(written) {
+            Some(file) => Some(file),
+            None if looks_like_path => {
+                let names_a_file = written.contains(['*', '?']) || self.files.read(written).is_ok();
+                names_a_file.then_some(written)
+            }
+            None => None,
+        };
+        let Some(file) = file else { return self.add(prompts, span, written, about, None) };
+        for file in self.paths(span, file) {
+            self.file(prompts, span, &file, about);
+        }
+    }
+
+    fn file(&mut self, prompts: &mut Prompts, span: Span, path: &str, about: &About) {
+        let extension = extension(path);
+        if is_script(&extension) {
+            let help = "a prompt made by a program cannot be read before the run: write its text with Jinja";
+            self.unsupported(span, "a prompt function", Some(help));
+            return;
+        }
+        let Some(content) = self.content(span, path) else { return };
+        match extension.as_str() {
+            "jsonl" => {
+                for line in content.lines().filter(|it| !it.trim().is_empty()) {
+                    self.add(prompts, span, line, about, Some(path));
+                }
+            }
+            "yaml" | "yml" => {
+                let Some(value) = self.parse(span, path, &content) else { return };
+                let text = match value {
+                    Value::String(text) => text,
+                    value => value.to_string(),
+                };
+                self.add(prompts, span, &text, about, Some(path));
+            }
+            "txt" => {
+                for part in content.split(SEPARATOR).map(str::trim).filter(|it| !it.is_empty()) {
+                    self.add(prompts, span, part, about, Some(path));
+                }
+            }
+            _ => self.add(prompts, span, content.trim_end(), about, Some(path)),
+        }
+    }
+
+    fn add(
+        &mut self,
+        prompts: &mut Prompts,
+        span: Span,
+        written: &str,
+        about: &About,
+        file: Option<&str>,
+    ) {
+        let Some(node) = self.template(span, written) else { return };
+        let label = about.label.as_deref().or(file).unwrap_or(written);
+        let aliases = [about.label.as_deref(), about.id.as_deref(), file, Some(written)];
+        let aliases = aliases.into_iter().flatten().map(str::to_owned).collect();
+        prompts.add(label, aliases, node);
+    }
+
+    /// The entry of a prompt: a chat if its text is one, else what the user says.
+    fn template(&mut self, span: Span, written: &str) -> Option<Node> {
+        let written = &*self.with_env(written);
+        let Some(Value::Array(messages)) = chat(written) else {
+            let entry = [("template", text(span, "jinja")), ("user", text(span, written))];
+            return Some(map(span, entry));
+        };
+        let mut nodes = Vec::new();
+        for message in &messages {
+            let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+            let role = if role == "developer" { "system" } else { role };
+            let Some(content) = content(message) else {
+                let help = "texts are supported: `content: \"…\"` or `{ type: text, text: \"…\" }`";
+                self.unsupported(span, "a message that is not text", Some(help));
+                return None;
+            };
+            if !matches!(role, "system" | "user" | "assistant") {
+                self.unsupported(span, &format!("the role `{role}` in a prompt"), None);
+                return None;
+            }
+            nodes.push(map(span, [("role", text(span, role)), ("content", text(span, &content))]));
+        }
+        Some(map(span, [("template", text(span, "jinja")), ("messages", list(span, nodes))]))
+    }
+}
+
+impl Prompts {
+    fn extend(&mut self, one: Option<(String, Node)>) {
+        if let Some((label, node)) = one {
+            self.add(&label, vec![label.clone()], node);
+        }
+    }
+}
+
+/// A chat, if the text is a list of messages, as JSON or as YAML.
+fn chat(written: &str) -> Option<Value> {
+    let trimmed = written.trim();
+    let value: Value = if trimmed.starts_with('[') {
+        serde_json::from_str(trimmed).ok()?
+    } else if trimmed.starts_with("- role:") {
+        serde_yaml::from_str(trimmed).ok()?
+    } else {
+        return None;
+    };
+    let messages = value.as_array()?;
+    let is_chat = !messages.is_empty() && messages.iter().all(|it| it.get("role").is_some());
+    is_chat.then_some(value)
+}
+
+/// The text of a message.
+fn content(message: &Value) -> Option<String> {
+    match message.get("content")? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => {
+            let text = |part: &Value| match part.get("type").and_then(Value::as_str) {
+                Some("text") => part.get("text").and_then(Value::as_str).map(str::to_owned),
+                _ => None,
+            };
+            parts.iter().map(text).collect::<Option<Vec<_>>>().map(|it| it.join("\n"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,14 @@
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+const [path, name, prompt, options = "{}", context = "{}"] = process.argv.slice(1);
+const module = await import(pathToFileURL(resolve(path)).href);
+let made = name === "default" ? (module.default?.default ?? module.default ?? module) : module[name];
+const given = { id: path, config: JSON.parse(options).config ?? {} };
+if (typeof made === "function" && made.prototype?.callApi) made = new made(given);
+const call = typeof made === "function" ? made : made?.callApi?.bind(made);
+if (!call) throw new Error(`${path} exports no provider: neither a class with callApi nor a function`);
+const answer = await call(prompt, JSON.parse(context), JSON.parse(options));
+if (answer?.error) throw new Error(String(answer.error));
+const output = typeof answer === "string" ? answer : answer?.output;
+if (output === undefined) throw new Error(`${path} answered without an output`);
+process.stdout.write(typeof output === "string" ? output : JSON.stringify({ kindlm: "output_json", data: output }) + "\n");

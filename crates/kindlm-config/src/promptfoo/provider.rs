@@ -1,0 +1,135 @@
+//! The ids of promptfoo's providers.
+
+/// What an id of promptfoo means here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Provider<'a> {
+    /// A provider of the registry, and the vendor's name of the model.
+    Known { kind: &'static str, model: &'a str },
+    /// A server that speaks OpenAI's language.
+    Compatible { name: &'static str, base_url: &'static str, key: &'static str, model: &'a str },
+    /// A URL that is posted to; empty if the configuration says it.
+    Http(&'a str),
+    /// A command line.
+    Exec(&'a str),
+    /// A program in a file, in JavaScript (or TypeScript) or Python, with the function that is called.
+    Script { runtime: Runtime, path: &'a str, function: Option<&'a str> },
+    /// Nothing that is known here: what it is, for a message.
+    Unknown(String),
+}
+
+/// What runs a provider that is a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Runtime {
+    Node,
+    Python,
+}
+
+/// Servers that speak OpenAI's language: promptfoo's prefix, where they are, and the variable of the key.
+const COMPATIBLE: [(&str, &str, &str); 6] = [
+    ("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    ("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    ("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    ("togetherai", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    ("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    ("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+];
+
+/// Reads an id.
+pub(super) fn read(id: &str) -> Provider<'_> {
+    if id.starts_with("http://") || id.starts_with("https://") {
+        return Provider::Http(id);
+    }
+    if let Some(path) = id.strip_prefix("file://") {
+        return script(path);
+    }
+    let (prefix, rest) = id.split_once(':').unwrap_or((id, ""));
+    let known = |kind, model| Provider::Known { kind, model };
+    let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
+    match (prefix, part) {
+        ("echo", _) => known("echo", "echo"),
+        ("http" | "https", _) if rest.is_empty() => Provider::Http(""),
+        ("exec", _) if !rest.is_empty() => Provider::Exec(rest.trim()),
+        ("python", _) if !rest.is_empty() => script_of(Runtime::Python, rest),
+        ("openai", "chat") if !model.is_empty() => known("openai", model),
+        (
+            "openai",
+            "completion" | "embedding" | "embeddings" | "responses" | "assistant" | "image"
+            | "moderation" | "realtime" | "agents" | "codex" | "chat" | "video" | "transcription",
+        ) => Provider::Unknown(format!("`openai:{part}`")),
+        ("openai", _) if !rest.is_empty() => known("openai", rest),
+        ("anthropic", "messages") if !model.is_empty() => known("anthropic", model),
+        ("anthropic", "completion" | "claude-agent-sdk" | "messages") => {
+            Provider::Unknown(format!("`anthropic:{part}`"))
+        }
+        ("anthropic", _) if !rest.is_empty() => known("anthropic", rest),
+        ("ollama", "chat") if !model.is_empty() => known("ollama", model),
+        ("ollama", "completion" | "embeddings" | "embedding") => {
+            Provider::Unknown(format!("`ollama:{part}`"))
+        }
+        ("ollama", _) if !rest.is_empty() => known("ollama", rest),
+        ("mistral", _) if !rest.is_empty() => known("mistral", rest),
+        ("cohere", _) if !rest.is_empty() => known("cohere", rest),
+        ("google" | "gemini", _) if !rest.is_empty() && model.is_empty() => known("gemini", rest),
+        _ => match COMPATIBLE.iter().find(|(name, ..)| *name == prefix) {
+            Some(&(name, base_url, key)) if !rest.is_empty() => {
+                Provider::Compatible { name, base_url, key, model: rest }
+            }
+            _ => Provider::Unknown(format!("the provider `{id}`")),
+        },
+    }
+}
+
+fn script(path: &str) -> Provider<'_> {
+    let extension = super::files::extension(path);
+    match extension.as_str() {
+        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => script_of(Runtime::Node, path),
+        "py" => script_of(Runtime::Python, path),
+        _ => Provider::Unknown(format!("a provider in a `.{extension}` file")),
+    }
+}
+
+fn script_of(runtime: Runtime, path: &str) -> Provider<'_> {
+    let (path, function) = match path.rsplit_once(':') {
+        Some((path, function)) if !function.contains(['/', '\\', '.']) => (path, Some(function)),
+        _ => (path, None),
+    };
+    Provider::Script { runtime, path, function }
+}
+
+/// The reference to a model that grades, if an id names one without more.
+pub(super) fn grader(id: &str) -> Option<String> {
+    match read(id) {
+        Provider::Known { kind, model } if kind != "echo" => Some(format!("{kind}:{model}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_ids() {
+        let known = |kind, model| Provider::Known { kind, model };
+        let node = |path, function| Provider::Script { runtime: Runtime::Node, path, function };
+        for (id, expected) in [
+            ("echo", known("echo", "echo")),
+            ("openai:gpt-4o", known("openai", "gpt-4o")),
+            ("openai:chat:ft:gpt-4o:mine", known("openai", "ft:gpt-4o:mine")),
+            ("openai:responses:gpt-5", Provider::Unknown("`openai:responses`".to_owned())),
+            ("anthropic:messages:claude-sonnet-4-5", known("anthropic", "claude-sonnet-4-5")),
+            ("ollama:chat:llama3.2:1b", known("ollama", "llama3.2:1b")),
+            ("google:gemini-2.5-flash", known("gemini", "gemini-2.5-flash")),
+            ("https://a.example/x", Provider::Http("https://a.example/x")),
+            ("http", Provider::Http("")),
+            ("exec: ./run.sh -q", Provider::Exec("./run.sh -q")),
+            ("file://p/a.mjs", node("p/a.mjs", None)),
+            ("file://a.ts:callIt", node("a.ts", Some("callIt"))),
+            ("bedrock:x", Provider::Unknown("the provider `bedrock:x`".to_owned())),
+        ] {
+            assert_eq!(read(id), expected, "{id}");
+        }
+        assert_eq!(grader("openai:chat:gpt-4o").as_deref(), Some("openai:gpt-4o"));
+        assert_eq!(grader("exec:x"), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Variables: values from files, lists that stand for several tests.
+
+use std::rc::Rc;
+
+use super::Translator;
+use super::build::node;
+use super::files::{extension, is_script, path};
+use crate::tree::{Key, Kind, Node};
+
+/// The variables of one test.
+pub(super) type Vars = Vec<(Key, Node)>;
+
+/// The most tests that one test may stand for.
+const MOST: usize = 100_000;
+
+/// The variables of a test above those that hold for all; the order is that of the defaults, then the test's own.
+pub(super) fn merged(defaults: &[(Key, Node)], own: &[(Key, Node)]) -> Vars {
+    let mut vars = defaults.to_vec();
+    for (key, value) in own {
+        match vars.iter_mut().find(|(it, _)| it.name == key.name) {
+            Some(entry) => *entry = (key.clone(), value.clone()),
+            None => vars.push((key.clone(), value.clone())),
+        }
+    }
+    vars
+}
+
+impl Translator<'_> {
+    /// A `vars` block: a mapping, or the file (or list of files) that holds it.
+    pub(super) fn vars(&mut self, block: Option<&Node>) -> Vars {
+        let Some(block) = block else { return Vec::new() };
+        match &block.kind {
+            Kind::Mapping(entries) => entries.to_vec(),
+            Kind::Text(text) => {
+                let text = path(text).unwrap_or(text).to_owned();
+                let mut vars = Vec::new();
+                for file in self.paths(block.span, &text) {
+                    let Some(read) = self.document_of(block.span, &file) else { continue };
+                    vars = merged(&vars, read.entries());
+                }
+                vars
+            }
+            Kind::List(items) => {
+                let mut vars = Vec::new();
+                for item in items.iter() {
+                    vars = merged(&vars, &self.vars(Some(item)));
+                }
+                vars
+            }
+            Kind::Null => Vec::new(),
+            _ => {
+                self.error(block.span, "expected variables: a mapping of names to values", None);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The variables of each test that one stands for: a list of texts is a value for each, in every combination,
+    /// the first variable varying last.
+    pub(super) fn combinations(&mut self, vars: &[(Key, Node)], expand: bool) -> Vec<Vars> {
+        let mut all: Vec<Vars> = vec![Vec::new()];
+        for (key, value) in vars {
+            let values = self.values(value, expand);
+            if all.len().saturating_mul(values.len()) > MOST {
+                let message = format!("the lists of variables stand for more than {MOST} tests");
+                let help = "give fewer values, or `options: { disableVarExpansion: true }` where a list is one value";
+                self.error(value.span, message, Some(help));
+                return Vec::new();
+            }
+            all = all
+                .into_iter()
+                .flat_map(|vars| {
+                    values.iter().map(move |value| {
+                        let mut vars = vars.clone();
+                        vars.push((key.clone(), value.clone()));
+                        vars
+                    })
+                })
+                .collect();
+        }
+        all
+    }
+
+    fn values(&mut self, value: &Node, expand: bool) -> Vec<Node> {
+        let items = match &value.kind {
+            Kind::List(items) if expand && items.first().is_some_and(|it| it.text().is_some()) => {
+                items.to_vec()
+            }
+            _ => vec![value.clone()],
+        };
+        items.iter().flat_map(|it| self.contents(it)).collect()
+    }
+
+    /// A value, or what is in the files that it names.
+    fn contents(&mut self, value: &Node) -> Vec<Node> {
+        let Some(file) = value.text().and_then(path).map(str::to_owned) else {
+            return vec![value.clone()];
+        };
+        let extension = extension(&file);
+        if is_script(&extension) {
+            let help = "write the value, or name a text, JSON or YAML file";
+            self.unsupported(value.span, "a variable made by a program", Some(help));
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for file in self.paths(value.span, &file) {
+            let read = match extension.as_str() {
+                "yaml" | "yml" | "json" => self.document_of(value.span, &file).map(|it| match it {
+                    // As promptfoo does it: what is in the file is put in as text.
+                    Node { kind: Kind::Text(_), .. } => it,
+                    it => node(value.span, Kind::Text(Rc::from(it.to_json().to_string()))),
+                }),
+                "pdf" | "png" | "jpg" | "jpeg" | "gif" | "webp" | "mp3" | "wav" => {
+                    self.unsupported(value.span, "a variable that is not text", None);
+                    None
+                }
+                _ => self
+                    .content(value.span, &file)
+                    .map(|it| node(value.span, Kind::Text(Rc::from(it.trim())))),
+            };
+            found.extend(read);
+        }
+        found
+    }
+}
