@@ -39,8 +39,8 @@ fn main() {
     {
         return bare_loop(url, requests.parse().unwrap(), concurrency.parse().unwrap());
     }
-    // `cargo test --benches` only wants to know that it builds.
-    if arguments.iter().any(|it| it == "--test") {
+    // Only `cargo bench` gives `--bench`; `cargo test --benches` wants to know that it builds.
+    if !arguments.iter().any(|it| it == "--bench") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

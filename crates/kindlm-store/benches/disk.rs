@@ -16,8 +16,8 @@ use kindlm_types::{
 };
 
 fn main() {
-    // `cargo test --benches` only wants to know that it builds.
-    if std::env::args().any(|it| it == "--test") {
+    // Only `cargo bench` gives `--bench`; `cargo test --benches` wants to know that it builds.
+    if !std::env::args().any(|it| it == "--bench") {
         return;
     }
     let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
