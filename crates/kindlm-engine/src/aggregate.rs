@@ -1,9 +1,13 @@
 //! What the repeats of one case on one model add up to.
 
+use std::borrow::Cow;
+
 use kindlm_types::{
     AssertionResult, CaseResult, CheckCounts, Class, Cost, ExecutionError, ExecutionResult,
     Outcome, ScoreSummary, Severity, Verdict,
 };
+
+use crate::checks::{Check, checks};
 
 /// How far two numbers may be apart and still count as equal, so that 0.7, 0.8 and 0.9 average 0.8.
 pub(crate) const TOLERANCE: f64 = 1e-9;
@@ -27,6 +31,9 @@ pub enum AggregateError {
 /// Skipped repeats are left out of every number, skipped and errored checks out of scores and counts,
 /// cached replies and executions that broke off out of the average latency. The failure codes are those of
 /// what speaks against the case: gate-severity failures, errored checks, and errors of executions.
+///
+/// The checks in a set have codes, counts and scores like those outside of one, whether the set holds or not. A set
+/// itself has a code and a score, but is not counted: its parts are.
 pub fn aggregate(
     mut executions: Vec<ExecutionResult>,
     pass_rate_min: f64,
@@ -68,13 +75,14 @@ fn add(case: &mut CaseResult, it: &ExecutionResult) {
     }
     case.cost.add(it.execution.spent());
     case.total_tokens = case.total_tokens.saturating_add(it.execution.usage.total_tokens);
-    for result in &it.results {
-        count(&mut case.checks, result);
+    for check in checks(&it.results).filter(|it| it.result.parts().is_empty()) {
+        count(&mut case.checks, check.result);
     }
-    let counts = |it: &&AssertionResult| {
-        it.severity == Severity::Gate || matches!(it.verdict, Verdict::Errored { .. })
+    let counts = |it: &Check<'_>| {
+        it.severity == Severity::Gate || matches!(it.result.verdict, Verdict::Errored { .. })
     };
-    let of_checks = it.results.iter().filter(counts).filter_map(|it| it.verdict.code().cloned());
+    let of_checks =
+        checks(&it.results).filter(counts).filter_map(|it| it.result.verdict.code().cloned());
     let of_error = it.error.as_ref().and_then(ExecutionError::code);
     for code in of_checks.chain(of_error) {
         if !case.failure_codes.contains(&code) {
@@ -115,6 +123,8 @@ struct Tally<'a> {
 
 struct Scores<'a> {
     of: &'a AssertionResult,
+    turn: Option<&'a str>,
+    label: Cow<'a, str>,
     sum: f64,
     min: f64,
     max: f64,
@@ -137,19 +147,19 @@ impl<'a> Tally<'a> {
             self.latency_sum += latency;
             self.latencies += 1;
         }
-        for (position, result) in it.results.iter().enumerate() {
-            if let Some(score) = result.score {
-                self.score(position, result, score.get());
+        for (position, check) in checks(&it.results).enumerate() {
+            if let Some(score) = check.result.score {
+                self.score(position, check, score.get());
             }
         }
     }
 
     /// Repeats have the same checks at the same places, so `position` is nearly always right at once.
-    fn score(&mut self, position: usize, result: &'a AssertionResult, score: f64) {
+    fn score(&mut self, position: usize, check: Check<'a>, score: f64) {
         let same = |it: &Scores<'_>| {
-            it.of.label == result.label
-                && it.of.assertion == result.assertion
-                && it.of.turn == result.turn
+            it.label == check.label
+                && it.of.assertion == check.result.assertion
+                && it.turn == check.turn
         };
         let found = match self.scores.get(position) {
             Some(it) if same(it) => Some(position),
@@ -163,7 +173,9 @@ impl<'a> Tally<'a> {
                 it.count += 1;
             }
             None => self.scores.push(Scores {
-                of: result,
+                of: check.result,
+                turn: check.turn,
+                label: check.label,
                 sum: score,
                 min: score,
                 max: score,
@@ -199,9 +211,9 @@ impl<'a> Tally<'a> {
 
 impl Scores<'_> {
     fn summary(self) -> ScoreSummary {
-        let label = match &self.of.turn {
-            Some(turn) => format!("{turn}: {}", self.of.label),
-            None => self.of.label.clone(),
+        let label = match self.turn {
+            Some(turn) => format!("{turn}: {}", self.label),
+            None => self.label.into_owned(),
         };
         ScoreSummary {
             assertion: self.of.assertion.clone(),

@@ -105,6 +105,7 @@ mod baseline;
 mod budget;
 mod calls;
 mod case;
+mod checks;
 mod control;
 mod digest;
 mod execute;

@@ -59,8 +59,8 @@ pub use report::{
     SuiteInfo,
 };
 pub use result::{
-    AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult, NamedScore,
-    ScoreSummary,
+    ASSERT_SET, AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult,
+    NOT_ASSERT_SET, NamedScore, ScoreSummary,
 };
 pub use scores::{named_scores, weighted_score};
 pub use secret::mask_secrets;

@@ -6,6 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::{Class, ExecutionResult, FailureCode, Outcome, Score, Severity, Verdict};
 
+/// The id of the assertion that counts several checks as one.
+pub const ASSERT_SET: &str = "assert-set";
+/// What a set that must not hold calls itself in its metadata.
+pub const NOT_ASSERT_SET: &str = "not-assert-set";
+
 /// What one configured check found in one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertionResult {
@@ -113,9 +118,20 @@ impl AssertionResult {
         Self::new(assertion, label, Verdict::Skipped { reason: reason.into() })
     }
 
+    /// The checks of a set; empty for every other result, and for a set that must not hold, of which nobody can say
+    /// what a failure of a part means.
+    ///
+    /// What a script says that its verdict is made of are no checks, whatever types it gives them.
+    pub fn parts(&self) -> &[AssertionResult] {
+        let about = self.metadata.get("assertionSet").and_then(|it| it.get("type"));
+        let is_set = self.assertion == ASSERT_SET && about.is_none_or(|it| it != NOT_ASSERT_SET);
+        if is_set { &self.components } else { &[] }
+    }
+
     /// Whether the check could not be made because a provider failed, after retries.
     ///
-    /// The code says so, or `cause` in the metadata does where the check has a code of its own for it.
+    /// The code says so, or `cause` in the metadata does where the check has a code of its own for it, or a check
+    /// of the set does.
     pub fn failed_by_provider(&self) -> bool {
         const CODES: [FailureCode; 3] = [
             FailureCode::PROVIDER_TIMEOUT,
@@ -125,6 +141,7 @@ impl AssertionResult {
         let Verdict::Errored { code, .. } = &self.verdict else { return false };
         let cause = self.metadata.get("cause").and_then(Value::as_str);
         CODES.iter().any(|it| it == code || cause == Some(it.as_str()))
+            || self.parts().iter().any(Self::failed_by_provider)
     }
 
     /// Replaces the score.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Outcome, Question, Score, Severity, Verdict, ecma,
-    named_scores, weighted_score,
+    ASSERT_SET, AssertionResult, Class, FailureCode, NOT_ASSERT_SET, Outcome, Question, Score,
+    Severity, Verdict, ecma, named_scores, weighted_score,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::codes::{ASSERTION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::grade::ALL_PASSED;
 use crate::{Assertion, Build, Check, Code, Evidence, Meta, Own, Registration};
 
-const ID: &str = "assert-set";
+const ID: &str = ASSERT_SET;
 const LABEL: &str = "Set";
 const PART_ERRORED: FailureCode = FailureCode::new("SET_PART_ERRORED");
 
@@ -87,7 +87,8 @@ impl Set {
             }
             _ => self.judged(&parts, score.unwrap_or_default()),
         };
-        let mut about = json!({"type": ID, "assertionCount": self.checks.len()});
+        let kind = if self.negate { NOT_ASSERT_SET } else { ID };
+        let mut about = json!({"type": kind, "assertionCount": self.checks.len()});
         if let Some(threshold) = self.threshold {
             about["threshold"] = json!(threshold);
         }

@@ -11,6 +11,7 @@ mod judging;
 mod planning;
 mod recording;
 mod runs;
+mod sets;
 
 mod support;
 mod turns;
