@@ -126,7 +126,7 @@ fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
     );
     fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
     let record = format!(
-        r#"{{"agent_output": "x", "trace": "{KEY}", "expect": {{"judge": [{{"criteria": "is it?"}}]}}}}"#
+        r#"{{"agent_output": "x", "notes": "{KEY}", "expect": {{"judge": [{{"criteria": "is it?"}}]}}}}"#
     );
     fs::write(folder.path().join("record.json"), record).unwrap();
     let output = kindlm(folder.path(), "evaluate -c kindlm.yaml --echo record.json");
