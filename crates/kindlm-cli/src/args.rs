@@ -52,7 +52,7 @@ pub(crate) enum Command {
 }
 
 /// Which suite.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigArgs {
     /// The suite: a file, or a folder that holds a `kindlm.yaml`
     #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
@@ -70,10 +70,10 @@ pub(crate) struct ConfigArgs {
 ///
 /// Ctrl-C once: sends nothing more, waits for what is under way, and writes the report. Twice: stops now. Each finished
 /// execution is on disk before it counts, so `--resume` goes on after that, and after a crash, without paying twice.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
-    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --responses cache\n  kindlm test --dry-run\n  kindlm test --resume"
+    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --responses cache\n  kindlm test --watch\n  kindlm test --dry-run\n  kindlm test --resume"
 )]
 pub(crate) struct TestArgs {
     #[command(flatten)]
@@ -120,6 +120,12 @@ pub(crate) struct TestArgs {
     #[arg(long, conflicts_with = "resume")]
     pub(crate) no_journal: bool,
 
+    /// Run again whenever a file of the suite is saved; answers are used again unless a change touches them
+    ///
+    /// Without `--responses` it is `--responses cache`. Ctrl-C ends it.
+    #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
+    pub(crate) watch: bool,
+
     /// Show what would be sent and what it may cost at most; send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -161,7 +167,7 @@ pub(crate) struct TestArgs {
 }
 
 /// Which test cases, on which models.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct SelectArgs {
     /// Only test cases with one of these tags, and with none of those that have a `!` in front; repeatable, or
     /// divided by commas

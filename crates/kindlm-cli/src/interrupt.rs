@@ -57,6 +57,11 @@ pub(crate) async fn attend<T>(
     }
 }
 
+/// Waits for somebody who wants the program to end.
+pub(crate) async fn interrupted() {
+    Signals::new().next().await;
+}
+
 /// What asks a run to stop.
 #[derive(Clone, Copy)]
 enum Stop {

@@ -24,6 +24,7 @@ mod scripts;
 mod secrets;
 mod select;
 mod values;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -62,6 +63,7 @@ fn parse(args: impl IntoIterator<Item = OsString>, io: &Io) -> Result<Cli, clap:
 
 fn dispatch(command: Command, io: &mut Io) -> Outcome {
     match command {
+        Command::Test(args) if args.watch => watch::run(args, io),
         Command::Test(args) => commands::test::run(args, io),
         Command::Init(args) => commands::init::run(&args, io),
         Command::Import(args) => commands::import::run(&args, io),

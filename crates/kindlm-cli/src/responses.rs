@@ -15,12 +15,12 @@ const DECIDED_BY_CONFIG: [&str; 4] = ["http", "command", "mcp", "scripted"];
 /// Where the answers of models come from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResponsesArgs {
-    /// Where the answers of models come from, judges and embeddings included
+    /// Where the answers of models come from, judges and embeddings included [default: live]
     ///
     /// An answer is found again by what was asked: provider, model, messages, parameters and tools, for each repeat
     /// apart. Tests of commands are run each time.
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = Source::Live)]
-    pub(crate) responses: Source,
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(crate) responses: Option<Source>,
 
     /// Where answers are kept [default: `.kindlm/responses` beside the suite]
     #[arg(long, value_name = "DIR", requires = "responses")]
@@ -52,9 +52,13 @@ impl From<Source> for Mode {
 }
 
 impl ResponsesArgs {
+    fn mode(&self) -> Source {
+        self.responses.unwrap_or(Source::Live)
+    }
+
     /// Whether a model may have to be asked.
     pub(crate) fn may_ask(&self) -> bool {
-        self.responses != Source::Replay
+        self.mode() != Source::Replay
     }
 
     /// The answers kept in the folder that was named, else in `responses` of `state`. Fails if the folder cannot be
@@ -70,7 +74,7 @@ impl ResponsesArgs {
         let folder = named.unwrap_or_else(|| state.join("responses"));
         let folder = folder.strip_prefix(&io.working_dir).map_or(folder.clone(), Path::to_path_buf);
         let mut responses =
-            Responses::new(folder, self.responses.into()).with_secrets(secrets.values());
+            Responses::new(folder, self.mode().into()).with_secrets(secrets.values());
         for (name, config) in providers {
             let kind = kindlm_providers::configured(name, config).map(|(it, _)| it.meta.id);
             if kind.is_some_and(|it| DECIDED_BY_CONFIG.contains(&it)) {
@@ -79,7 +83,7 @@ impl ResponsesArgs {
         }
         responses.check().map_err(|err| {
             let failure = Failure::input(err.to_string());
-            match self.responses {
+            match self.mode() {
                 Source::Replay => failure.with_help(
                     "there is nothing to replay before a run with `--responses record` or `cache`",
                 ),

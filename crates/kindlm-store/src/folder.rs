@@ -1,9 +1,10 @@
 //! The files below one folder.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use globset::GlobBuilder;
 use kindlm_types::{FileError, Files};
@@ -21,6 +22,8 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct Folder {
     root: PathBuf,
     outside: bool,
+    /// What was looked for, found or not; shared by clones.
+    seen: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Folder {
@@ -32,7 +35,7 @@ impl Folder {
             path: path.display().to_string(),
             message: words(&err),
         })?;
-        Ok(Self { root, outside: false })
+        Ok(Self { root, outside: false, seen: Arc::default() })
     }
 
     /// Whether files outside the folder may be read as well.
@@ -47,6 +50,15 @@ impl Folder {
         &self.root
     }
 
+    /// The files that were asked for so far, whether they were there or not, and the folders that were searched.
+    pub fn seen(&self) -> Vec<PathBuf> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn note(&self, path: PathBuf) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+    }
+
     /// The real place of a path, if it may be read.
     fn resolve(&self, path: &str) -> Result<PathBuf, FileError> {
         let other = |message: String| FileError::Other { path: path.to_owned(), message };
@@ -57,6 +69,7 @@ impl Folder {
         if !self.outside && leads_out(path) {
             return Err(FileError::Outside { path: path.to_owned() });
         }
+        self.note(self.root.join(path));
         let real = self.root.join(path).canonicalize().map_err(|err| match err.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => FileError::NotFound {
                 path: path.to_owned(),
@@ -117,6 +130,7 @@ impl Files for Folder {
             .map_err(|err| other(err.kind().to_string()))?
             .compile_matcher();
         let base = self.root.join(prefix);
+        self.note(base.clone());
         let real = match base.canonicalize() {
             Ok(real) => real,
             Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

@@ -14,6 +14,7 @@ mod process;
 mod responses;
 mod resumed;
 mod secrets;
+mod watched;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

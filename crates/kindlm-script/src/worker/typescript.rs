@@ -30,7 +30,9 @@ fn javascript(path: &str, text: &str) -> Result<String, String> {
 
     let failed = |errors: &[String]| Err(format!("`{path}`: {}", errors.join("; ")));
     // A file that neither imports nor exports is a script, as in Node.
-    let source_type = SourceType::ts().with_unambiguous(!path.ends_with(".mts"));
+    let is_module =
+        std::path::Path::new(path).extension().is_some_and(|it| it.eq_ignore_ascii_case("mts"));
+    let source_type = SourceType::ts().with_unambiguous(!is_module);
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, text, source_type).parse();
     let place = |offset: usize| {

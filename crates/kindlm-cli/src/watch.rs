@@ -1,0 +1,110 @@
+//! `kindlm test --watch`: runs again when a file is saved that the suite is made of.
+//!
+//! Answers of models are kept and used again (`--responses cache`, unless another mode is asked for), so a run after
+//! a change asks only for what the change touches.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use kindlm_types::ExitStatus;
+
+use crate::args::{ConfigArgs, TestArgs};
+use crate::failure::Outcome;
+use crate::interrupt::interrupted;
+use crate::responses::Source;
+use crate::{Failure, Io, commands, explain, project};
+
+/// How often the files are looked at. Polling sees every way of saving (in place, by renaming, over a network), and
+/// there are only few files.
+const EVERY: Duration = Duration::from_millis(300);
+
+/// Runs until it is interrupted; ends as the last run did, or as interrupted if that was cut short.
+pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
+    args.watch = false;
+    args.responses.responses.get_or_insert(Source::Cache);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+    loop {
+        // Before the run, so that what is saved while it goes on starts another.
+        let mut files = Files::of(io, &args.suite);
+        let status = match commands::test::run(args.clone(), io) {
+            Ok(status) => status,
+            Err(failure) => explain(&failure, io),
+        };
+        if status == ExitStatus::Interrupted {
+            return Ok(status);
+        }
+        files.look_at_folders_again();
+        let count = files.0.len();
+        let plural = if count == 1 { "file" } else { "files" };
+        io.tell(&format!(
+            "\nwatching {count} {plural} (exit code {}); save one to run again, Ctrl-C to end",
+            status.code()
+        ));
+        let changed = runtime.block_on(async {
+            tokio::select! {
+                () = interrupted() => None,
+                changed = files.changed() => Some(changed),
+            }
+        });
+        let Some(changed) = changed else { return Ok(status) };
+        let name = changed.file_name().unwrap_or(changed.as_os_str()).to_string_lossy();
+        io.tell(&format!("`{}` was saved\n", kindlm_reporters::one_line(&name)));
+    }
+}
+
+/// The files that a suite is made of, and when each was changed.
+struct Files(BTreeMap<PathBuf, Mark>);
+
+/// What changes when a file is saved; `None` if it is not there.
+type Mark = Option<(SystemTime, u64)>;
+
+impl Files {
+    /// The files that are read when the suite is, whether it can be used or not.
+    fn of(io: &Io, config: &ConfigArgs) -> Self {
+        let paths = match project::load(io, config) {
+            Ok((place, folder, _)) => {
+                let mut paths = folder.seen();
+                paths.push(place.path);
+                paths
+            }
+            Err(_) => vec![project::Place::new(io, &config.config).path],
+        };
+        Self(paths.into_iter().map(|it| (it.clone(), mark(&it))).collect())
+    }
+
+    /// A run may write reports into a folder that is watched for new datasets; that is no reason for another run.
+    fn look_at_folders_again(&mut self) {
+        for (path, old) in self.0.iter_mut().filter(|(path, _)| path.is_dir()) {
+            *old = mark(path);
+        }
+    }
+
+    /// Waits until one of them is changed, made or removed, and then until it is left alone.
+    async fn changed(&self) -> PathBuf {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let Some((path, _)) = self.0.iter().find(|(path, old)| mark(path) != **old) else {
+                continue;
+            };
+            // Editors write in several steps.
+            let mut last = mark(path);
+            loop {
+                tokio::time::sleep(EVERY / 3).await;
+                let now = mark(path);
+                if now == last && now.is_some() {
+                    return path.clone();
+                }
+                last = now;
+            }
+        }
+    }
+}
+
+fn mark(path: &Path) -> Mark {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
