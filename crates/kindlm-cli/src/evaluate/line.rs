@@ -261,13 +261,12 @@ fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> String {
 fn expected(key: &str) -> &'static str {
     match key {
         "tool_calls" => "a list of calls, each an object with a `name`",
-        "baseline" => "a text",
+        "baseline" | "finish_reason" => "a text",
         "vars" => "an object of variables",
         "usage" => {
             "an object of whole numbers: `input_tokens`, `output_tokens`, `total_tokens`, `cached_input_tokens`"
         }
         "latency_ms" | "cost_usd" | "threshold" => "a number",
-        "finish_reason" => "a text",
         "log_probs" => "a list of numbers",
         "metadata" => "an object",
         "trace" => "a trace: an object whose `spans` have a `spanId`, a `name` and a `startTime`",
