@@ -5,11 +5,12 @@ use std::fmt;
 
 use kindlm_types::{
     AssertionResult, CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome,
-    Role, Severity, ToolCall, Verdict, ecma,
+    Role, ToolCall, ecma,
 };
 use serde_json::Value;
 
-use super::page::{Ink, Page, Span};
+use super::page::{Ink, Page};
+use super::result::{result_lines, result_tree, score_of};
 use crate::Verbosity;
 use crate::amount::{count, duration, repeats, usd};
 use crate::plain::{head, lines, one_line};
@@ -23,8 +24,6 @@ const WHOLE_BYTES: usize = 20_000;
 /// What is shown of a message, of the arguments of a tool call, of a value beside a result.
 const MESSAGE_BYTES: usize = 800;
 const VALUE_BYTES: usize = 300;
-/// Where results keep the score that they want.
-const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
 pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt::Result {
     headline(page, case, verbosity)?;
@@ -175,78 +174,6 @@ fn error(page: &mut Page<'_>, indent: usize, error: &ExecutionError, place: &str
     paragraphs(page, indent + 2, Ink::Plain, &error.message())
 }
 
-/// A check with its verdict, and its reason where there is more to say than that it held.
-fn result_lines(
-    page: &mut Page<'_>,
-    indent: usize,
-    result: &AssertionResult,
-    place: &str,
-    verbose: bool,
-) -> fmt::Result {
-    let label = one_line(&result.label);
-    let code = result.verdict.code().map(|it| format!("  {}", one_line(it.as_str())));
-    let code = code.unwrap_or_default();
-    let score = score_of(result);
-    let mut facts: Vec<String> = Vec::new();
-    if let Some(turn) = &result.turn {
-        facts.push(format!("turn `{}`", one_line(turn)));
-    }
-    if !place.is_empty() {
-        facts.push(place.to_owned());
-    }
-    let facts = if facts.is_empty() { String::new() } else { format!("  {}", facts.join(", ")) };
-    let (ink, sign) = sign(result);
-    let spans: [Span<'_>; 5] =
-        [(ink, sign), (ink, &score), (Ink::Plain, &label), (ink, &code), (Ink::Faint, &facts)];
-    page.spans(indent, 2, &spans)?;
-    let mut said = "";
-    if let Some(message) = result.verdict.message() {
-        said = message;
-        paragraphs(page, indent + 2, Ink::Plain, message)?;
-    }
-    let wants_reason = verbose || !result.verdict.held();
-    if let Some(reasoning) = result.reasoning.as_deref().filter(|it| wants_reason && *it != said) {
-        paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
-    }
-    for (key, value) in &result.metadata {
-        // Expected and actual explain a failure; the rest is for those who want everything.
-        let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
-        let said_above = THRESHOLDS.contains(&key.as_str());
-        if tells || (verbose && !said_above) {
-            field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;
-        }
-    }
-    Ok(())
-}
-
-/// A soft check is a score to watch, not a tick.
-fn sign(result: &AssertionResult) -> (Ink, &'static str) {
-    match (&result.verdict, result.severity) {
-        (Verdict::Fail { .. }, Severity::Gate) => (Ink::Bad, "✗ "),
-        (Verdict::Fail { .. }, Severity::Soft) => (Ink::Warning, "~ "),
-        (Verdict::Errored { .. }, _) => (Ink::Trouble, "! "),
-        (Verdict::Skipped { .. }, _) => (Ink::Faint, "– "),
-        (Verdict::Pass, Severity::Gate) => (Ink::Good, "✓ "),
-        (Verdict::Pass, Severity::Soft) => (Ink::Plain, "· "),
-    }
-}
-
-/// The score in front of the label, where it says more than the mark: `0.62 of 0.8  `.
-fn score_of(result: &AssertionResult) -> String {
-    let Some(score) = result.score.map(kindlm_types::Score::get) else { return String::new() };
-    let between = score > 0.0 && score < 1.0;
-    if result.severity == Severity::Gate && !between {
-        return String::new();
-    }
-    let wanted = THRESHOLDS.iter().find_map(|it| result.metadata.get(*it)?.as_f64());
-    match wanted {
-        Some(wanted) => {
-            format!("{} (wants {})  ", ecma::to_fixed(score, 2), ecma::number(wanted))
-        }
-        None => format!("{}  ", ecma::to_fixed(score, 2)),
-    }
-}
-
 fn execution(page: &mut Page<'_>, case: &CaseResult, it: &ExecutionResult) -> fmt::Result {
     let several = case.executions.len() > 1;
     if several {
@@ -261,7 +188,7 @@ fn execution(page: &mut Page<'_>, case: &CaseResult, it: &ExecutionResult) -> fm
     }
     let indent = if several { 6 } else { 4 };
     for result in &it.results {
-        result_lines(page, indent, result, "", true)?;
+        result_tree(page, indent, result)?;
     }
     let named = it.named_scores();
     if !named.is_empty() {
@@ -394,19 +321,19 @@ fn output(
     Ok(())
 }
 
-fn field(page: &mut Page<'_>, indent: usize, name: &str, text: &str) -> fmt::Result {
+pub(super) fn field(page: &mut Page<'_>, indent: usize, name: &str, text: &str) -> fmt::Result {
     let text = one_line(head_of(text, MESSAGE_BYTES).as_str());
     page.spans(indent, name.chars().count(), &[(Ink::Faint, name), (Ink::Plain, &text)])
 }
 
-fn paragraphs(page: &mut Page<'_>, indent: usize, ink: Ink, text: &str) -> fmt::Result {
+pub(super) fn paragraphs(page: &mut Page<'_>, indent: usize, ink: Ink, text: &str) -> fmt::Result {
     for line in lines(&head_of(text, MESSAGE_BYTES)) {
         page.text(indent, ink, &line)?;
     }
     Ok(())
 }
 
-fn compact(value: &Value) -> String {
+pub(super) fn compact(value: &Value) -> String {
     match value {
         Value::String(text) => head_of(text, VALUE_BYTES),
         other => head_of(&ecma::stringify(other), VALUE_BYTES),

@@ -2,6 +2,7 @@
 
 mod case;
 mod page;
+mod result;
 mod verdict;
 
 use std::fmt;

@@ -138,3 +138,34 @@ fn a_model_cannot_write_to_the_terminal_or_to_ci() {
         assert!(!plain.lines().any(|line| line.trim_start().starts_with("::")));
     }
 }
+
+#[test]
+fn a_verbose_report_shows_what_a_result_is_made_of() {
+    let scored = |id: &str, label: &str, score: f64| {
+        AssertionResult::pass(id, label).with_score(Score::new(score).unwrap())
+    };
+    let deep = (0..9).fold(scored("javascript", "Part 1", -2.0), |part, _| AssertionResult {
+        components: vec![part],
+        ..AssertionResult::pass("javascript", "Part 1")
+    });
+    let code = FailureCode::new("ASSERTION_FAILED");
+    let bye = AssertionResult::fail("equals", "Says bye", code, "Expected \"Hi\" to equal \"Bye\"");
+    let script = AssertionResult {
+        components: vec![deep, scored("javascript", "Part 2", 7.0).with_reasoning("seven words")],
+        metric: Some("tone".to_owned()),
+        ..scored("javascript", "Script: tone.js", 0.5)
+    };
+    let about = serde_json::json!({"type": "assert-set", "assertionCount": 2, "threshold": 0.25});
+    let set = AssertionResult {
+        components: vec![AssertionResult { weight: 3.0, ..bye }, script],
+        ..scored("assert-set", "Set", 0.375).with_reasoning("Aggregate score 0.38 ≥ 0.25 threshold")
+    };
+    let mut report = green_report();
+    report.cases.truncate(1);
+    report.cases[0].executions.truncate(1);
+    report.cases[0].executions[0].results = vec![set.with_metadata("assertionSet", about)];
+    let text = render("pretty", &report, &style(Verbosity::Verbose, false, 80));
+    insta::assert_snapshot!("made_of_parts", text);
+    let normal = render("pretty", &report, &Style::default());
+    assert!(!normal.contains("Part 1"), "{normal}");
+}

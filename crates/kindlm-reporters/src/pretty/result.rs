@@ -1,0 +1,112 @@
+//! What one check found, and in a verbose report what it is made of.
+
+use std::fmt;
+
+use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
+
+use super::case::{compact, field, paragraphs};
+use super::page::{Ink, Page, Span};
+use crate::plain::one_line;
+
+/// Where results keep the score that they want.
+const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
+/// Parts that lie deeper are not indented further: a script may nest as deep as it likes.
+const DEEPEST: usize = 6;
+
+/// A check with everything about it, and below it its parts, as deep as they go.
+pub(super) fn result_tree(
+    page: &mut Page<'_>,
+    indent: usize,
+    result: &AssertionResult,
+) -> fmt::Result {
+    // Not by recursion: how deep it goes is not ours to say.
+    let mut open = vec![(0, result)];
+    while let Some((depth, result)) = open.pop() {
+        let place = if depth > DEEPEST { format!("level {depth}") } else { String::new() };
+        result_lines(page, indent + 2 * depth.min(DEEPEST), result, &place, true)?;
+        open.extend(result.components.iter().rev().map(|part| (depth + 1, part)));
+    }
+    Ok(())
+}
+
+/// A check with its verdict, and its reason where there is more to say than that it held.
+pub(super) fn result_lines(
+    page: &mut Page<'_>,
+    indent: usize,
+    result: &AssertionResult,
+    place: &str,
+    verbose: bool,
+) -> fmt::Result {
+    let label = one_line(&result.label);
+    let code = result.verdict.code().map(|it| format!("  {}", one_line(it.as_str())));
+    let code = code.unwrap_or_default();
+    let score = score_of(result);
+    let mut facts: Vec<String> = Vec::new();
+    if let Some(turn) = &result.turn {
+        facts.push(format!("turn `{}`", one_line(turn)));
+    }
+    if !place.is_empty() {
+        facts.push(place.to_owned());
+    }
+    if verbose && result.weight.to_bits() != 1.0_f64.to_bits() {
+        facts.push(format!("weight {}", ecma::number(result.weight)));
+    }
+    if verbose && let Some(metric) = &result.metric {
+        facts.push(format!("scores `{}`", one_line(metric)));
+    }
+    let facts = if facts.is_empty() { String::new() } else { format!("  {}", facts.join(", ")) };
+    let (ink, sign) = sign(result);
+    let spans: [Span<'_>; 5] =
+        [(ink, sign), (ink, &score), (Ink::Plain, &label), (ink, &code), (Ink::Faint, &facts)];
+    page.spans(indent, 2, &spans)?;
+    let mut said = "";
+    if let Some(message) = result.verdict.message() {
+        said = message;
+        paragraphs(page, indent + 2, Ink::Plain, message)?;
+    }
+    let wants_reason = verbose || !result.verdict.held();
+    if let Some(reasoning) = result.reasoning.as_deref().filter(|it| wants_reason && *it != said) {
+        paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
+    }
+    for (key, value) in &result.metadata {
+        // Expected and actual explain a failure; the rest is for those who want everything.
+        let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
+        let said_above = THRESHOLDS.contains(&key.as_str()) || key == "assertionSet";
+        if tells || (verbose && !said_above) {
+            field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;
+        }
+    }
+    Ok(())
+}
+
+/// A soft check is a score to watch, not a tick.
+fn sign(result: &AssertionResult) -> (Ink, &'static str) {
+    match (&result.verdict, result.severity) {
+        (Verdict::Fail { .. }, Severity::Gate) => (Ink::Bad, "✗ "),
+        (Verdict::Fail { .. }, Severity::Soft) => (Ink::Warning, "~ "),
+        (Verdict::Errored { .. }, _) => (Ink::Trouble, "! "),
+        (Verdict::Skipped { .. }, _) => (Ink::Faint, "– "),
+        (Verdict::Pass, Severity::Gate) => (Ink::Good, "✓ "),
+        (Verdict::Pass, Severity::Soft) => (Ink::Plain, "· "),
+    }
+}
+
+/// The score in front of the label, where it says more than the mark: `0.62 of 0.8  `.
+pub(super) fn score_of(result: &AssertionResult) -> String {
+    let Some(score) = result.score.map(kindlm_types::Score::get) else { return String::new() };
+    // Scripts may give any number.
+    let says_more = ![0.0, 1.0].contains(&score);
+    if result.severity == Severity::Gate && !says_more {
+        return String::new();
+    }
+    let wanted = THRESHOLDS
+        .iter()
+        .find_map(|it| result.metadata.get(*it)?.as_f64())
+        .or_else(|| result.metadata.get("assertionSet")?.get("threshold")?.as_f64());
+    match wanted {
+        Some(wanted) => {
+            format!("{} (wants {})  ", ecma::to_fixed(score, 2), ecma::number(wanted))
+        }
+        None => format!("{}  ", ecma::to_fixed(score, 2)),
+    }
+}
