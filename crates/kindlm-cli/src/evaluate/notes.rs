@@ -98,7 +98,7 @@ mod tests {
             ("tool_call", Some("tool_calls")),
             ("agent_outputt", Some("agent_output")),
             ("Expect", Some("expect")),
-            ("trace", None),
+            ("origin", None),
             ("results", None),
             ("uid", None),
             ("kind", None),
@@ -111,7 +111,7 @@ mod tests {
     fn every_key_is_told_once_and_the_first_records_are_named() {
         let notes = Notes::default();
         for line in (1..=9).rev() {
-            notes.keys(&["expekt".into(), "trace".into()]);
+            notes.keys(&["expekt".into(), "origin".into()]);
             notes.unchecked(line, (line == 2).then(|| Value::from("b")).as_ref());
         }
         assert_eq!(

@@ -150,6 +150,7 @@ impl Loader<'_> {
                 let diagnostic = piece
                     .error(Code::MISSING_KEY, at, Place::Value, "`user` is required")
                     .with_label("it belongs in here")
+                    .with_path(&format!("{at}/user"))
                     .with_help("`user`: what the user says; or `messages`, the whole conversation");
                 self.push(diagnostic);
                 return None;
