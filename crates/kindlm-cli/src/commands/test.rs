@@ -5,14 +5,15 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use kindlm_engine::{
-    self as engine, Baseline, Control, Event, Plan, Record, RecordError, RunOptions, Suite, execute,
+    self as engine, Baseline, Control, Event, Plan, RecordError, RunOptions, Streamed, Suite,
+    execute, execute_streamed, report, report_streamed,
 };
 use kindlm_providers::transport::Stop;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Baselines, Digest, Folder};
-use kindlm_types::{AnyReport, Backend, ExitStatus, Report, RunInfo};
+use kindlm_types::{AnyReport, Backend, CaseResult, ExitStatus, RunInfo};
 
 use super::baseline;
 use super::gate::set_pass_rate;
@@ -97,12 +98,25 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
     let client = Scripted::new(&client, io, files.root())?;
     let backend = Recorded::new(&client, responses);
-    let kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
+    let mut kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;
     let can_resume = kept.is_some();
     let run = Run { place, suite, plan, options, baseline, quiet, can_resume, waits };
-    let (report, failure) = run.execute(io, &backend, info, kept)?;
-    let outcome = run.finish(io, &report, failure, &output);
+    let (done, failure) = run.execute(io, &backend, &mut info, kept.as_mut())?;
+    let (suite, plan) = (&run.suite, &run.plan);
+    let outcome = match (done, &kept) {
+        (Done::Streamed(streamed), Some(kept)) => {
+            let mut report = report_streamed(suite, plan, streamed, kept, info);
+            secrets.redact_head(&mut report);
+            run.finish(io, &report, failure, &output)
+        }
+        (Done::Streamed(_), None) => Err(Failure::internal("the journal of the run is gone")),
+        (Done::Held(cases), _) => {
+            let mut report = report(suite, plan, cases, info);
+            secrets.redact(&mut report);
+            run.finish(io, &report, failure, &output)
+        }
+    };
     responses::tell(io, backend.responses(), quiet);
     outcome
 }
@@ -164,6 +178,14 @@ fn baseline_for(
     Ok((outputs, Some(Digest::of(text))))
 }
 
+/// What has become of the plan.
+enum Done {
+    /// The journal has it.
+    Streamed(Streamed),
+    /// There is no journal.
+    Held(Vec<CaseResult>),
+}
+
 /// A run that is ready to begin.
 struct Run {
     place: Place,
@@ -179,15 +201,14 @@ struct Run {
 }
 
 impl Run {
-    /// Executes the plan on a runtime of its own, minds Ctrl-C, and evaluates the gates. Also says why something could
-    /// not be kept.
+    /// Executes the plan on a runtime of its own, and minds Ctrl-C. Also says why something could not be kept.
     fn execute(
         &self,
         io: &mut Io,
         backend: &dyn Backend,
-        mut info: RunInfo,
-        kept: Option<Kept>,
-    ) -> Result<(Report, Option<RecordError>), Failure> {
+        info: &mut RunInfo,
+        mut kept: Option<&mut Kept>,
+    ) -> Result<(Done, Option<RecordError>), Failure> {
         let Self { suite, plan, options, baseline, .. } = self;
         let was_complete = kept.as_ref().is_some_and(|it| it.done() >= plan.units.len());
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -198,19 +219,31 @@ impl Run {
         let (backend, abort) = Abortable::new(backend);
         let progress = Progress::new(io, self.quiet);
         let watch = |event: Event<'_>| progress.on(event);
-        let run = execute(engine::Run {
+        let run = engine::Run {
             baseline: Some(baseline),
             control: Some(&control),
             watch: &watch,
-            record: kept.as_ref().map_or(&() as &dyn Record, |it| it),
             ..engine::Run::new(suite, plan, options, &backend)
-        });
-        let (executed, interrupted) =
+        };
+        let run = async {
+            match kept.as_deref() {
+                Some(record) => {
+                    let mut streamed = execute_streamed(engine::Run { record, ..run }).await;
+                    let failure = streamed.failure.take();
+                    (Done::Streamed(streamed), failure)
+                }
+                None => {
+                    let executed = execute(run).await;
+                    (Done::Held(executed.cases), executed.failure)
+                }
+            }
+        };
+        let ((done, failure), interrupted) =
             runtime.block_on(attend(run, &control, &self.waits, abort, |text| progress.say(text)));
         drop(progress);
         // Whatever still hangs somewhere must not keep the report waiting.
         runtime.shutdown_background();
-        let failure = executed.failure.or_else(|| kept.and_then(Kept::finish));
+        let failure = failure.or_else(|| kept.as_mut().and_then(|it| it.finish()));
         let before =
             if was_complete { resume::duration_before(&self.place, &info.id) } else { None };
         info.duration_ms = match before {
@@ -218,9 +251,7 @@ impl Run {
             None => identity::elapsed_since(&info.started_at, (io.now)()),
         };
         info.interrupted = interrupted;
-        let mut report = kindlm_engine::report(suite, plan, executed.cases, info);
-        Secrets::of(io, &suite.providers).redact(&mut report);
-        Ok((report, failure))
+        Ok((done, failure))
     }
 
     /// Keeps the report and writes it wherever it was asked for.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use kindlm_engine::{Record, RecordError};
-use kindlm_store::journal::{Index, Journal, JournalWriter};
+use kindlm_engine::{ReadRecord, Record, RecordError};
+use kindlm_store::journal::{Index, Journal, JournalWriter, Place, Reader};
 use kindlm_types::ExecutionResult;
 
 use crate::Failure;
@@ -21,7 +21,10 @@ pub(crate) struct Kept {
     shared: Arc<Shared>,
     past: Option<(Journal, Index)>,
     secrets: Secrets,
-    syncing: (Sender<()>, JoinHandle<()>),
+    reader: Reader,
+    /// By position in the plan.
+    places: Mutex<Vec<Option<Place>>>,
+    syncing: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 /// What the thread that waits for the disk needs.
@@ -40,6 +43,7 @@ impl Kept {
         past: Option<(Journal, Index)>,
         secrets: Secrets,
     ) -> Result<Self, Failure> {
+        let reader = writer.reader().map_err(|err| Failure::internal(err.to_string()))?;
         // The header is there, and not on the disk yet.
         let (dirty, failure) = (AtomicBool::new(true), Mutex::default());
         let shared = Arc::new(Shared { writer, dirty, failure });
@@ -52,7 +56,8 @@ impl Kept {
         };
         let thread = thread::Builder::new().name("journal".to_owned()).spawn(sync);
         let thread = thread.map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
-        Ok(Self { shared, past, secrets, syncing: (stop, thread) })
+        let (places, syncing) = (Mutex::default(), Some((stop, thread)));
+        Ok(Self { shared, past, secrets, reader, places, syncing })
     }
 
     /// How many executions an earlier process has done.
@@ -60,14 +65,25 @@ impl Kept {
         self.past.as_ref().map_or(0, |(_, index)| index.done())
     }
 
-    /// Waits until everything is on the disk; gives back why it may not be.
-    pub(crate) fn finish(self) -> Option<RecordError> {
-        let Self { shared, syncing: (stop, thread), .. } = self;
-        drop(stop);
-        // The thread does nothing that panics, and its work is done below if it did.
-        let _ = thread.join();
-        shared.sync();
-        shared.failed()
+    /// Waits until everything is on the disk; gives back why it may not be. Then nothing more is to be kept.
+    pub(crate) fn finish(&mut self) -> Option<RecordError> {
+        if let Some((stop, thread)) = self.syncing.take() {
+            drop(stop);
+            // The thread does nothing that panics, and its work is done below if it did.
+            let _ = thread.join();
+        }
+        self.shared.sync();
+        self.shared.failed()
+    }
+
+    fn note(&self, at: usize, place: Option<Place>) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() <= at {
+            places.resize(at + 1, None);
+        }
+        if let Some(slot) = places.get_mut(at) {
+            *slot = place;
+        }
     }
 }
 
@@ -90,7 +106,7 @@ impl Shared {
 impl Record for Kept {
     fn recall(
         &self,
-        _: usize,
+        at: usize,
         case: &str,
         model: &str,
         repeat: u32,
@@ -98,16 +114,34 @@ impl Record for Kept {
         let Some((journal, index)) = &self.past else { return Ok(None) };
         let place = index.get(case, model, repeat).filter(|it| it.is_done());
         let read = place.map(|it| journal.read(it)).transpose();
+        self.note(at, place);
         read.map_err(|err| RecordError(err.to_string()))
     }
 
-    fn keep(&self, _: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
+    fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
         if let Some(failure) = self.shared.failed() {
             return Err(failure);
         }
         self.secrets.redact_execution(result);
-        self.shared.writer.append(result).map_err(|err| RecordError(err.to_string()))?;
+        let place =
+            self.shared.writer.append(result).map_err(|err| RecordError(err.to_string()))?;
+        self.note(at, place);
         self.shared.dirty.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+impl ReadRecord for Kept {
+    fn read(&self, at: usize) -> Result<ExecutionResult, RecordError> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = places.get(at).copied().flatten();
+        drop(places);
+        let place =
+            place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))?;
+        self.reader.read(place).map_err(|err| RecordError(err.to_string()))
+    }
+
+    fn clean(&self, result: &mut ExecutionResult) {
+        self.secrets.redact_execution(result);
     }
 }

@@ -134,7 +134,7 @@ impl Running<'_> {
         let mut open = Vec::with_capacity(units.len());
         for (index, unit) in units.iter().copied().enumerate() {
             match self.recall(index, unit) {
-                Ok(None) => open.push((index, unit)),
+                Ok(None) => open.push(index),
                 Ok(Some(result)) => {
                     self.judges.calls.spend(result.execution.spent());
                     self.judges.calls.spend(result.judge_cost_usd);
@@ -149,11 +149,12 @@ impl Running<'_> {
             }
         }
         let queues = if self.run.backend.bounds_itself() && concurrency > 1 {
-            by_model(open)
+            by_model(units, open)
         } else {
             vec![open]
         };
         let mut finished = stream::select_all(queues.into_iter().map(|queue| {
+            let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(queue)
                 .map(|(index, unit)| async move { (index, self.unit(unit).await) })
                 .buffer_unordered(concurrency)
@@ -171,11 +172,12 @@ impl Running<'_> {
     }
 }
 
-/// The units of each model by themselves, in their order: so one that has to be asked slowly does not hold up others.
-fn by_model(units: Vec<(usize, Unit)>) -> Vec<Vec<(usize, Unit)>> {
-    let mut queues: BTreeMap<Option<usize>, Vec<(usize, Unit)>> = BTreeMap::new();
-    for (index, unit) in units {
-        queues.entry(unit.model).or_default().push((index, unit));
+/// The positions of each model's units by themselves, in their order: so one that has to be asked slowly does not hold
+/// up others.
+fn by_model(units: &[Unit], open: Vec<usize>) -> Vec<Vec<usize>> {
+    let mut queues: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+    for index in open {
+        queues.entry(units.get(index).and_then(|it| it.model)).or_default().push(index);
     }
     queues.into_values().collect()
 }
