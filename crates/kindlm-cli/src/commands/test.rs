@@ -83,10 +83,10 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         print(io, &dry_run::describe(&suite, &plan, &options)?)?;
         return Ok(ExitStatus::Success);
     }
-    if args.responses.may_ask() && !args.allow_unpriced {
-        budget::check(&suite, &plan, &options)?;
-    }
     if args.responses.may_ask() {
+        if !args.allow_unpriced {
+            budget::check(&suite, &plan, &options)?;
+        }
         for warning in keys::missing_for(io, &suite, &plan) {
             io.tell(&format!("warning: {warning}"));
         }
@@ -102,21 +102,8 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let quiet = verbosity == Verbosity::Quiet;
     let can_resume = kept.is_some();
     let run = Run { place, suite, plan, options, baseline, quiet, can_resume, waits };
-    let (done, failure) = run.execute(io, &backend, &mut info, kept.as_mut())?;
-    let (suite, plan) = (&run.suite, &run.plan);
-    let outcome = match (done, &kept) {
-        (Done::Streamed(streamed), Some(kept)) => {
-            let mut report = report_streamed(suite, plan, streamed, kept, info);
-            secrets.redact_head(&mut report);
-            run.finish(io, &report, failure, &output)
-        }
-        (Done::Streamed(_), None) => Err(Failure::internal("the journal of the run is gone")),
-        (Done::Held(cases), _) => {
-            let mut report = report(suite, plan, cases, info);
-            secrets.redact(&mut report);
-            run.finish(io, &report, failure, &output)
-        }
-    };
+    let done = run.execute(io, &backend, &mut info, kept.as_mut())?;
+    let outcome = run.report(io, done, kept.as_ref(), info, &secrets, &output);
     responses::tell(io, backend.responses(), quiet);
     outcome
 }
@@ -181,7 +168,7 @@ fn baseline_for(
 /// What has become of the plan.
 enum Done {
     /// The journal has it.
-    Streamed(Streamed),
+    Streamed(Box<Streamed>),
     /// There is no journal.
     Held(Vec<CaseResult>),
 }
@@ -226,16 +213,13 @@ impl Run {
             ..engine::Run::new(suite, plan, options, &backend)
         };
         let run = async {
-            match kept.as_deref() {
-                Some(record) => {
-                    let mut streamed = execute_streamed(engine::Run { record, ..run }).await;
-                    let failure = streamed.failure.take();
-                    (Done::Streamed(streamed), failure)
-                }
-                None => {
-                    let executed = execute(run).await;
-                    (Done::Held(executed.cases), executed.failure)
-                }
+            if let Some(record) = kept.as_deref() {
+                let mut streamed = execute_streamed(engine::Run { record, ..run }).await;
+                let failure = streamed.failure.take();
+                (Done::Streamed(Box::new(streamed)), failure)
+            } else {
+                let executed = execute(run).await;
+                (Done::Held(executed.cases), executed.failure)
             }
         };
         let ((done, failure), interrupted) =
@@ -252,6 +236,32 @@ impl Run {
         };
         info.interrupted = interrupted;
         Ok((done, failure))
+    }
+
+    /// Puts the report together, out of the journal if there is one.
+    fn report(
+        &self,
+        io: &mut Io,
+        (done, failure): (Done, Option<RecordError>),
+        kept: Option<&Kept>,
+        info: RunInfo,
+        secrets: &Secrets,
+        output: &Output,
+    ) -> Outcome {
+        let Self { suite, plan, .. } = self;
+        match (done, kept) {
+            (Done::Streamed(streamed), Some(kept)) => {
+                let mut report = report_streamed(suite, plan, *streamed, kept, info);
+                secrets.redact_head(&mut report);
+                self.finish(io, &report, failure, output)
+            }
+            (Done::Streamed(_), None) => Err(Failure::internal("the journal of the run is gone")),
+            (Done::Held(cases), _) => {
+                let mut report = report(suite, plan, cases, info);
+                secrets.redact(&mut report);
+                self.finish(io, &report, failure, output)
+            }
+        }
     }
 
     /// Keeps the report and writes it wherever it was asked for.
