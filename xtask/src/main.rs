@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a task tells its developer what it did")]
 #![expect(clippy::print_stderr, reason = "a task tells its developer what went wrong")]
 
+mod bench;
 mod dist;
 mod fixtures;
 mod registries;
@@ -49,7 +50,7 @@ enum Task {
     },
     /// Checks what the compiler does not: pages, module docs, names in documents, dependencies.
     Tidy,
-    /// Runs the benches and prints what they measured.
+    /// Runs the benches, prints what they measured, and writes it to `docs/benchmarks.md`.
     Bench,
     /// Builds the release archive of this machine's platform into `target/dist`.
     Dist,
@@ -86,7 +87,7 @@ fn run() -> Result<()> {
             Ok(())
         }
         Task::Tidy => tidy_or_fail(&root),
-        Task::Bench => Ok(cmd!(sh, "cargo bench -p kindlm-cli").run()?),
+        Task::Bench => bench::run(&sh, &root),
         Task::Dist => dist::build(&sh, &root),
         Task::Ci => ci(&sh, &root),
     }
