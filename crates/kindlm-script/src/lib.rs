@@ -1,6 +1,6 @@
 //! JavaScript in a sandbox.
 //!
-//! Scripts run in [worker](worker) processes: QuickJS with limits on time, memory and stack, without files,
+//! Scripts run in [worker] processes: QuickJS with limits on time, memory and stack, without files,
 //! network or environment, and on Linux without the system calls for them. [`ScriptHost`] starts workers, gives
 //! them work, and kills those that do not answer.
 
