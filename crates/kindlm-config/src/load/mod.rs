@@ -85,6 +85,8 @@ pub fn load(
     };
     if let Some(mut root) = tree.root {
         if promptfoo::is_promptfoo(&root) {
+            let source = promptfoo::covered(&source, &root);
+            loader.source = Arc::clone(&source);
             let translated = promptfoo::translate(&source, &root, files);
             translated.diagnostics.into_iter().for_each(|it| loader.push(it));
             root = translated.root;

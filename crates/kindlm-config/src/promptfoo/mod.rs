@@ -7,6 +7,7 @@ mod asserts;
 mod build;
 mod expected;
 mod files;
+mod keys;
 mod prompts;
 mod provider;
 mod providers;
@@ -22,6 +23,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{Source, Span};
 use crate::tree::{Kind, Node};
 use build::{map, text};
+pub(crate) use keys::covered;
 
 /// Keys at the top of a promptfoo config that a `kindlm.yaml` does not have.
 const TELLING: [&str; 7] = [

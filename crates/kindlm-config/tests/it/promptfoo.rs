@@ -151,7 +151,7 @@ fn what_has_no_equal_is_an_error_at_its_place() {
 prompts: [file://prompt.js, "plain {{x}}"]
 providers:
   - bedrock:claude
-  - { id: openai:gpt-4o, config: { apiKey: sk-very-secret, response_format: { type: json_object } } }
+  - { id: openai:gpt-4o, config: { apiKey: not-of-a-known-shape, response_format: { type: json_object } } }
 redteam: { purpose: none }
 nunjucksFilters: { a: ./a.js }
 outputPath: out.json

@@ -1,0 +1,49 @@
+//! Keys that stand in a config, where they do not belong: no message may show them.
+
+use std::sync::Arc;
+
+use crate::source::Source;
+use crate::tree::{Kind, Node};
+
+/// The source with what may be a key covered by asterisks, byte for byte, so that every place stays where it is.
+pub(crate) fn covered(source: &Arc<Source>, root: &Node) -> Arc<Source> {
+    let mut bytes = source.text().as_bytes().to_vec();
+    if !cover(root, &mut bytes) {
+        return Arc::clone(source);
+    }
+    // Whole values are covered, so what was text stays text.
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Arc::new(Source::new(source.name(), text))
+}
+
+fn cover(node: &Node, bytes: &mut [u8]) -> bool {
+    let mut found = false;
+    for (key, value) in node.entries() {
+        match value.text() {
+            Some(text) if is_secret(&key.name) && !text.contains("{{") => {
+                let range = value.span.start as usize..value.span.end as usize;
+                let part = bytes.get_mut(range).into_iter().flatten();
+                part.filter(|it| !it.is_ascii_whitespace()).for_each(|it| *it = b'*');
+                found = true;
+            }
+            _ => found |= cover(value, bytes),
+        }
+    }
+    if let Kind::List(items) = &node.kind {
+        for item in items.iter() {
+            found |= cover(item, bytes);
+        }
+    }
+    found
+}
+
+/// Whether what stands under this name is likely to be a key.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let word = name.replace(['-', '_'], "");
+    let has_a_telling_part =
+        ["apikey", "authorization", "password", "secret"].iter().any(|it| word.contains(it));
+    // `apiKeyEnvar` names a variable.
+    let is_said = has_a_telling_part && !word.contains("env");
+    is_said || name.ends_with("_key") || name.ends_with("_token")
+}
