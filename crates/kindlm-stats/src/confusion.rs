@@ -1,0 +1,86 @@
+//! The four ways in which a judge and people can see an output.
+
+use crate::{Tally, Undefined, float};
+
+/// How often a judge and people gave which answers on the same outputs. What people say counts as the truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Confusion {
+    /// Both said pass.
+    pub both_pass: u64,
+    /// People said pass, the judge said fail: it is too strict.
+    pub only_human: u64,
+    /// People said fail, the judge said pass: it is too kind.
+    pub only_judge: u64,
+    /// Both said fail.
+    pub both_fail: u64,
+}
+
+impl Confusion {
+    /// Counts pairs of answers, people's first; `true` is a pass.
+    pub fn of(pairs: impl IntoIterator<Item = (bool, bool)>) -> Self {
+        let mut confusion = Self::default();
+        for (human, judge) in pairs {
+            confusion.add(human, judge);
+        }
+        confusion
+    }
+
+    /// Counts one output.
+    pub fn add(&mut self, human: bool, judge: bool) {
+        *match (human, judge) {
+            (true, true) => &mut self.both_pass,
+            (true, false) => &mut self.only_human,
+            (false, true) => &mut self.only_judge,
+            (false, false) => &mut self.both_fail,
+        } += 1;
+    }
+
+    /// How many outputs were judged by both.
+    pub fn total(&self) -> u64 {
+        self.human_passed() + self.human_failed()
+    }
+
+    /// How many outputs people passed.
+    pub fn human_passed(&self) -> u64 {
+        self.both_pass + self.only_human
+    }
+
+    /// How many outputs people failed.
+    pub fn human_failed(&self) -> u64 {
+        self.only_judge + self.both_fail
+    }
+
+    /// How many outputs the judge passed.
+    pub fn judge_passed(&self) -> u64 {
+        self.both_pass + self.only_judge
+    }
+
+    /// On how many of all outputs both said the same.
+    pub fn agreement(&self) -> Result<Tally, Undefined> {
+        Tally::new(self.both_pass + self.both_fail, self.total())
+    }
+
+    /// How many of all outputs people passed: the base rate, without which neither agreement nor kappa can be read.
+    pub fn base_rate(&self) -> Result<Tally, Undefined> {
+        Tally::new(self.human_passed(), self.total())
+    }
+
+    /// How many of the outputs that people passed the judge passed too.
+    pub fn sensitivity(&self) -> Result<Tally, Undefined> {
+        Tally::new(self.both_pass, self.human_passed()).map_err(|_| self.one_class())
+    }
+
+    /// How many of the outputs that people failed the judge failed too.
+    pub fn specificity(&self) -> Result<Tally, Undefined> {
+        Tally::new(self.both_fail, self.human_failed()).map_err(|_| self.one_class())
+    }
+
+    fn one_class(&self) -> Undefined {
+        if self.total() == 0 { Undefined::Empty } else { Undefined::OneClass }
+    }
+
+    /// The share of all outputs in a cell.
+    pub(crate) fn share(&self, count: u64) -> f64 {
+        float(count) / float(self.total())
+    }
+}

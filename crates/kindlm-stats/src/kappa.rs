@@ -1,0 +1,108 @@
+//! Cohen's kappa of a judge and people.
+
+use crate::{Confidence, Confusion, Interval, Undefined, float};
+
+/// Agreement beyond chance: 1 is perfect, 0 is what chance gives, below 0 is worse than chance.
+///
+/// It depends on the base rate: where nearly everything passes, two raters who agree on 9 of 10 outputs can have a
+/// kappa of 0.44. So it is to be shown with [`Confusion::base_rate`] and the number of outputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kappa {
+    /// From -1 to 1.
+    pub value: f64,
+    /// The share of outputs on which both said the same, from 0 to 1.
+    pub agreement: f64,
+    /// The share on which they would have by chance, from 0 to below 1.
+    pub chance: f64,
+    /// The large-sample standard error.
+    pub standard_error: f64,
+    /// Where the true value probably lies, and how that is known.
+    pub interval: KappaInterval,
+}
+
+/// An interval for kappa, and how it was made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KappaInterval {
+    /// The value and `z` standard errors on each side.
+    LargeSample(Interval),
+    /// There is no disagreement, so the standard error is 0 however few outputs there are. The interval is Wilson's for
+    /// the agreement, with chance held where it was seen.
+    Perfect(Interval),
+    /// One of the two always said the same: kappa is then 0 whatever the outputs are, and no interval has a meaning.
+    Constant,
+}
+
+impl KappaInterval {
+    /// The interval, if there is one.
+    pub fn interval(self) -> Option<Interval> {
+        match self {
+            Self::LargeSample(interval) | Self::Perfect(interval) => Some(interval),
+            Self::Constant => None,
+        }
+    }
+}
+
+impl Confusion {
+    /// Cohen's kappa: `(agreement - chance) / (1 - chance)`; Cohen (1960), *Educ. Psychol. Meas.* 20:37. Its standard
+    /// error is that of Fleiss, Cohen & Everitt (1969), *Psychol. Bull.* 72:323.
+    ///
+    /// It does not exist if both raters gave every output the same one answer ([`Undefined::OneAnswer`]).
+    pub fn kappa(&self, confidence: Confidence) -> Result<Kappa, Undefined> {
+        let agreement = self.agreement()?.rate();
+        // Counts decide, as 1 - chance may round to something that is nearly 0.
+        if self.both_pass == self.total() || self.both_fail == self.total() {
+            return Err(Undefined::OneAnswer);
+        }
+        let human = self.share(self.human_passed());
+        let judge = self.share(self.judge_passed());
+        let chance = human * judge + (1.0 - human) * (1.0 - judge);
+        let is_constant = [self.human_passed(), self.judge_passed()]
+            .iter()
+            .any(|&passed| passed == 0 || passed == self.total());
+        let value = if is_constant {
+            0.0
+        } else {
+            ((agreement - chance) / (1.0 - chance)).clamp(-1.0, 1.0)
+        };
+        let standard_error = self.kappa_error(value, chance, human, judge);
+        let interval = if is_constant {
+            KappaInterval::Constant
+        } else if self.only_human + self.only_judge == 0 {
+            let beyond = |it: f64| ((it - chance) / (1.0 - chance)).clamp(-1.0, 1.0);
+            let wilson = self.agreement()?.wilson(confidence);
+            KappaInterval::Perfect(Interval { low: beyond(wilson.low), high: beyond(wilson.high) })
+        } else {
+            let z = confidence.z();
+            KappaInterval::LargeSample(Interval::around(value, standard_error, z, -1.0, 1.0))
+        };
+        Ok(Kappa { value, agreement, chance, standard_error, interval })
+    }
+
+    /// The large-sample standard error of a kappa.
+    fn kappa_error(&self, kappa: f64, chance: f64, human: f64, judge: f64) -> f64 {
+        let far = 1.0 - kappa;
+        // Cells on the diagonal: their share, and the marginal shares of their answer.
+        let agreed = [
+            (self.share(self.both_pass), human + judge),
+            (self.share(self.both_fail), 2.0 - human - judge),
+        ];
+        let agreed: f64 = agreed
+            .iter()
+            .map(|(share, margins)| {
+                let part = 1.0 - margins * far;
+                share * part * part
+            })
+            .sum();
+        // The others: the share of people's answer among the judge's, and the other way round.
+        let apart = [
+            (self.share(self.only_human), judge + (1.0 - human)),
+            (self.share(self.only_judge), (1.0 - judge) + human),
+        ];
+        let apart: f64 = apart.iter().map(|(share, margins)| share * margins * margins).sum();
+        let correction = kappa - chance * far;
+        let variance = agreed + far * far * apart - correction * correction;
+        let n = float(self.total());
+        // Rounding may leave something below 0.
+        (variance.max(0.0) / n).sqrt() / (1.0 - chance)
+    }
+}

@@ -1,0 +1,75 @@
+//! Says how far a judge can be trusted.
+//!
+//! A judge model says of outputs whether they pass; people have said the same of some of them. This crate holds one
+//! against the other: [`Confusion`] counts, [`Confusion::kappa`] is the agreement beyond chance, [`best_threshold`]
+//! finds the score from which a judge's "pass" agrees best, and [`rogan_gladen`] and [`prediction_powered`] correct the
+//! pass rate that a judge reports for the errors that it is known to make.
+//!
+//! Everything is a pure function of counts and scores. What has no value is an error that says why ([`Undefined`]):
+//! no function returns NaN or an infinite number.
+//!
+//! ```
+//! use kindlm_stats::{Confidence, Confusion, Tally, rogan_gladen};
+//!
+//! // Of 100 outputs that people have judged:
+//! let judged = Confusion { both_pass: 45, only_human: 5, only_judge: 10, both_fail: 40 };
+//! let kappa = judged.kappa(Confidence::P95)?;
+//! assert_eq!(format!("{:.2}", kappa.value), "0.70");
+//!
+//! // Of 1000 others the judge passes 700; people would pass fewer, because it is too kind.
+//! let corrected = rogan_gladen(Tally::new(700, 1000)?, &judged, Confidence::P95)?;
+//! assert_eq!(format!("{:.3}", corrected.rate), "0.714");
+//! # Ok::<(), kindlm_stats::Undefined>(())
+//! ```
+#![deny(clippy::disallowed_methods)]
+
+mod confidence;
+mod confusion;
+mod kappa;
+mod ppi;
+mod prevalence;
+mod proportion;
+mod threshold;
+mod weighted;
+
+pub use confidence::{Confidence, Interval};
+pub use confusion::Confusion;
+pub use kappa::{Kappa, KappaInterval};
+pub use ppi::{Labelled, PredictionPowered, Tuning, Unlabelled, prediction_powered};
+pub use prevalence::{Corrected, rogan_gladen, rogan_gladen_rate};
+pub use proportion::Tally;
+pub use threshold::{BestThreshold, best_threshold};
+pub use weighted::{Weights, weighted_kappa};
+
+/// Why a number does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Undefined {
+    /// There is nothing to count.
+    #[error("there is nothing to count")]
+    Empty,
+    /// More successes than trials.
+    #[error("there are more passes than outputs")]
+    MoreThanAll,
+    /// Something that is no number from 0 to 1 where one is needed.
+    #[error("a value is not a number from 0 to 1")]
+    OutOfRange,
+    /// Both raters gave every output the same answer: agreement and chance cannot be told apart.
+    #[error(
+        "people and judge gave every output the same answer, so agreement cannot be told from chance"
+    )]
+    OneAnswer,
+    /// People passed everything, or nothing: one of the judge's error rates cannot be seen.
+    #[error(
+        "people gave every output the same answer, so one of the judge's error rates is unknown"
+    )]
+    OneClass,
+    /// The judge is right no more often than a coin: its answers say nothing about the truth.
+    #[error("the judge is no better than chance, so its pass rate says nothing about the true one")]
+    NoBetterThanChance,
+}
+
+/// A count as a number.
+#[expect(clippy::cast_precision_loss, reason = "counts of outputs stay far below 2^53")]
+fn float(count: u64) -> f64 {
+    count as f64
+}

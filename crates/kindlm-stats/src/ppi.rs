@@ -1,0 +1,147 @@
+//! Prediction-powered inference: a mean from few outputs that people judged and many that only a judge did.
+
+use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
+
+/// What people and the judge said about the same outputs, as far as a mean needs it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Labelled {
+    count: f64,
+    human_mean: f64,
+    judge_mean: f64,
+    human_variance: f64,
+    judge_variance: f64,
+    covariance: f64,
+}
+
+/// What the judge said about outputs that nobody else has judged, as far as a mean needs it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unlabelled {
+    count: f64,
+    mean: f64,
+    variance: f64,
+}
+
+/// How much the judge is listened to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tuning {
+    /// As much as gives the smallest variance: hardly at all, if it says little about what people say.
+    Power,
+    /// By this factor, from 0 (not at all: the mean of what people said) to 1 (in full).
+    Fixed(f64),
+}
+
+/// An estimate of the mean that people would have found over all outputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PredictionPowered {
+    /// The estimate, cut to 0 to 1.
+    pub mean: f64,
+    /// The factor by which the judge was listened to, from 0 to 1.
+    pub lambda: f64,
+    /// The standard error of the estimate.
+    pub standard_error: f64,
+    /// Where the true mean probably lies, cut to 0 to 1.
+    pub interval: Interval,
+}
+
+impl Labelled {
+    /// Pairs of scores from 0 to 1, people's first.
+    pub fn of(pairs: &[(f64, f64)]) -> Result<Self, Undefined> {
+        check(pairs.iter().flat_map(|&(human, judge)| [human, judge]))?;
+        let count = float(pairs.len() as u64);
+        let mean_of =
+            |value: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(value).sum::<f64>() / count;
+        let (human_mean, judge_mean) = (mean_of(&|it| it.0), mean_of(&|it| it.1));
+        Ok(Self {
+            count,
+            human_mean,
+            judge_mean,
+            human_variance: mean_of(&|it| (it.0 - human_mean).powi(2)),
+            judge_variance: mean_of(&|it| (it.1 - judge_mean).powi(2)),
+            covariance: mean_of(&|it| (it.0 - human_mean) * (it.1 - judge_mean)),
+        })
+    }
+
+    /// The same for answers that are pass or fail.
+    pub fn of_answers(judged: &Confusion) -> Result<Self, Undefined> {
+        let human_mean = judged.base_rate()?.rate();
+        let judge_mean = judged.share(judged.judge_passed());
+        Ok(Self {
+            count: float(judged.total()),
+            human_mean,
+            judge_mean,
+            human_variance: human_mean * (1.0 - human_mean),
+            judge_variance: judge_mean * (1.0 - judge_mean),
+            covariance: judged.share(judged.both_pass) - human_mean * judge_mean,
+        })
+    }
+}
+
+impl Unlabelled {
+    /// Scores from 0 to 1.
+    pub fn of(scores: &[f64]) -> Result<Self, Undefined> {
+        check(scores.iter().copied())?;
+        let count = float(scores.len() as u64);
+        let mean = scores.iter().sum::<f64>() / count;
+        let variance = scores.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / count;
+        Ok(Self { count, mean, variance })
+    }
+}
+
+impl From<Tally> for Unlabelled {
+    fn from(observed: Tally) -> Self {
+        let mean = observed.rate();
+        Self { count: float(observed.total()), mean, variance: mean * (1.0 - mean) }
+    }
+}
+
+fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
+    let mut is_empty = true;
+    if scores.all(|it| {
+        is_empty = false;
+        (0.0..=1.0).contains(&it)
+    }) {
+        if is_empty { Err(Undefined::Empty) } else { Ok(()) }
+    } else {
+        Err(Undefined::OutOfRange)
+    }
+}
+
+/// The mean that people would have found, from `labelled` outputs and many more `unlabelled` ones of the same kind:
+/// what the judge says of the many, corrected by how it errs on the few.
+///
+/// Angelopoulos et al. (2023), *Science* 382:669 (`Fixed(1.0)`), and with power tuning Angelopoulos, Duchi & Zrnic
+/// (2023), arXiv 2311.01453. Unlike [`rogan_gladen`](crate::rogan_gladen) it is right for any judge, also a useless
+/// one; it needs the labelled outputs to be drawn at random from the same source. The interval is for large samples:
+/// below some 30 labelled outputs it is too narrow.
+pub fn prediction_powered(
+    labelled: &Labelled,
+    unlabelled: &Unlabelled,
+    tuning: Tuning,
+    confidence: Confidence,
+) -> Result<PredictionPowered, Undefined> {
+    let lambda = match tuning {
+        Tuning::Power => power(labelled, unlabelled),
+        Tuning::Fixed(lambda) if (0.0..=1.0).contains(&lambda) => lambda,
+        Tuning::Fixed(_) => return Err(Undefined::OutOfRange),
+    };
+    let mean = labelled.human_mean + lambda * (unlabelled.mean - labelled.judge_mean);
+    let rest = labelled.human_variance - 2.0 * lambda * labelled.covariance
+        + lambda * lambda * labelled.judge_variance;
+    let variance =
+        lambda * lambda * unlabelled.variance / unlabelled.count + rest.max(0.0) / labelled.count;
+    let (mean, standard_error) = (mean.clamp(0.0, 1.0), variance.sqrt());
+    let interval = Interval::around(mean, standard_error, confidence.z(), 0.0, 1.0);
+    Ok(PredictionPowered { mean, lambda, standard_error, interval })
+}
+
+/// The factor with the smallest variance, from 0 to 1.
+fn power(labelled: &Labelled, unlabelled: &Unlabelled) -> f64 {
+    let (n, m) = (labelled.count, unlabelled.count);
+    let apart = labelled.judge_mean - unlabelled.mean;
+    let squares =
+        n * labelled.judge_variance + m * unlabelled.variance + n * m / (n + m) * apart * apart;
+    let pooled = squares / (n + m - 1.0);
+    let lambda = labelled.covariance / ((1.0 + n / m) * pooled);
+    // A judge that always says the same tells nothing.
+    if lambda.is_finite() { lambda.clamp(0.0, 1.0) } else { 0.0 }
+}

@@ -1,0 +1,64 @@
+//! The pass rate that people would have found, from the one that a judge found and its error rates.
+
+use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
+
+/// A corrected pass rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Corrected {
+    /// The estimate, from 0 to 1.
+    pub rate: f64,
+    /// The estimate before it was cut to 0 to 1. Far outside means that the judge errs otherwise on these outputs than
+    /// on those that people have judged.
+    pub uncut: f64,
+    /// Where the true rate probably lies.
+    pub interval: Interval,
+}
+
+/// The estimator of Rogan & Gladen (1978), *Am. J. Epidemiol.* 107:71:
+/// `(observed + specificity - 1) / (sensitivity + specificity - 1)`, not cut to 0 to 1.
+///
+/// All three are shares from 0 to 1. It does not exist for a judge that is no better than chance.
+pub fn rogan_gladen_rate(
+    observed: f64,
+    sensitivity: f64,
+    specificity: f64,
+) -> Result<f64, Undefined> {
+    if [observed, sensitivity, specificity].iter().any(|it| !(0.0..=1.0).contains(it)) {
+        return Err(Undefined::OutOfRange);
+    }
+    let informedness = sensitivity + specificity - 1.0;
+    // What is left of nothing after rounding is nothing.
+    if informedness <= f64::EPSILON {
+        return Err(Undefined::NoBetterThanChance);
+    }
+    Ok((observed + specificity - 1.0) / informedness)
+}
+
+/// The pass rate that people would have found among outputs that only the judge has seen.
+///
+/// `observed` is what the judge found there; `judged` says how it errs, and must be of other outputs of the same kind.
+/// The interval is the delta method's, in which the counts of `observed` and the judge's two error rates all vary. For
+/// their part in the variance one output is added to each cell of `judged`: a judge that has not erred in five outputs
+/// may err in the sixth.
+pub fn rogan_gladen(
+    observed: Tally,
+    judged: &Confusion,
+    confidence: Confidence,
+) -> Result<Corrected, Undefined> {
+    let (sensitivity, specificity) = (judged.sensitivity()?.rate(), judged.specificity()?.rate());
+    let uncut = rogan_gladen_rate(observed.rate(), sensitivity, specificity)?;
+    let rate = uncut.clamp(0.0, 1.0);
+    let variance_of = |hits: u64, all: u64| {
+        let share = (float(hits) + 1.0) / (float(all) + 2.0);
+        share * (1.0 - share) / float(all)
+    };
+    let from_observed = variance_of(observed.passed(), observed.total());
+    let from_passes = variance_of(judged.both_pass, judged.human_passed());
+    let from_fails = variance_of(judged.both_fail, judged.human_failed());
+    let informedness = sensitivity + specificity - 1.0;
+    let far = 1.0 - rate;
+    let variance = from_observed + rate * rate * from_passes + far * far * from_fails;
+    let standard_error = variance.sqrt() / informedness;
+    let interval = Interval::around(rate, standard_error, confidence.z(), 0.0, 1.0);
+    Ok(Corrected { rate, uncut, interval })
+}

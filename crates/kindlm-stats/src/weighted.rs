@@ -1,0 +1,65 @@
+//! Cohen's weighted kappa, for answers that are scores.
+
+use crate::Undefined;
+
+/// How bad a disagreement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights {
+    /// Every disagreement is as bad as any other.
+    Equal,
+    /// As bad as the scores are far apart.
+    Linear,
+    /// As bad as the square of how far they are apart.
+    Quadratic,
+}
+
+impl Weights {
+    fn disagreement(self, a: f64, b: f64) -> f64 {
+        let apart = (a - b).abs();
+        match self {
+            Self::Equal => f64::from(u8::from(apart > 0.0)),
+            Self::Linear => apart,
+            Self::Quadratic => apart * apart,
+        }
+    }
+}
+
+/// Cohen's weighted kappa: `1 - seen / expected` of the weighted disagreement; Cohen (1968), *Psychol. Bull.* 70:213.
+/// Pairs are two raters' scores of the same output; how far scores are apart is their difference.
+///
+/// It does not exist if neither rater ever gave but one and the same score ([`Undefined::OneAnswer`]). Takes time that
+/// grows with the number of distinct scores, squared.
+pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Undefined> {
+    if pairs.is_empty() {
+        return Err(Undefined::Empty);
+    }
+    if pairs.iter().any(|(a, b)| !a.is_finite() || !b.is_finite()) {
+        return Err(Undefined::OutOfRange);
+    }
+    let seen: f64 = pairs.iter().map(|&(a, b)| weights.disagreement(a, b)).sum();
+    let (first, second) =
+        (shares(pairs.iter().map(|it| it.0)), shares(pairs.iter().map(|it| it.1)));
+    let expected: f64 = first
+        .iter()
+        .flat_map(|&(a, m)| second.iter().map(move |&(b, n)| m * n * weights.disagreement(a, b)))
+        .sum();
+    let count: f64 = first.iter().map(|it| it.1).sum();
+    let (seen, expected) = (seen / count, expected / (count * count));
+    let kappa = 1.0 - seen / expected;
+    if kappa.is_finite() { Ok(kappa) } else { Err(Undefined::OneAnswer) }
+}
+
+/// How often each distinct score was given.
+fn shares(scores: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
+    let mut all: Vec<f64> = scores.collect();
+    all.sort_by(f64::total_cmp);
+    let mut counts: Vec<(f64, f64)> = Vec::new();
+    for score in all {
+        match counts.last_mut() {
+            // Scores come from the same sort, so equal ones are neighbours.
+            Some((last, count)) if last.to_bits() == score.to_bits() => *count += 1.0,
+            _ => counts.push((score, 1.0)),
+        }
+    }
+    counts
+}

@@ -1,0 +1,4 @@
+//! Published examples, and what must hold for any counts.
+
+mod properties;
+mod vectors;

@@ -1,0 +1,168 @@
+//! Numbers that others have published, or that scipy, statsmodels, scikit-learn and ppi-python give.
+
+use kindlm_stats::{
+    Confidence, Confusion, Interval, KappaInterval, Labelled, Tally, Tuning, Undefined, Unlabelled,
+    Weights, best_threshold, prediction_powered, rogan_gladen_rate, weighted_kappa,
+};
+
+const P95: Confidence = Confidence::P95;
+
+#[track_caller]
+fn near(actual: f64, expected: f64) {
+    assert!((actual - expected).abs() < 6e-7, "{actual} is not {expected}");
+}
+
+#[track_caller]
+fn spans(actual: Interval, low: f64, high: f64) {
+    near(actual.low, low);
+    near(actual.high, high);
+}
+
+/// People's pass and judge's pass, only people's, only the judge's, both fail.
+fn table(both_pass: u64, only_human: u64, only_judge: u64, both_fail: u64) -> Confusion {
+    Confusion { both_pass, only_human, only_judge, both_fail }
+}
+
+#[test]
+fn wilson_intervals_are_those_of_newcombe() {
+    for (passed, total, low, high) in [
+        (81, 263, 0.255_289, 0.366_210),
+        (15, 148, 0.062_386, 0.160_487),
+        (0, 20, 0.0, 0.161_125),
+        (1, 29, 0.006_113, 0.171_755),
+        (8, 10, 0.490_162, 0.943_318),
+        (10, 10, 0.722_467, 1.0),
+        (5, 5, 0.565_518, 1.0),
+        (95, 100, 0.888_250, 0.978_456),
+    ] {
+        spans(Tally::new(passed, total).unwrap().wilson(P95), low, high);
+    }
+}
+
+#[test]
+fn so_many_passes_without_a_failure_are_needed_for_a_rate() {
+    let low = |n| Tally::new(n, n).unwrap().wilson(P95).low;
+    assert!(low(34) < 0.90 && low(35) >= 0.90);
+    assert!(low(72) < 0.95 && low(73) >= 0.95);
+}
+
+#[test]
+fn kappa_is_cohens() {
+    for (confusion, kappa) in [
+        (table(20, 5, 10, 15), 0.40),
+        (table(45, 15, 25, 15), 0.130_435),
+        (table(25, 35, 5, 35), 0.259_259),
+        // The same agreement of 0.9, and the base rate decides.
+        (table(47, 3, 7, 43), 0.8),
+        (table(85, 5, 5, 5), 0.444_444),
+        // A judge that lets everything pass agrees with people on 95 of 100 outputs, and is worth nothing.
+        (table(95, 0, 5, 0), 0.0),
+        (table(0, 0, 5, 95), 0.0),
+    ] {
+        near(confusion.kappa(P95).unwrap().value, kappa);
+    }
+    let kappa = table(20, 5, 10, 15).kappa(P95).unwrap();
+    near(kappa.standard_error, 0.126_996);
+    near(kappa.agreement, 0.7);
+    near(kappa.chance, 0.5);
+    let KappaInterval::LargeSample(interval) = kappa.interval else { panic!("{kappa:?}") };
+    spans(interval, 0.151_092, 0.648_908);
+}
+
+#[test]
+fn kappa_says_when_it_or_its_interval_does_not_exist() {
+    for confusion in [table(10, 0, 0, 0), table(0, 0, 0, 10)] {
+        assert_eq!(confusion.kappa(P95), Err(Undefined::OneAnswer));
+    }
+    assert_eq!(table(0, 0, 0, 0).kappa(P95), Err(Undefined::Empty));
+    // One of the two always says the same.
+    for confusion in [table(95, 0, 5, 0), table(95, 5, 0, 0), table(0, 5, 0, 95)] {
+        let kappa = confusion.kappa(P95).unwrap();
+        assert_eq!((kappa.value.to_bits(), kappa.interval), (0, KappaInterval::Constant));
+    }
+    // No disagreement in ten outputs does not prove that there is none.
+    let kappa = table(5, 0, 0, 5).kappa(P95).unwrap();
+    near(kappa.value, 1.0);
+    near(kappa.standard_error, 0.0);
+    let KappaInterval::Perfect(interval) = kappa.interval else { panic!("{kappa:?}") };
+    spans(interval, 2.0 * 0.722_467 - 1.0, 1.0);
+}
+
+#[test]
+fn weighted_kappa_is_that_of_scikit_learn() {
+    let first = [1.0, 2.0, 3.0, 4.0, 5.0, 3.0, 2.0, 4.0];
+    let second = [1.0, 2.0, 4.0, 4.0, 5.0, 3.0, 1.0, 5.0];
+    let pairs: Vec<(f64, f64)> = first.into_iter().zip(second).collect();
+    for (weights, expected) in
+        [(Weights::Equal, 0.538_462), (Weights::Linear, 0.764_706), (Weights::Quadratic, 0.903_226)]
+    {
+        near(weighted_kappa(&pairs, weights).unwrap(), expected);
+    }
+    assert_eq!(weighted_kappa(&[], Weights::Equal), Err(Undefined::Empty));
+    assert_eq!(weighted_kappa(&[(1.0, 1.0)], Weights::Linear), Err(Undefined::OneAnswer));
+    assert_eq!(weighted_kappa(&[(f64::NAN, 1.0)], Weights::Linear), Err(Undefined::OutOfRange));
+}
+
+#[test]
+fn rogan_gladen_corrects_for_both_errors() {
+    near(rogan_gladen_rate(0.7, 0.9, 0.8).unwrap(), 0.714_286);
+    near(rogan_gladen_rate(0.1, 0.9, 0.8).unwrap(), -0.142_857);
+    for (sensitivity, specificity) in [(0.5, 0.5), (0.2, 0.7), (1.0, 0.0)] {
+        let corrected = rogan_gladen_rate(0.7, sensitivity, specificity);
+        assert_eq!(corrected, Err(Undefined::NoBetterThanChance));
+    }
+    assert_eq!(rogan_gladen_rate(f64::NAN, 0.9, 0.8), Err(Undefined::OutOfRange));
+}
+
+#[test]
+fn prediction_powered_means_are_those_of_ppi_python() {
+    let human = [1, 1, 0, 1, 0, 1, 1, 0, 1, 1];
+    let judge = [1, 1, 1, 1, 0, 1, 1, 1, 1, 0];
+    let scores: Vec<f64> = (0..100).map(|at| f64::from(u8::from(at < 70))).collect();
+    let pairs: Vec<(f64, f64)> =
+        human.iter().zip(&judge).map(|(&y, &f)| (f64::from(y), f64::from(f))).collect();
+    let answers = human.iter().zip(&judge).map(|(&y, &f)| (y == 1, f == 1));
+    // As scores, and as counts of answers: the same.
+    let confusion = Confusion::of(answers);
+    for (labelled, unlabelled) in [
+        (Labelled::of(&pairs).unwrap(), Unlabelled::of(&scores).unwrap()),
+        (Labelled::of_answers(&confusion).unwrap(), Tally::new(70, 100).unwrap().into()),
+    ] {
+        let plain = prediction_powered(&labelled, &unlabelled, Tuning::Fixed(1.0), P95).unwrap();
+        near(plain.mean, 0.6);
+        spans(plain.interval, 0.254_357, 0.945_643);
+        let tuned = prediction_powered(&labelled, &unlabelled, Tuning::Power, P95).unwrap();
+        near(tuned.mean, 0.682_532);
+        spans(tuned.interval, 0.404_280, 0.960_784);
+        let silent = prediction_powered(&labelled, &unlabelled, Tuning::Fixed(0.0), P95).unwrap();
+        near(silent.mean, 0.7);
+    }
+}
+
+#[test]
+fn the_best_threshold_is_where_kappa_is_highest() {
+    let scored = [
+        (0.9, true),
+        (0.8, true),
+        (0.8, false),
+        (0.7, true),
+        (0.4, false),
+        (0.3, true),
+        (0.1, false),
+    ];
+    let best = best_threshold(&scored).unwrap();
+    assert_eq!(best.threshold.to_bits(), 0.7_f64.to_bits());
+    assert_eq!(best.confusion, table(3, 1, 1, 2));
+    near(best.kappa, best.confusion.kappa(P95).unwrap().value);
+    assert_eq!(best.held_out_kappa, None, "too few outputs");
+    assert_eq!(best_threshold(&[(0.4, true), (0.9, true)]), Err(Undefined::OneClass));
+    assert_eq!(best_threshold(&[(0.4, false)]), Err(Undefined::OneClass));
+    assert_eq!(best_threshold(&[(f64::NAN, true)]), Err(Undefined::OutOfRange));
+    assert_eq!(best_threshold(&[]), Err(Undefined::Empty));
+    // A judge that tells the two apart does so on outputs that the threshold was not chosen on.
+    let clear: Vec<(f64, bool)> = (0..40).map(|at| (f64::from(at) / 40.0, at >= 20)).collect();
+    let best = best_threshold(&clear).unwrap();
+    near(best.threshold, 0.5);
+    near(best.kappa, 1.0);
+    assert!(best.held_out_kappa.is_some_and(|it| it > 0.9));
+}
