@@ -66,7 +66,8 @@ pub use scores::{named_scores, weighted_score};
 pub use secret::mask_secrets;
 pub use sum::{ExactSum, Mean};
 pub use summary::{
-    ErrorFinding, Finding, ModelTotals, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
+    AssertionSummary, Breakdown, ErrorFinding, FailingCase, Finding, ModelTotals, NAMED_FAILURES,
+    PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
 };
 pub use trace::{Span, Trace};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};

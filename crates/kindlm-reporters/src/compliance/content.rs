@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use askama::Template;
 use kindlm_types::{
-    AnyReport, CaseError, CaseResult, Class, ComplianceInfo, GateOutcome, ModelInfo, Outcome,
-    Params, RateCount, RepeatCounts, Severity, SuiteTotals, Summary, ecma,
+    AnyReport, AssertionSummary, CaseError, CaseResult, Class, ComplianceInfo, GateOutcome,
+    ModelInfo, Outcome, Params, RateCount, RepeatCounts, Severity, SuiteTotals, Summary, ecma,
 };
 
 use super::{number, verdict};
@@ -33,6 +33,7 @@ pub(super) struct Content<'a> {
     configuration: Vec<Row>,
     models: Vec<ModelRow>,
     summary: Vec<Row>,
+    assertions: Vec<AssertionRow>,
     gates: Vec<GateRow>,
     /// Whether every case passed.
     flawless: bool,
@@ -54,6 +55,16 @@ struct GateRow {
     actual: String,
     threshold: String,
     message: String,
+}
+
+/// How a prompt assertion fared.
+struct AssertionRow {
+    id: String,
+    kept: String,
+    errored: String,
+    skipped: String,
+    failing: String,
+    example: String,
 }
 
 struct CaseRow {
@@ -136,6 +147,7 @@ impl<'a> Content<'a> {
             configuration: configuration(report),
             models: report.models.iter().map(model_row).collect(),
             summary: summary(report, totals),
+            assertions: totals.assertions.iter().map(assertion_row).collect(),
             gates: report.gates.iter().map(gate_row).collect(),
             flawless: totals.totals.passed == totals.totals.listed(),
             tags: tag_rows(totals),
@@ -183,6 +195,20 @@ impl<'a> Content<'a> {
                 cut: false,
             })
         }))
+    }
+}
+
+fn assertion_row(it: &AssertionSummary) -> AssertionRow {
+    let named = it.failing.iter().map(|it| format!("{} ({})", it.case, it.model));
+    let more = (it.unnamed() > 0).then(|| format!("{} more", count(it.unnamed())));
+    let failing: Vec<String> = named.chain(more).collect();
+    AssertionRow {
+        id: it.id.clone(),
+        kept: share(it.kept),
+        errored: count(it.errored),
+        skipped: count(it.skipped),
+        failing: if failing.is_empty() { "none".to_owned() } else { failing.join(", ") },
+        example: it.example.clone().unwrap_or_default(),
     }
 }
 

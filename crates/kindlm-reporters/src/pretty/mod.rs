@@ -1,5 +1,6 @@
 //! `pretty`: the report for people in front of a terminal.
 
+mod assertions;
 mod case;
 mod page;
 mod result;

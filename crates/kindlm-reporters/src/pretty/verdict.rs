@@ -6,6 +6,7 @@ use kindlm_types::{
     AnyReport, Class, ExitStatus, GateOutcome, GateResult, ProviderErrorKind, SuiteTotals, Summary,
 };
 
+use super::assertions;
 use super::page::{Ink, Page};
 use crate::Verbosity;
 use crate::amount::{cost, count, duration, plural, share};
@@ -20,6 +21,7 @@ pub(super) fn render(
     summary: &Summary,
     verbosity: Verbosity,
 ) -> fmt::Result {
+    assertions::render(page, summary, verbosity)?;
     if report.shard.is_none() {
         gates(page, report)?;
     }

@@ -35,6 +35,7 @@ pub(super) fn cases() -> Vec<CaseResult> {
         budget(),
         looks_up("gemini-2.5-pro"),
         command(),
+        researches(),
     ]
 }
 
@@ -309,4 +310,41 @@ fn command() -> CaseResult {
         ),
     ];
     case("packs an order of two parcels", "command", &[], vec![judged(execution, results)])
+}
+
+/// Rules of a prompt: kept, broken in one of two repeats, without a verdict, not applicable.
+fn researches() -> CaseResult {
+    const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
+    let rule = |result: AssertionResult| AssertionResult {
+        class: Class::Probabilistic,
+        metadata: [("id".to_owned(), Value::from(result.label.as_str()))].into_iter().collect(),
+        ..result
+    };
+    let kept = |id: &str, why: &str| rule(pass("prompt-assertion", id).with_reasoning(why));
+    let repeat = |tone: AssertionResult| {
+        let lost = "The judge gave no verdict: `no_promises` is missing";
+        let results = vec![
+            kept("cite_sources", "Each number names its source."),
+            rule(tone),
+            rule(AssertionResult::errored(
+                "prompt-assertion",
+                "no_promises",
+                JUDGE_PARSE_ERROR,
+                lost,
+            )),
+            rule(AssertionResult::skipped(
+                "prompt-assertion",
+                "greets_in_french",
+                "`when` does not hold: `language` is \"en\"",
+            )),
+        ];
+        let output = "A pretty solid quarter: 7 % more revenue (annual report).";
+        judged(answered(output, 1_950.0, Some(0.004)), results)
+    };
+    let casual = "It says 'pretty solid quarter', which is casual.";
+    let message = format!("Assertion \"formal_tone\" not met: {casual}");
+    let broken = AssertionResult::fail("prompt-assertion", "formal_tone", FAILED, message)
+        .with_reasoning(casual);
+    let repeats = vec![repeat(broken), repeat(kept("formal_tone", "It is formal."))];
+    case("sums up the quarter", "claude", &["tone"], repeats)
 }

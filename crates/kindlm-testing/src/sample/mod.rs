@@ -120,7 +120,7 @@ fn broken(id: &str, actual: f64, threshold: f64, message: &str) -> GateResult {
 
 fn gates() -> Vec<GateResult> {
     vec![
-        broken("passRateMin", 4.0 / 12.0, 0.95, "Pass rate: 33.3% (min: 95.0%)"),
+        broken("passRateMin", 4.0 / 13.0, 0.95, "Pass rate: 30.8% (min: 95.0%)"),
         gate("schemaFailuresMax", Some(0.0), 0.0, "Schema failures: 0 (max: 0)"),
         broken("piiFailuresMax", 1.0, 0.0, "PII failures: 1 (max: 0)"),
         gate("judgeAvgMin", Some(0.62), 0.6, "Judge avg: 62.0% (min: 60.0%)"),

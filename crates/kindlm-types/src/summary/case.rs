@@ -1,8 +1,8 @@
 //! What the repeats of a case say together.
 
 use crate::{
-    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, NamedScore,
-    Outcome, Verdict, named_scores, weighted_score,
+    AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, Mean, NamedScore,
+    Outcome, RateCount, Verdict, named_scores, weighted_score,
 };
 
 /// How the repeats of a case ended.
@@ -59,6 +59,15 @@ impl ExecutionResult {
         weighted_score(&self.results)
     }
 
+    /// The share of the checks that passed, from 0 to 1. Errored checks are counted and did not pass; skipped ones
+    /// are left out. `None` if no check applies, or the execution broke off.
+    pub fn passed_share(&self) -> Option<f64> {
+        let counted = |it: &&AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
+        let total = self.results.iter().filter(counted).count() as u64;
+        let count = self.results.iter().filter(|it| it.verdict == Verdict::Pass).count() as u64;
+        RateCount { count, total }.rate()
+    }
+
     /// The mean of each named score, weighted likewise, in order of first appearance; `weight` is the sum of the
     /// weights.
     pub fn named_scores(&self) -> Vec<NamedScore> {
@@ -80,6 +89,16 @@ impl CaseResult {
             }
         }
         counts
+    }
+
+    /// The mean over the repeats of the share of checks that passed; `None` if nothing was checked.
+    pub fn passed_share(&self) -> Option<f64> {
+        let mut mean = Mean::default();
+        self.executions
+            .iter()
+            .filter_map(ExecutionResult::passed_share)
+            .for_each(|it| mean.add(it));
+        mean.value()
     }
 
     /// Whether the same case held in one repeat and failed in another.
@@ -216,6 +235,26 @@ mod tests {
 
     fn missing(message: &str) -> AssertionResult {
         AssertionResult::fail("keywords", "Keyword allow list", CODE, message)
+    }
+
+    #[test]
+    fn the_share_of_passed_checks_counts_errored_ones_and_leaves_out_skipped_ones() {
+        let errored = || AssertionResult::errored("judge", "Judge: a", CODE, "unreadable");
+        let skipped = || AssertionResult::skipped("drift", "Drift", "no baseline");
+        let pass = || AssertionResult::pass("keywords", "a");
+        for (results, expected) in [
+            (vec![pass(), missing("a"), errored(), skipped(), pass()], Some(0.5)),
+            (vec![skipped()], None),
+            (vec![], None),
+        ] {
+            assert_eq!(repeat(0, results).passed_share(), expected);
+        }
+        let repeats = vec![
+            repeat(0, vec![pass()]),
+            repeat(1, vec![pass(), missing("b")]),
+            repeat(2, vec![skipped()]),
+        ];
+        assert_eq!(case(repeats).passed_share(), Some(0.75));
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! What a report adds up to: the counts, groups and orders that reporters show but never work out themselves.
 
+mod breakdown;
 mod case;
 mod tally;
 
+pub(crate) use breakdown::prompt_assertion_id;
+pub use breakdown::{AssertionSummary, Breakdown, FailingCase, NAMED_FAILURES, PROMPT_ASSERTION};
 pub use case::{ErrorFinding, Finding, RepeatCounts};
 pub use tally::Tally;
 
@@ -34,6 +37,11 @@ pub struct SuiteTotals {
     pub cost: Cost,
     /// Money spent on judges.
     pub judge_cost: Cost,
+    /// The mean over the cases of the share of checks that passed (see [`CaseResult::passed_share`]), from 0 to 1;
+    /// `None` where nothing was checked.
+    ///
+    /// [`CaseResult::passed_share`]: crate::CaseResult::passed_share
+    pub average_score: Option<f64>,
 }
 
 impl SuiteTotals {
@@ -85,6 +93,8 @@ pub struct Summary {
     pub tags: Vec<TagTotals>,
     /// The totals of the cases without any tag; `None` if there are no such cases.
     pub untagged: Option<SuiteTotals>,
+    /// How each prompt assertion fared, in order of first appearance.
+    pub assertions: Vec<AssertionSummary>,
     /// The distinct failure codes of all cases, in order of first appearance; errors of providers included.
     pub failure_codes: Vec<FailureCode>,
     /// The first failure code that a case has.

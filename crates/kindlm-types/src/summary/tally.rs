@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{ModelTotals, SuiteTotals, Summary, TagTotals};
+use super::{Breakdown, ModelTotals, SuiteTotals, Summary, TagTotals};
 use crate::{
     CaseResult, ExactSum, ExecutionError, ExitStatus, FailureCode, Mean, ModelInfo, Outcome,
     ProviderErrorKind, RateCount, SkippedCase,
@@ -12,7 +12,7 @@ use crate::{
 ///
 /// Cases may be observed in any order, each with its position in the plan: the sums are exact, and what is in order
 /// of first appearance is in the order of the plan. The size does not depend on the number of cases, only on how
-/// many models, tags and failure codes there are.
+/// many models, tags, failure codes and prompt assertions there are.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     all: Totals,
@@ -21,6 +21,7 @@ pub struct Tally {
     models: FirstSeen<String, OfModel>,
     tags: BTreeMap<String, Totals>,
     untagged: Totals,
+    assertions: Breakdown,
     failure_codes: FirstSeen<FailureCode, ()>,
     /// Without those of executions that broke off.
     case_codes: FirstSeen<FailureCode, ()>,
@@ -56,6 +57,8 @@ impl Tally {
         if let Some(latency) = case.latency_avg_ms {
             model.latency.add(latency);
         }
+        let results = case.executions.iter().flat_map(|it| &it.results);
+        self.assertions.observe(position, &case.case, &case.model, results);
         self.add_to_tags(case);
         self.add_codes(position, case);
     }
@@ -140,6 +143,7 @@ impl Tally {
             models: self.by_model(models),
             tags: tags.collect(),
             untagged: (untagged.listed() > 0).then_some(untagged),
+            assertions: self.assertions.summaries(),
             failure_codes: self.failure_codes.in_order().map(|(code, ())| code.clone()).collect(),
             first_code: self.case_codes.in_order().next().map(|(code, ())| code.clone()),
             provider_error_kinds: self.provider_errors.in_order().map(|(it, ())| *it).collect(),
@@ -175,12 +179,13 @@ struct OfModel {
     waited: ExactSum,
 }
 
-/// [`SuiteTotals`] of which the money is not rounded yet.
+/// [`SuiteTotals`] of which money and scores are not rounded yet.
 #[derive(Clone, Debug, Default)]
 struct Totals {
     counts: SuiteTotals,
     cost: ExactSum,
     judge_cost: ExactSum,
+    score: Mean,
 }
 
 impl Totals {
@@ -200,6 +205,9 @@ impl Totals {
         counts.tokens = counts.tokens.saturating_add(case.total_tokens);
         counts.cost.unknown += case.cost.unknown;
         self.cost.add(case.cost.known_usd);
+        if let Some(share) = case.passed_share() {
+            self.score.add(share);
+        }
         for execution in &case.executions {
             match execution.judge_cost_usd {
                 Some(usd) => self.judge_cost.add(usd),
@@ -212,6 +220,7 @@ impl Totals {
         let mut totals = self.counts;
         totals.cost.known_usd = self.cost.value();
         totals.judge_cost.known_usd = self.judge_cost.value();
+        totals.average_score = self.score.value();
         totals
     }
 }

@@ -252,8 +252,7 @@ pub struct LineError {
     pub line: u64,
 }
 
-/// The type of results of atomic prompt assertions; their label is the assertion's id.
-pub const PROMPT_ASSERTION: &str = "prompt-assertion";
+pub use crate::PROMPT_ASSERTION;
 
 impl From<&AssertionResult> for EvaluatedResult {
     #[expect(clippy::float_cmp, reason = "1 is the weight that nobody changed")]
@@ -266,7 +265,8 @@ impl From<&AssertionResult> for EvaluatedResult {
             Verdict::Skipped { reason } => (None, Some(reason.clone())),
         };
         Self {
-            id: (result.assertion == PROMPT_ASSERTION).then(|| result.label.clone()),
+            id: (result.assertion == PROMPT_ASSERTION)
+                .then(|| crate::summary::prompt_assertion_id(result).to_owned()),
             pass: result.verdict.held(),
             status: (&result.verdict).into(),
             assertion: result.assertion.clone(),

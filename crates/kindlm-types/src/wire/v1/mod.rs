@@ -6,9 +6,12 @@
 //! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`); a text that does not
 //! exist is left out.
 
+mod breakdown;
 mod case;
 mod execution;
 mod result;
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -16,6 +19,7 @@ use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CheckCount, CheckCounts, Cost, ScoreSummary};
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
@@ -48,6 +52,9 @@ pub struct Report<Cases = Vec<Case>> {
     pub gates_passed: bool,
     /// Totals over all cases.
     pub totals: Totals,
+    /// How each prompt assertion fared over all cases, by its id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
     /// The gates, in their fixed order.
     pub gates: Vec<Gate>,
     /// The models that took part, in the order of the suite.
@@ -205,6 +212,9 @@ pub struct Totals {
     pub cost: Cost,
     /// Money spent on judges.
     pub judge_cost: Cost,
+    /// The mean over the cases of the share of checks that passed, from 0 to 1; `null` where nothing was checked.
+    #[serde(default)]
+    pub average_score: Option<f64>,
 }
 
 /// The JSON Schema (draft 2020-12) of [`Report`] as it is written.
@@ -241,6 +251,7 @@ impl<Cases> Report<Cases> {
             exit_code: summary.exit_status.code(),
             gates_passed: report.gates_passed(),
             totals: Totals::from(summary.totals),
+            assertion_breakdown: breakdown::by_id(summary.assertions),
             gates: report.gates.iter().map(Gate::from).collect(),
             models: report.models.iter().map(Model::from).collect(),
             cases,
@@ -441,6 +452,7 @@ impl From<crate::SuiteTotals> for Totals {
             tokens: totals.tokens,
             cost: totals.cost.into(),
             judge_cost: totals.judge_cost.into(),
+            average_score: totals.average_score,
         }
     }
 }

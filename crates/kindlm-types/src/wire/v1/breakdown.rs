@@ -1,0 +1,67 @@
+//! How prompt assertions fared, in version 1 of the JSON report.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::AssertionSummary;
+
+/// How one prompt assertion fared over all cases, models and repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionBreakdown {
+    /// How often the rule was kept, of the times that it was judged; `null` if it never was.
+    pub pass_rate: Option<f64>,
+    /// How often it was judged: passed or failed.
+    pub n: u64,
+    /// How often it was kept.
+    pub passed: u64,
+    /// How often it was broken.
+    pub failed: u64,
+    /// How often the judge gave no verdict.
+    pub errored: u64,
+    /// How often it did not apply.
+    pub skipped: u64,
+    /// The first cases that broke it.
+    pub failing: Vec<FailingCase>,
+    /// How many cases more broke it.
+    pub more_failing: u64,
+    /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<String>,
+}
+
+/// A case in which a rule was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailingCase {
+    /// The test case's name.
+    pub case: String,
+    /// The model's id.
+    pub model: String,
+}
+
+impl From<AssertionSummary> for AssertionBreakdown {
+    fn from(summary: AssertionSummary) -> Self {
+        Self {
+            pass_rate: summary.kept.rate(),
+            n: summary.kept.total,
+            passed: summary.kept.count,
+            failed: summary.kept.total.saturating_sub(summary.kept.count),
+            errored: summary.errored,
+            skipped: summary.skipped,
+            more_failing: summary.unnamed(),
+            failing: summary
+                .failing
+                .into_iter()
+                .map(|it| FailingCase { case: it.case, model: it.model })
+                .collect(),
+            example: summary.example,
+        }
+    }
+}
+
+pub(super) fn by_id(summaries: Vec<AssertionSummary>) -> BTreeMap<String, AssertionBreakdown> {
+    summaries.into_iter().map(|it| (it.id.clone(), it.into())).collect()
+}
