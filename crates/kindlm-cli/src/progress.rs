@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use kindlm_engine::Event;
+use kindlm_engine::RunProgress;
 use kindlm_types::Outcome;
 
 use crate::Io;
@@ -48,16 +48,16 @@ impl<'a> Progress<'a> {
     }
 
     /// Something happened.
-    pub(crate) fn on(&self, event: Event<'_>) {
+    pub(crate) fn on(&self, event: RunProgress<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::RunStarted { total } => {
+            RunProgress::RunStarted { total } => {
                 state.total = total;
                 if let View::Bar(bar) = &state.view {
                     bar.set_length(total as u64);
                 }
             }
-            Event::ExecutionFinished(result) => {
+            RunProgress::ExecutionFinished(result) => {
                 state.done += 1;
                 match result.outcome {
                     Outcome::Failed => state.failed += 1,
@@ -66,7 +66,7 @@ impl<'a> Progress<'a> {
                 }
                 state.show();
             }
-            Event::ExecutionStarted { .. } | Event::CaseFinished(_) => {}
+            RunProgress::ExecutionStarted { .. } | RunProgress::CaseFinished(_) => {}
         }
     }
 

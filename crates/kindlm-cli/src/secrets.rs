@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use kindlm_types::{
-    AssertionResult, CaseResult, Execution, ExecutionError, ExecutionResult, FinishReason, Message,
-    Report, ToolCall, Trace, Turn, Verdict,
+    AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
+    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict,
 };
 use serde_json::{Map, Value};
 
@@ -113,9 +113,7 @@ impl Secrets {
     fn evidence(&self, execution: &mut Execution) {
         execution.input.iter_mut().for_each(|it| self.message(it));
         self.text(&mut execution.output);
-        if let Some(value) = &mut execution.output_json {
-            self.value(value);
-        }
+        self.value_if_any(&mut execution.output_json);
         execution.tool_calls.iter_mut().for_each(|it| self.call(it));
         for Turn { user, text, .. } in &mut execution.turns {
             self.texts(user);
@@ -127,11 +125,47 @@ impl Secrets {
         self.text(&mut execution.stderr);
         self.map(&mut execution.vars);
         self.map(&mut execution.metadata);
-        if let Some(value) = &mut execution.provider_response {
-            self.value(value);
-        }
+        self.value_if_any(&mut execution.provider_response);
+        execution.recorded_events.iter_mut().for_each(|it| self.event(it));
         if let Some(trace) = &mut execution.trace {
             self.trace(trace);
+        }
+    }
+
+    fn event(&self, event: &mut Event) {
+        match event {
+            Event::Message { role: _, text } | Event::Thinking { text } => self.text(text),
+            Event::ActionCalled { call_id, name, tool: _, input } => {
+                self.text(call_id);
+                self.text(name);
+                self.value(input);
+            }
+            Event::ActionResult { call_id, output, status: _ }
+            | Event::SubagentCompleted { call_id, output, status: _ } => {
+                self.text(call_id);
+                self.value_if_any(output);
+            }
+            Event::SubagentCalled { call_id, name, remote_url } => {
+                self.text(call_id);
+                self.text(name);
+                self.texts(remote_url);
+            }
+            Event::SkillLoaded { skill, call_id } => {
+                self.text(skill);
+                self.texts(call_id);
+            }
+            Event::InputRequested { request } => {
+                let InputRequest { id, prompt, action, input, options } = request;
+                [id, prompt, action].into_iter().for_each(|it| self.texts(it));
+                self.value_if_any(input);
+                for InputOption { id, label } in options {
+                    self.text(id);
+                    self.texts(label);
+                }
+            }
+            Event::Compaction { reason } => self.texts(reason),
+            Event::Error { message } => self.text(message),
+            Event::Usage { .. } => {}
         }
     }
 
@@ -159,6 +193,12 @@ impl Secrets {
         self.value(&mut call.arguments);
         self.texts(&mut call.malformed_arguments);
         if let Some(value) = &mut call.response {
+            self.value(value);
+        }
+    }
+
+    fn value_if_any(&self, value: &mut Option<Value>) {
+        if let Some(value) = value {
             self.value(value);
         }
     }

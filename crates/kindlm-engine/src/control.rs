@@ -33,7 +33,7 @@ impl Control {
 
 /// Something that happened during a run, for people who watch and for the journal.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum RunProgress<'a> {
     /// The run begins.
     RunStarted {
         /// How many executions are planned.

@@ -126,7 +126,7 @@ pub use case::{
     BodyError, BodySource, CaseBody, CaseKind, ConversationTurn, SimulatedResponse, SimulatedTool,
     Subject, TestCase,
 };
-pub use control::{Control, Event};
+pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};
 pub use execute::{Executed, Run, budget_usd, execute, execute_streamed};
 pub use judge::{Judged, Judges, judge};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::script::{ScriptAnswer, ScriptError, ScriptErrorKind, ScriptQuestion};
-use crate::{Prompt, ProviderError, Reply, ToolCall};
+use crate::{Coverage, Event, Prompt, ProviderError, Reply, ToolCall};
 
 /// A boxed future, so that [`Backend`] can be a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -31,6 +31,12 @@ pub struct CommandOutput {
     pub output_json: Option<Value>,
     /// The tool calls that it declared.
     pub tool_calls: Vec<ToolCall>,
+    /// What it told event by event; empty if it told no event of its own.
+    pub events: Vec<Event>,
+    /// For which kinds of evidence it tells everything.
+    pub coverage: Coverage,
+    /// Lines of its stdout that look like protocol and cannot be read, each with its reason.
+    pub unreadable: Vec<String>,
     /// What it wrote to stderr.
     pub stderr: String,
     /// Its exit code; `None` if a signal ended it.

@@ -1,11 +1,14 @@
 //! The evidence: what happened when one test case ran once on one model.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AssertionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, ToolSpec, Trace,
+    AssertionResult, Coverage, Event, FailureCode, FinishReason, Message, Outcome, ProviderError,
+    ToolSpec, Trace,
 };
 
 /// A call of a tool that the model asked for.
@@ -73,6 +76,8 @@ pub struct Turn {
     pub text: String,
     /// Indices into [`Execution::tool_calls`].
     pub tool_calls: std::ops::Range<usize>,
+    /// Indices into [`Execution::recorded_events`]; empty where none were recorded.
+    pub events: std::ops::Range<usize>,
     /// Tokens of this turn.
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds.
@@ -129,6 +134,11 @@ pub struct Execution {
     pub metadata: Map<String, Value>,
     /// The provider's own account of its answer, where a record holds one; scripts see it.
     pub provider_response: Option<Value>,
+    /// What happened, one event after the other, where the source tells more than its texts and tool calls do.
+    /// [`events`](Self::events) are the events in any case.
+    pub recorded_events: Vec<Event>,
+    /// For which kinds of evidence the source tells everything.
+    pub coverage: Coverage,
     /// What an instrumented agent told of its steps.
     pub trace: Option<Box<Trace>>,
     /// The tools that the model might call. They belong to the test case, so reports leave them out.
@@ -136,6 +146,18 @@ pub struct Execution {
 }
 
 impl Execution {
+    /// What happened, one event after the other.
+    ///
+    /// A conversation of one question and one answer is told in full by its texts and tool calls, so nothing is
+    /// recorded for it beside them.
+    pub fn events(&self) -> Cow<'_, [Event]> {
+        if self.recorded_events.is_empty() {
+            Cow::Owned(Event::of_conversation(self))
+        } else {
+            Cow::Borrowed(&self.recorded_events)
+        }
+    }
+
     /// The money that was spent on it in US dollars; `None` if that is not known.
     ///
     /// That is [`cost_usd`](Self::cost_usd), without what came from the response store: a recalled reply is judged

@@ -22,6 +22,7 @@ pub mod ask;
 pub mod backend;
 mod cases;
 pub mod ecma;
+mod event;
 mod execution;
 mod exit;
 mod files;
@@ -44,6 +45,10 @@ pub mod wire;
 pub use ask::{Answer, Answers, AskError, Question};
 pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 pub use cases::{CaseError, CaseMark, CaseSource};
+pub use event::{
+    Action, ActionState, ActionStatus, Channel, Coverage, Event, Facts, InputOption, InputRequest,
+    Speaker, SubagentCall, ToolKind,
+};
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage};
 pub use exit::ExitStatus;
 pub use files::{FileError, Files, NoFiles};

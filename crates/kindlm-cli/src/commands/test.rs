@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use kindlm_engine::{
-    self as engine, Baseline, Control, Event, Plan, RecordError, RunOptions, Streamed, Suite,
+    self as engine, Baseline, Control, Plan, RecordError, RunOptions, RunProgress, Streamed, Suite,
     execute, execute_streamed, report, report_streamed,
 };
 use kindlm_providers::transport::Stop;
@@ -205,7 +205,7 @@ impl Run {
         let control = Control::default();
         let (backend, abort) = Abortable::new(backend);
         let progress = Progress::new(io, self.quiet);
-        let watch = |event: Event<'_>| progress.on(event);
+        let watch = |event: RunProgress<'_>| progress.on(event);
         let run = engine::Run {
             baseline: Some(baseline),
             control: Some(&control),

@@ -1,11 +1,14 @@
 //! Reads a record without copying more of it than is needed.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::{fmt, mem};
 
 use kindlm_types::wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
-use kindlm_types::{Execution, FinishReason, Message, Role, ToolCall, Trace, ecma};
+use kindlm_types::{
+    Channel, Coverage, Event, Execution, FinishReason, Message, Role, ToolCall, Trace, ecma,
+};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
@@ -14,13 +17,14 @@ use serde_json::{Map, Value};
 const NO_OBJECT: &str = "not a JSON object: a record is an object with `agent_output` and `expect`";
 
 /// The keys of a [`Record`](kindlm_types::wire::evaluate::Record).
-pub(super) const KEYS: [&str; 19] = [
+pub(super) const KEYS: [&str; 20] = [
     "id",
     "agent_input",
     "agent_output",
     "assertions",
     "tool_calls",
     "events",
+    "complete_for",
     "baseline",
     "vars",
     "usage",
@@ -44,7 +48,8 @@ pub(super) struct Line<'a> {
     agent_output: Option<Value>,
     pub(super) assertions: Option<&'a RawValue>,
     tool_calls: Option<Vec<RecordedToolCall>>,
-    has_events: bool,
+    events: Option<Vec<Event>>,
+    complete_for: Option<BTreeSet<Channel>>,
     pub(super) baseline: Option<Cow<'a, str>>,
     vars: Option<Map<String, Value>>,
     usage: Option<RecordedUsage>,
@@ -116,13 +121,30 @@ impl<'a> Line<'a> {
     pub(super) fn has_evidence(&self) -> bool {
         self.agent_output.is_some()
             || self.tool_calls.is_some()
-            || self.has_events
+            || self.events.is_some()
             || self.trace.is_some()
             || self.provider_response.is_some()
     }
 
+    /// What the record tells completely: what it says of itself, else what it tells something of.
+    fn coverage(&self) -> Coverage {
+        if let Some(channels) = &self.complete_for {
+            return Coverage::Only(channels.clone());
+        }
+        let told = Coverage::of_events(self.events.as_deref().unwrap_or_default());
+        [
+            (self.agent_output.is_some(), Channel::Messages),
+            (self.tool_calls.is_some(), Channel::Actions),
+            (self.usage.is_some(), Channel::Usage),
+        ]
+        .into_iter()
+        .filter(|(is_told, _)| *is_told)
+        .fold(told, |sum, (_, channel)| sum.with(channel))
+    }
+
     /// The evidence that the record is.
     pub(super) fn execution(&mut self) -> Execution {
+        let coverage = self.coverage();
         let (output, output_json) = match self.agent_output.take() {
             None => (String::new(), None),
             Some(Value::String(text)) => (text, None),
@@ -135,16 +157,27 @@ impl<'a> Line<'a> {
         };
         // A record with tool calls, even with none, tells of at least one answer and all its calls.
         let requests = u32::from(self.tool_calls.is_some());
-        let tool_calls = self.tool_calls.take().unwrap_or_default();
+        let events = self.events.take().unwrap_or_default();
+        let (usage, cost) = Event::usage(&events);
+        let tool_calls = match self.tool_calls.take() {
+            Some(calls) => calls.into_iter().map(ToolCall::from).collect(),
+            None => Event::tool_calls(&events),
+        };
+        let output = match Event::last_words(&events) {
+            Some(words) if output.is_empty() => words.to_owned(),
+            _ => output,
+        };
         Execution {
             input,
             output,
             output_json,
-            tool_calls: tool_calls.into_iter().map(ToolCall::from).collect(),
+            tool_calls,
             requests,
-            usage: self.usage.map(Into::into).unwrap_or_default(),
+            usage: self.usage.map(Into::into).or(usage).unwrap_or_default(),
             latency_ms: self.latency_ms,
-            cost_usd: self.cost_usd,
+            cost_usd: self.cost_usd.or(cost),
+            recorded_events: events,
+            coverage,
             finish_reason: self.finish_reason.take().map(FinishReason::from),
             log_probs: self.log_probs.take(),
             metadata: self.metadata.take().unwrap_or_default(),
@@ -200,7 +233,8 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
                 "agent_output" => line.agent_output = map.next_value()?,
                 "assertions" => line.assertions = map.next_value()?,
                 "tool_calls" => line.tool_calls = map.next_value()?,
-                "events" => line.has_events = map.next_value::<Option<IgnoredAny>>()?.is_some(),
+                "events" => line.events = map.next_value()?,
+                "complete_for" => line.complete_for = map.next_value()?,
                 "baseline" => line.baseline = map.next_value::<Option<Text<'a>>>()?.map(|it| it.0),
                 "vars" => line.vars = map.next_value()?,
                 "usage" => line.usage = map.next_value()?,
@@ -262,6 +296,8 @@ fn expected(key: &str) -> &'static str {
     match key {
         "tool_calls" => "a list of calls, each an object with a `name`",
         "baseline" | "finish_reason" => "a text",
+        "events" => "a list of events, each an object with its `type`, such as `action.called`",
+        "complete_for" => "a list of kinds of evidence, such as `actions`",
         "vars" => "an object of variables",
         "usage" => {
             "an object of whole numbers: `input_tokens`, `output_tokens`, `total_tokens`, `cached_input_tokens`"
@@ -372,7 +408,7 @@ mod tests {
     #[test]
     fn the_keys_are_those_of_a_record() {
         let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "assertions": [{"id": "a"}],
-            "tool_calls": [{"name": "a"}], "events": [1], "baseline": "b", "vars": {"a": 1}, "usage": {},
+            "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "baseline": "b", "vars": {"a": 1}, "usage": {},
             "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
             "provider_response": {}, "trace": {"spans": []}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
         let record: kindlm_types::wire::evaluate::Record = serde_json::from_str(json).unwrap();
@@ -389,5 +425,34 @@ mod tests {
         let extra =
             extra(br#"{"id": 1, "agent_output": "", "other": {"a": [1]}, "b": null}"#).unwrap();
         assert_eq!(Value::Object(extra), serde_json::json!({"other": {"a": [1]}, "b": null}));
+    }
+
+    #[test]
+    fn what_a_record_tells_something_of_it_tells_completely_unless_it_says_otherwise() {
+        for (json, complete) in [
+            ("{}", vec![]),
+            (r#"{"agent_output": "hi"}"#, vec![Channel::Messages]),
+            (r#"{"tool_calls": [], "usage": {}}"#, vec![Channel::Actions, Channel::Usage]),
+            (r#"{"events": [{"type": "thinking"}]}"#, vec![Channel::Thinking]),
+            (r#"{"tool_calls": [], "complete_for": ["skills"]}"#, vec![Channel::Skills]),
+        ] {
+            let execution = Line::parse(json.as_bytes()).unwrap().execution();
+            assert_eq!(execution.coverage, complete.into_iter().collect(), "{json}");
+        }
+    }
+
+    #[test]
+    fn events_tell_calls_words_tokens_and_cost() {
+        let json = r#"{"events": [
+            {"type": "action.called", "callId": "1", "name": "f", "input": {"a": 1}},
+            {"type": "action.result", "callId": "1", "output": 2, "status": "completed"},
+            {"type": "message", "role": "assistant", "text": "Done."},
+            {"type": "usage", "inputTokens": 3, "outputTokens": 4, "totalTokens": 7, "costUsd": 0.5}
+        ]}"#;
+        let execution = Line::parse(json.as_bytes()).unwrap().execution();
+        assert_eq!(execution.output, "Done.");
+        assert_eq!(execution.tool_calls[0].response, Some(Value::from(2)));
+        assert_eq!((execution.usage.total_tokens, execution.cost_usd), (7, Some(0.5)));
+        assert_eq!(execution.events().len(), 4);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kindlm_types::{Execution, Message, Prompt, Reply, Role, Turn, Usage, ecma};
+use kindlm_types::{Event, Execution, Message, Prompt, Reply, Role, Speaker, Turn, Usage, ecma};
 
 use super::simulate;
 use crate::calls::{Calls, Unanswered};
@@ -22,6 +22,10 @@ pub(super) struct Conversation<'a> {
     timeout: Duration,
     prompt: Prompt,
     execution: Execution,
+    /// Whether its events are recorded: its last text and its tool calls would not tell their order.
+    records_events: bool,
+    /// Where the events of the exchange under way begin.
+    exchange_start: usize,
     /// What was answered now, and did not come from the response store.
     fresh: Fresh,
 }
@@ -58,13 +62,26 @@ impl<'a> Conversation<'a> {
             response_format: None,
             sample: execution.repeat,
         };
-        Self { body, model, calls, timeout, prompt, execution, fresh: Fresh::default() }
+        Self {
+            body,
+            model,
+            calls,
+            timeout,
+            prompt,
+            execution,
+            records_events: !body.tools.is_empty() || !body.conversation.is_empty(),
+            exchange_start: 0,
+            fresh: Fresh::default(),
+        }
     }
 
     /// Holds it to its end; what was gathered is kept if the provider fails on the way.
     pub(super) async fn hold(mut self) -> (Execution, Option<Unanswered>) {
         let opening = self.prompt.messages.len();
         self.execution.latency_ms = Some(0.0);
+        let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
+        let asked: Vec<String> = asked.map(|it| it.content.clone()).collect();
+        asked.into_iter().for_each(|text| self.tell(Speaker::User, text));
         let error = self.exchanges().await.err();
         let execution = &mut self.execution;
         execution.cost_usd = cost(self.model, execution.requests, &execution.usage);
@@ -91,6 +108,8 @@ impl<'a> Conversation<'a> {
                     messages.push(Message::new(Role::Assistant, self.execution.output.as_str()));
                 }
                 messages.push(Message::new(Role::User, user));
+                self.exchange_start = self.execution.recorded_events.len();
+                self.tell(Speaker::User, user.to_owned());
             }
             self.exchange(&exchange).await?;
             if self.execution.truncated {
@@ -140,12 +159,15 @@ impl<'a> Conversation<'a> {
         let Some(last) = exchange.turns.len().checked_sub(1) else { return };
         let Some(turn) = exchange.turns.get(round.min(last)) else { return };
         let start = self.execution.tool_calls.len();
+        let events =
+            if round == 0 { self.exchange_start } else { self.execution.recorded_events.len() };
         let turns = &mut self.execution.turns;
         if round <= last {
             turns.push(Turn {
                 label: turn.label.clone(),
                 user: turn.user.clone(),
                 tool_calls: start..start,
+                events: events..events,
                 ..Turn::default()
             });
         }
@@ -156,7 +178,22 @@ impl<'a> Conversation<'a> {
         turn.latency_ms += reply.latency_ms;
     }
 
+    /// Records that something was said.
+    fn tell(&mut self, role: Speaker, text: String) {
+        if self.records_events && !text.is_empty() {
+            self.execution.recorded_events.push(Event::Message { role, text });
+        }
+    }
+
     fn record(&mut self, reply: Reply) {
+        self.tell(Speaker::Assistant, crate::words(&reply).to_owned());
+        if self.records_events {
+            let events = &mut self.execution.recorded_events;
+            events.extend(reply.tool_calls.iter().flat_map(Event::of_call));
+            if let Some(turn) = self.execution.turns.last_mut() {
+                turn.events.end = events.len();
+            }
+        }
         if !reply.cached {
             self.fresh.requests += 1;
             self.fresh.usage += reply.usage;

@@ -13,7 +13,8 @@ use futures_util::{StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult};
 
 use crate::{
-    Baseline, Control, Event, Judges, Plan, Record, RecordError, RunOptions, Streamed, Suite, Unit,
+    Baseline, Control, Judges, Plan, Record, RecordError, RunOptions, RunProgress, Streamed, Suite,
+    Unit,
 };
 use collect::{Collector, Held};
 pub(crate) use collect::{Groups, Sink, case_of};
@@ -36,7 +37,7 @@ pub struct Run<'a> {
     /// Stops the run from outside.
     pub control: Option<&'a Control>,
     /// Hears of things as they happen.
-    pub watch: &'a (dyn Fn(Event<'_>) + Sync),
+    pub watch: &'a (dyn Fn(RunProgress<'_>) + Sync),
     /// Keeps what is finished, and knows what was finished before.
     pub record: &'a dyn Record,
 }
@@ -49,7 +50,7 @@ impl<'a> Run<'a> {
         options: &'a RunOptions,
         backend: &'a dyn Backend,
     ) -> Self {
-        let watch: &(dyn Fn(Event<'_>) + Sync) = &|_| {};
+        let watch: &(dyn Fn(RunProgress<'_>) + Sync) = &|_| {};
         Self { suite, plan, options, backend, baseline: None, control: None, watch, record: &() }
     }
 }
@@ -128,7 +129,7 @@ impl Running<'_> {
 
     async fn all(&self, concurrency: usize, sink: &mut dyn Sink) -> Option<RecordError> {
         let units = &self.run.plan.units;
-        (self.run.watch)(Event::RunStarted { total: units.len() });
+        (self.run.watch)(RunProgress::RunStarted { total: units.len() });
         let mut ledger = Ledger::new(self, sink);
         // Positions only: there may be a million.
         let mut open = Vec::with_capacity(units.len());
@@ -233,11 +234,11 @@ impl<'r, 'a> Ledger<'r, 'a> {
 
     fn count(&mut self, index: usize, result: ExecutionResult) {
         let Running { run, own_control, .. } = self.running;
-        (run.watch)(Event::ExecutionFinished(&result));
+        (run.watch)(RunProgress::ExecutionFinished(&result));
         let Some((position, executions)) = self.collector.add(index, result) else { return };
         let Some(unit) = run.plan.units.get(index) else { return };
         let Some(case) = case_of(run.suite, *unit, executions) else { return };
-        (run.watch)(Event::CaseFinished(&case));
+        (run.watch)(RunProgress::CaseFinished(&case));
         if let Some(reason) = self.failures.count(&case) {
             own_control.stop(reason);
         }

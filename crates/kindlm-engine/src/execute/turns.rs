@@ -42,6 +42,12 @@ pub(super) fn evidence(
         log_probs: None,
         metadata: execution.metadata.clone(),
         provider_response: None,
+        recorded_events: execution
+            .recorded_events
+            .get(turn.events.clone())
+            .map(<[_]>::to_vec)
+            .unwrap_or_default(),
+        coverage: execution.coverage.clone(),
         trace: execution.trace.clone(),
         tools: execution.tools.clone(),
     })

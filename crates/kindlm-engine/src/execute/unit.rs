@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_types::{
-    AssertionResult, CommandSpec, Execution, ExecutionError, ExecutionResult, FailureCode, Message,
-    Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict, ecma, weighted_score,
+    AssertionResult, CommandSpec, Event, Execution, ExecutionError, ExecutionResult, FailureCode,
+    Message, Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict, ecma,
+    weighted_score,
 };
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ use super::turns;
 use crate::aggregate::TOLERANCE;
 use crate::calls::Unanswered;
 use crate::judge::{Judged, judge};
-use crate::{COMMAND, CaseBody, CaseKind, Event, Model, Subject, Suite, TestCase, Unit};
+use crate::{COMMAND, CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Unit};
 
 impl Running<'_> {
     /// Carries out one unit of the plan. Whatever goes wrong is part of the result.
@@ -37,7 +38,7 @@ impl Running<'_> {
         if let Some(reason) = self.stopped() {
             return broken(execution, ExecutionError::NotRun { reason: reason.to_owned() });
         }
-        (self.run.watch)(Event::ExecutionStarted {
+        (self.run.watch)(RunProgress::ExecutionStarted {
             case: &execution.case,
             model: &execution.model,
             repeat: unit.repeat,
@@ -124,11 +125,16 @@ impl Running<'_> {
                 execution.output = output.text;
                 execution.output_json = output.output_json;
                 execution.tool_calls = output.tool_calls;
+                let (usage, cost) = Event::usage(&output.events);
+                execution.usage = usage.unwrap_or_default();
+                execution.cost_usd = cost;
+                execution.recorded_events = output.events;
+                execution.coverage = output.coverage;
                 execution.stderr = output.stderr;
                 execution.exit_code = output.exit_code;
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
-                let error = crash(&execution);
+                let error = crash(&execution).or_else(|| unreadable(&output.unreadable));
                 (execution, error.map(Unanswered::Provider))
             }
             Err(error) => (execution, Some(error.into())),
@@ -318,6 +324,17 @@ fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
         Some(text) => format!("a check panicked, which is a bug: {text}"),
         None => "a check panicked, which is a bug".to_owned(),
     }
+}
+
+/// What speaks against a command whose evidence cannot be read: every negative check would hold.
+fn unreadable(lines: &[String]) -> Option<ProviderError> {
+    let first = lines.first()?;
+    let more = match lines.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let message = format!("the command told what cannot be read: {first}{more}");
+    Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, message))
 }
 
 /// What speaks against a command that came back: it was never started, or a signal ended it.

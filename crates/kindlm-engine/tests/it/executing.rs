@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kindlm_engine::{
-    Control, Event, Executed, Plan, Run, RunOptions, Suite, TestCase, execute, gates, plan, run,
+    Control, Executed, Plan, Run, RunOptions, RunProgress, Suite, TestCase, execute, gates, plan,
+    run,
 };
 use kindlm_types::{
     Backend, BoxFuture, CaseResult, CommandOutput, CommandSpec, ExecutionError, ExitStatus,
@@ -68,12 +69,14 @@ async fn watchers_hear_of_everything_in_order() {
         Ok(Reply { latency_ms, ..reply("ok") })
     });
     let heard = Mutex::new(Vec::new());
-    let watch = |event: Event<'_>| {
+    let watch = |event: RunProgress<'_>| {
         heard.lock().unwrap().push(match event {
-            Event::RunStarted { total } => format!("{total} to do"),
-            Event::ExecutionStarted { case, model, repeat } => format!("{case} {model} {repeat}"),
-            Event::ExecutionFinished(it) => format!("{} {}", it.execution.case, it.outcome),
-            Event::CaseFinished(it) => format!("all of {} {}", it.case, it.outcome),
+            RunProgress::RunStarted { total } => format!("{total} to do"),
+            RunProgress::ExecutionStarted { case, model, repeat } => {
+                format!("{case} {model} {repeat}")
+            }
+            RunProgress::ExecutionFinished(it) => format!("{} {}", it.execution.case, it.outcome),
+            RunProgress::CaseFinished(it) => format!("all of {} {}", it.case, it.outcome),
         });
     };
     let options = at_once(2);
@@ -328,6 +331,7 @@ async fn a_command_is_run_once_for_each_repeat() {
             stderr: "warning".to_owned(),
             exit_code: Some(3),
             latency_ms: 40.0,
+            ..CommandOutput::default()
         })
     });
     let cases = executed(&suite, &RunOptions::default(), &fake).await;

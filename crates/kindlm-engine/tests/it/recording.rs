@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use kindlm_engine::{
-    Control, Event, Executed, Plan, ReadRecord, Record, RecordError, Run, RunOptions, Suite,
+    Control, Executed, Plan, ReadRecord, Record, RecordError, Run, RunOptions, RunProgress, Suite,
     TestCase, execute, execute_streamed, plan, report, report_streamed,
 };
 use kindlm_types::{
@@ -99,8 +99,8 @@ async fn an_execution_is_kept_before_anybody_hears_of_it_and_counted_as_it_was_k
     let plan = plan(&suite, &options).unwrap();
     let (fake, memory) = (Fake::saying("ok"), Memory::default());
     let heard = Mutex::new(Vec::new());
-    let watch = |event: Event<'_>| {
-        if let Event::ExecutionFinished(result) = event {
+    let watch = |event: RunProgress<'_>| {
+        if let RunProgress::ExecutionFinished(result) = event {
             assert_eq!(result.execution.stderr, "kept");
             heard.lock().unwrap().push(memory.names());
         }
@@ -130,8 +130,8 @@ async fn goes_on_with_what_is_missing_or_errored_and_ends_as_if_it_had_never_sto
                 "y" => Err(failure(ProviderErrorKind::Connection)),
                 _ => Ok(reply("ok")),
             });
-            let watch = |event: Event<'_>| {
-                if matches!(event, Event::ExecutionFinished(_))
+            let watch = |event: RunProgress<'_>| {
+                if matches!(event, RunProgress::ExecutionFinished(_))
                     && memory.names().len() == stop_after
                 {
                     handler.stop("interrupted");

@@ -1,7 +1,7 @@
 //! Labelled turns: what is sent, and what each turn's checks see.
 
 use kindlm_engine::{Baseline, ConversationTurn, Run, RunOptions, Suite, execute, plan, run};
-use kindlm_types::{Outcome, Reply, Role, ToolCall};
+use kindlm_types::{Event, Outcome, Reply, Role, ToolCall};
 
 use crate::support::{Fake, asks, edit, last_user, reply, says, sees, suite};
 
@@ -187,4 +187,37 @@ async fn turns_are_judged_and_compared_with_their_own_baseline() {
     assert_eq!(remade.output("hi", "a"), Some("done: bye"));
     assert_eq!(remade.turn("hi", "a", "first"), Some("done: bye"));
     assert_eq!(remade.turn("hi", "b", "first"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_turn_has_the_events_of_its_own_and_the_whole_has_all() {
+    let suite = conversation(vec![
+        turn("first", Some("look here"), None),
+        turn("second", Some("thanks"), None),
+    ]);
+    let report = run(&suite, &RunOptions::default(), &agent()).await.unwrap();
+    let execution = &report.cases[0].executions[0].execution;
+    let told: Vec<String> = execution
+        .events()
+        .iter()
+        .map(|it| match it {
+            Event::Message { role, text } => format!("{role:?}: {text}"),
+            Event::ActionCalled { name, .. } => format!("calls {name}"),
+            other => other.type_name().to_owned(),
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "User: look here",
+            "Assistant: looking",
+            "calls look_here",
+            "action.result",
+            "Assistant: did: look here",
+            "User: thanks",
+            "Assistant: did: thanks",
+        ]
+    );
+    let ranges: Vec<_> = execution.turns.iter().map(|it| it.events.clone()).collect();
+    assert_eq!(ranges, [0..5, 5..7]);
 }

@@ -1,9 +1,12 @@
 //! The protocol that programs speak on stdout.
 //!
-//! A line whose first characters are `{"kindlm":` declares something: a `tool_call` or an `output_json`.
-//! Every other line is text, and so is a line that only looks like protocol.
+//! A line whose first characters are `{"kindlm":` declares something: a `tool_call`, an `output_json`, an `event`, or
+//! what it tells completely (`evidence`). Every other line is text, and so is a line that only looks like protocol; but
+//! an event that cannot be read is an error, since evidence must not be lost silently.
 
-use kindlm_types::ToolCall;
+use std::collections::BTreeSet;
+
+use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall};
 use serde_json::{Map, Value, json};
 
 /// What a program wrote to stdout.
@@ -15,6 +18,12 @@ pub struct ProtocolOutput {
     pub tool_calls: Vec<ToolCall>,
     /// The last `output_json` it declared.
     pub output_json: Option<Value>,
+    /// What happened, in order, if it told any event; its `tool_call` lines are among them.
+    pub events: Vec<Event>,
+    /// For which kinds of evidence it tells everything: those it told something of, and those it named.
+    pub coverage: Coverage,
+    /// Events and statements of completeness that cannot be read, each with its line and the reason.
+    pub unreadable: Vec<String>,
 }
 
 /// Splits stdout into text and protocol lines.
@@ -30,27 +39,75 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     let mut output = ProtocolOutput::default();
     let mut text = Vec::new();
     let mut unnamed = 0;
-    for line in stdout.split('\n') {
+    let mut events = Vec::new();
+    let mut complete = BTreeSet::new();
+    let mut tells_events = false;
+    for (index, line) in stdout.split('\n').enumerate() {
         match Declaration::read(line) {
             Some(Declaration::ToolCall(mut call)) => {
-                if let Some(id) = call.id.take() {
-                    output.tool_calls.push(call.with_id(id));
-                } else {
-                    output.tool_calls.push(call.with_id(format!("cmd_tc_{unnamed}")));
+                let id = call.id.take().unwrap_or_else(|| {
                     unnamed += 1;
-                }
+                    format!("cmd_tc_{}", unnamed - 1)
+                });
+                let call = call.with_id(id);
+                events.extend(Event::of_call(&call));
+                output.tool_calls.push(call);
             }
             Some(Declaration::OutputJson(data)) => output.output_json = data,
+            Some(Declaration::Event(event)) => {
+                tells_events = true;
+                events.push(event);
+            }
+            Some(Declaration::Evidence(channels)) => complete.extend(channels),
+            Some(Declaration::Unreadable(why)) => {
+                output.unreadable.push(format!("line {} of stdout: {why}", index + 1));
+            }
             None => text.push(line),
         }
     }
     text.join("\n").trim().clone_into(&mut output.text);
+    complete.extend(events.iter().map(Event::channel));
+    if tells_events {
+        let last = Event::last_words(&events);
+        match (last, output.text.is_empty()) {
+            (Some(words), true) => words.clone_into(&mut output.text),
+            // The text around the protocol is the answer of a program that tells no message of its own.
+            (None, false) => {
+                let text = output.text.clone();
+                events.push(Event::Message { role: Speaker::Assistant, text });
+            }
+            _ => {}
+        }
+        // Calls that were declared alone keep what only they know: arguments that are not JSON.
+        for call in Event::tool_calls(&events) {
+            if !output.tool_calls.iter().any(|it| it.id == call.id) {
+                output.tool_calls.push(call);
+            }
+        }
+        let order: Vec<&str> = events.iter().filter_map(called).collect();
+        output.tool_calls.sort_by_key(|it| order.iter().position(|id| *id == it.id));
+        output.events = events;
+    }
+    // What is on stdout is all that it said.
+    complete.insert(Channel::Messages);
+    output.coverage = Coverage::Only(complete);
     output
+}
+
+/// The id of the call that an event is.
+fn called(event: &Event) -> Option<&str> {
+    match event {
+        Event::ActionCalled { call_id, .. } => Some(call_id),
+        _ => None,
+    }
 }
 
 enum Declaration {
     ToolCall(DeclaredCall),
     OutputJson(Option<Value>),
+    Event(Event),
+    Evidence(Vec<Channel>),
+    Unreadable(String),
 }
 
 struct DeclaredCall {
@@ -75,6 +132,26 @@ impl Declaration {
                 Some(Self::ToolCall(DeclaredCall { id, name, arguments, malformed_arguments }))
             }
             "output_json" => Some(Self::OutputJson(object.remove("data"))),
+            "event" => {
+                object.remove("kindlm");
+                Some(match serde_json::from_value(Value::Object(object)) {
+                    Ok(event) => Self::Event(event),
+                    Err(err) => Self::Unreadable(format!(
+                        "an event that cannot be read: {err}; the types are {}",
+                        Event::TYPES.join(", ")
+                    )),
+                })
+            }
+            "evidence" => Some(match object.remove("complete") {
+                Some(Value::String(all)) if all == "all" => Self::Evidence(Channel::ALL.to_vec()),
+                named => match serde_json::from_value(named.unwrap_or_default()) {
+                    Ok(channels) => Self::Evidence(channels),
+                    Err(_) => Self::Unreadable(format!(
+                        "`complete` is neither \"all\" nor a list of {}",
+                        Channel::ALL.map(Channel::as_str).join(", ")
+                    )),
+                },
+            }),
             _ => None,
         }
     }
@@ -120,6 +197,72 @@ mod tests {
         ] {
             let output = parse(line);
             assert_eq!((output.text.as_str(), output.tool_calls.len()), (line, 0));
+        }
+    }
+
+    #[test]
+    fn events_tell_calls_words_and_what_is_complete() {
+        let stdout = [
+            r#"{"kindlm":"event","type":"message","role":"assistant","text":"Looking."}"#,
+            r#"{"kindlm":"event","type":"action.called","callId":"e1","name":"Read","input":{"path":"a"}}"#,
+            r#"{"kindlm":"tool_call","name":"f","arguments":"{"}"#,
+            r#"{"kindlm":"event","type":"action.result","callId":"e1","output":"text","status":"completed"}"#,
+            r#"{"kindlm":"evidence","complete":["subagents"]}"#,
+        ];
+        let output = parse(&stdout.join("\n"));
+        assert_eq!(output.text, "Looking.");
+        let calls: Vec<_> = output
+            .tool_calls
+            .iter()
+            .map(|it| (it.name.as_str(), it.response.clone(), it.malformed_arguments.as_deref()))
+            .collect();
+        assert_eq!(calls, [("Read", Some(json!("text")), None), ("f", None, Some("{"))]);
+        let types: Vec<&str> = output.events.iter().map(Event::type_name).collect();
+        assert_eq!(types, ["message", "action.called", "action.called", "action.result"]);
+        let complete = [Channel::Messages, Channel::Actions, Channel::Subagents];
+        assert_eq!(output.coverage, complete.into_iter().collect());
+        assert_eq!(output.unreadable, Vec::<String>::new());
+    }
+
+    #[test]
+    fn text_beside_events_is_the_last_message() {
+        let output =
+            parse("{\"kindlm\":\"event\",\"type\":\"thinking\",\"text\":\"Hm.\"}\nDone.\n");
+        assert_eq!(output.text, "Done.");
+        assert_eq!(Event::last_words(&output.events), Some("Done."));
+        // Without events of its own nothing is recorded that the text does not say.
+        let output = parse("Done.\n{\"kindlm\":\"tool_call\",\"name\":\"f\"}");
+        assert_eq!(output.events, []);
+        assert!(output.coverage.includes(Channel::Actions));
+        assert!(!parse("Done.").coverage.includes(Channel::Actions));
+        let all = parse(r#"{"kindlm":"evidence","complete":"all"}"#).coverage;
+        assert!(Channel::ALL.into_iter().all(|it| all.includes(it)));
+    }
+
+    #[test]
+    fn evidence_that_cannot_be_read_is_not_lost_silently() {
+        for (line, why) in [
+            (
+                r#"{"kindlm":"event","type":"action.call","name":"f"}"#,
+                "unknown variant `action.call`",
+            ),
+            (r#"{"kindlm":"event","type":"action.called","callId":"1"}"#, "missing field `name`"),
+            (r#"{"kindlm":"event"}"#, "missing field `type`"),
+            (
+                r#"{"kindlm":"evidence","complete":["tools"]}"#,
+                "neither \"all\" nor a list of messages",
+            ),
+            (r#"{"kindlm":"evidence"}"#, "neither \"all\""),
+        ] {
+            let output = parse(&format!("hello\n{line}"));
+            assert_eq!(output.text, "hello");
+            assert_eq!(output.unreadable.len(), 1, "{line}");
+            assert!(
+                output.unreadable[0].starts_with("line 2 of stdout: "),
+                "{:?}",
+                output.unreadable
+            );
+            assert!(output.unreadable[0].contains(why), "{:?}", output.unreadable);
         }
     }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kindlm_types::{
-    AssertionResult, Class, Execution, ExecutionError, ExecutionResult, FailureCode, FinishReason,
-    Message, NamedScore, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity, Span,
-    ToolCall, Trace, Turn, Usage, Verdict,
+    ActionStatus, AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionError,
+    ExecutionResult, FailureCode, FinishReason, Message, NamedScore, Outcome, ProviderError,
+    ProviderErrorKind, Role, Score, Severity, Span, Speaker, ToolCall, Trace, Turn, Usage, Verdict,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -91,6 +91,7 @@ fn turn() -> impl Strategy<Value = Turn> {
             user,
             text,
             tool_calls: start..start + 2,
+            events: start..start + 1,
             usage,
             latency_ms,
         },
@@ -111,6 +112,33 @@ pub(crate) fn finish_reason() -> impl Strategy<Value = FinishReason> {
     ]
 }
 
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let status = prop::sample::select(vec![
+        ActionStatus::Completed,
+        ActionStatus::Failed,
+        ActionStatus::Rejected,
+    ]);
+    let event = prop_oneof![
+        text().prop_map(|text| Event::Message { role: Speaker::Assistant, text }),
+        (text(), text(), json()).prop_map(|(call_id, name, input)| Event::ActionCalled {
+            call_id,
+            name,
+            tool: None,
+            input
+        }),
+        (text(), of(json()), status).prop_map(|(call_id, output, status)| {
+            Event::ActionResult { call_id, output, status }
+        }),
+        (usage(), of(number())).prop_map(|(usage, cost_usd)| Event::Usage { usage, cost_usd }),
+    ];
+    vec(event, 0..4)
+}
+
+fn coverage() -> impl Strategy<Value = Coverage> {
+    of(vec(prop::sample::select(Channel::ALL.to_vec()), 0..4))
+        .prop_map(|it| it.map_or(Coverage::Complete, Coverage::from_iter))
+}
+
 pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     let names = (text(), text(), any::<u32>());
     let said =
@@ -118,13 +146,13 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     let numbers =
         (any::<u32>(), usage(), of(number()), of(number()), of(number()), of(finish_reason()));
     let rest = (any::<bool>(), any::<bool>(), of(any::<i32>()), text(), object());
-    let told = (of(vec(number(), 0..3)), object(), of(json()), of(trace()));
+    let told = (of(vec(number(), 0..3)), object(), of(json()), of(trace()), events(), coverage());
     (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
         let (input, output, output_json, tool_calls, turns) = said;
         let (requests, usage, latency_ms, cost_usd, spent_usd, finish_reason) = numbers;
         let (truncated, cached, exit_code, stderr, vars) = rest;
-        let (log_probs, metadata, provider_response, trace) = told;
+        let (log_probs, metadata, provider_response, trace, recorded_events, coverage) = told;
         Execution {
             case,
             model,
@@ -148,6 +176,8 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             log_probs,
             metadata,
             provider_response,
+            recorded_events,
+            coverage,
             trace: trace.map(Box::new),
             // Reports leave them out.
             tools: Vec::new(),

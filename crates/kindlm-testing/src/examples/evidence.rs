@@ -1,13 +1,14 @@
 //! Reads the evidence of an example: what a model did, and what a judge says about it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kindlm_types::script::{
     ScriptAnswer, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptValue,
 };
 use kindlm_types::{
-    Answer, AskError, Execution, FinishReason, Message, ProviderError, ProviderErrorKind, Question,
-    Role, ToolCall, ToolSpec, Trace, Usage,
+    Answer, AskError, Channel, Coverage, Event, Execution, FinishReason, Message, ProviderError,
+    ProviderErrorKind, Question, Role, ToolCall, ToolSpec, Trace, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -46,6 +47,8 @@ struct Written {
     metadata: Map<String, Value>,
     provider_response: Option<Value>,
     trace: Option<Box<Trace>>,
+    events: Vec<Event>,
+    complete_for: Option<BTreeSet<Channel>>,
     tools: Vec<ToolSpec>,
 }
 
@@ -75,6 +78,8 @@ impl Recorded {
             metadata: written.metadata,
             provider_response: written.provider_response,
             trace: written.trace,
+            recorded_events: written.events,
+            coverage: written.complete_for.map_or(Coverage::Complete, Coverage::Only),
             tools: written.tools,
             ..Execution::default()
         };

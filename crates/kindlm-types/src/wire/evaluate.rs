@@ -30,7 +30,10 @@ pub struct Record {
     pub tool_calls: Vec<RecordedToolCall>,
     /// What happened, one event after the other.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Value>,
+    pub events: Vec<crate::Event>,
+    /// For which kinds of evidence the record tells everything; where it does not say, for those it tells something of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complete_for: Option<std::collections::BTreeSet<crate::Channel>>,
     /// The output to measure drift against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,

@@ -1,5 +1,6 @@
 //! One repeat of one case, in version 1 of the JSON report. One line of a run's journal has this form too.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{AssertionResult, WireError};
 use crate::{
-    ExecutionResult, FailureCode, FinishReason, Message, Outcome, ProviderError, ProviderErrorKind,
-    ToolCall, Trace, Usage,
+    Channel, Coverage, Event, ExecutionResult, FailureCode, FinishReason, Message, Outcome,
+    ProviderError, ProviderErrorKind, ToolCall, Trace, Usage,
 };
 
 /// One repeat of one test case on one model: what happened, and what the checks found in it.
@@ -103,6 +104,12 @@ pub struct Execution {
         skip_serializing_if = "Option::is_none"
     )]
     pub provider_response: Option<Value>,
+    /// What happened, one event after the other, where the source tells more than its texts and tool calls do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// For which kinds of evidence the source tells everything; absent where it does for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_for: Option<BTreeSet<Channel>>,
     /// What an instrumented agent told of its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<Trace>>,
@@ -128,6 +135,9 @@ pub struct Turn {
     pub text: String,
     /// Which of the execution's tool calls belong to the turn.
     pub tool_calls: CallRange,
+    /// Which of the execution's events belong to the turn; absent where none were recorded.
+    #[serde(default, skip_serializing_if = "CallRange::is_empty")]
+    pub events: CallRange,
     /// Tokens of this turn.
     #[serde(default)]
     pub usage: Usage,
@@ -136,14 +146,21 @@ pub struct Turn {
     pub latency_ms: f64,
 }
 
-/// Some neighbours in the execution's list of tool calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Some neighbours in one of the execution's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRange {
     /// The index of the first, from 0.
     pub start: usize,
     /// The index after the last.
     pub end: usize,
+}
+
+impl CallRange {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
 }
 
 /// Why an execution could not be carried out.
@@ -251,6 +268,7 @@ impl From<&crate::Turn> for Turn {
             user: turn.user.clone(),
             text: turn.text.clone(),
             tool_calls: CallRange { start: turn.tool_calls.start, end: turn.tool_calls.end },
+            events: CallRange { start: turn.events.start, end: turn.events.end },
             usage: turn.usage,
             latency_ms: turn.latency_ms,
         }
@@ -264,6 +282,7 @@ impl From<Turn> for crate::Turn {
             user: wire.user,
             text: wire.text,
             tool_calls: wire.tool_calls.start..wire.tool_calls.end,
+            events: wire.events.start..wire.events.end,
             usage: wire.usage,
             latency_ms: wire.latency_ms,
         }
@@ -306,6 +325,11 @@ impl From<&ExecutionResult> for Execution {
             log_probs: execution.log_probs,
             metadata: execution.metadata,
             provider_response: execution.provider_response,
+            events: execution.recorded_events,
+            complete_for: match execution.coverage {
+                Coverage::Complete => None,
+                Coverage::Only(channels) => Some(channels),
+            },
             trace: execution.trace,
             judge_cost_usd: result.judge_cost_usd,
             judge_usage: result.judge_usage,
@@ -341,6 +365,8 @@ impl TryFrom<Execution> for ExecutionResult {
                 log_probs: wire.log_probs,
                 metadata: wire.metadata,
                 provider_response: wire.provider_response,
+                recorded_events: wire.events,
+                coverage: wire.complete_for.map_or(Coverage::Complete, Coverage::Only),
                 trace: wire.trace,
                 // They are the test case's, like its checks; a report does not repeat them in each execution.
                 tools: Vec::new(),

@@ -1,0 +1,182 @@
+//! What the events of an execution amount to.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{ActionStatus, Event, InputRequest, Speaker, ToolKind};
+
+static NULL: Value = Value::Null;
+
+/// What the events amount to: calls with their results, who said what, and where it stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts<'e> {
+    /// The calls of tools, in the order in which they were made.
+    pub actions: Vec<Action<'e>>,
+    /// The calls of other agents, in the order in which they were made.
+    pub subagents: Vec<SubagentCall<'e>>,
+    /// The skills that were loaded, in order.
+    pub skills: Vec<&'e str>,
+    /// What the agent said, in order.
+    pub said: Vec<&'e str>,
+    /// What the agent asked a person, in order.
+    pub input_requests: Vec<&'e InputRequest>,
+    /// What went wrong inside the agent, in order.
+    pub errors: Vec<&'e str>,
+    /// How often the agent shortened its memory.
+    pub compactions: usize,
+    /// How often it thought aloud.
+    pub thoughts: usize,
+    /// Whether it ended by asking a person, and waits for the answer.
+    pub parked: bool,
+}
+
+/// A call of a tool with its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action<'e> {
+    /// Tells this call from others.
+    pub call_id: &'e str,
+    /// The tool's name in the agent's words; `None` if only the result of the call is known.
+    pub name: Option<&'e str>,
+    /// What kind of tool it is.
+    pub kind: ToolKind,
+    /// The arguments; `Null` if only the result of the call is known.
+    pub input: &'e Value,
+    /// What the tool gave.
+    pub output: Option<&'e Value>,
+    /// How far it came.
+    pub state: ActionState,
+}
+
+/// A call of another agent with its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubagentCall<'e> {
+    /// Tells this call from others.
+    pub call_id: &'e str,
+    /// The other agent's name; `None` if only the result of the call is known.
+    pub name: Option<&'e str>,
+    /// Where the other agent runs, if that is elsewhere.
+    pub remote_url: Option<&'e str>,
+    /// What the other agent gave.
+    pub output: Option<&'e Value>,
+    /// How far it came.
+    pub state: ActionState,
+}
+
+/// How far a call came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionState {
+    /// No result is known. That is not the same as completed.
+    Pending,
+    /// It ended like this.
+    Ended(ActionStatus),
+}
+
+impl ActionState {
+    /// Its word: `pending`, `completed`, `failed` or `rejected`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Ended(ActionStatus::Completed) => "completed",
+            Self::Ended(ActionStatus::Failed) => "failed",
+            Self::Ended(ActionStatus::Rejected) => "rejected",
+        }
+    }
+}
+
+impl Action<'_> {
+    /// Whether the call is of the tool that this name means: its own name, or the word for its kind.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == Some(name) || (self.kind != ToolKind::Unknown && self.kind.as_str() == name)
+    }
+}
+
+impl<'e> Facts<'e> {
+    /// Reads the events in their order.
+    pub fn of(events: &'e [Event]) -> Self {
+        let mut facts = Self::default();
+        // Results name the call that they answer; of two calls with one id the later one is answered.
+        let mut actions: HashMap<&str, usize> = HashMap::new();
+        let mut subagents: HashMap<&str, usize> = HashMap::new();
+        for event in events {
+            match event {
+                Event::Message { role, text } => {
+                    if *role == Speaker::Assistant {
+                        facts.said.push(text);
+                    }
+                }
+                Event::ActionCalled { call_id, name, tool, input } => {
+                    actions.insert(call_id, facts.actions.len());
+                    facts.actions.push(Action {
+                        call_id,
+                        name: Some(name),
+                        kind: tool.unwrap_or_else(|| ToolKind::of_name(name)),
+                        input,
+                        output: None,
+                        state: ActionState::Pending,
+                    });
+                }
+                Event::ActionResult { call_id, output, status } => {
+                    let at = *actions.entry(call_id).or_insert_with(|| {
+                        facts.actions.push(Action {
+                            call_id,
+                            name: None,
+                            kind: ToolKind::Unknown,
+                            input: &NULL,
+                            output: None,
+                            state: ActionState::Pending,
+                        });
+                        facts.actions.len() - 1
+                    });
+                    if let Some(action) = facts.actions.get_mut(at) {
+                        action.output = output.as_ref();
+                        action.state = ActionState::Ended(*status);
+                    }
+                }
+                Event::SubagentCalled { call_id, name, remote_url } => {
+                    subagents.insert(call_id, facts.subagents.len());
+                    facts.subagents.push(SubagentCall {
+                        call_id,
+                        name: Some(name),
+                        remote_url: remote_url.as_deref(),
+                        output: None,
+                        state: ActionState::Pending,
+                    });
+                }
+                Event::SubagentCompleted { call_id, output, status } => {
+                    let at = *subagents.entry(call_id).or_insert_with(|| {
+                        facts.subagents.push(SubagentCall {
+                            call_id,
+                            name: None,
+                            remote_url: None,
+                            output: None,
+                            state: ActionState::Pending,
+                        });
+                        facts.subagents.len() - 1
+                    });
+                    if let Some(call) = facts.subagents.get_mut(at) {
+                        call.output = output.as_ref();
+                        call.state = ActionState::Ended(*status);
+                    }
+                }
+                Event::SkillLoaded { skill, .. } => facts.skills.push(skill),
+                Event::InputRequested { request } => facts.input_requests.push(request),
+                Event::Thinking { .. } => facts.thoughts += 1,
+                Event::Compaction { .. } => facts.compactions += 1,
+                Event::Error { message } => facts.errors.push(message),
+                Event::Usage { .. } => {}
+            }
+        }
+        facts.parked = is_parked(events);
+        facts
+    }
+}
+
+/// The last thing that happened is a question to a person. What is no step of the conversation does not count.
+fn is_parked(events: &[Event]) -> bool {
+    let passive = |it: &&Event| {
+        matches!(it, Event::Thinking { .. } | Event::Compaction { .. } | Event::Usage { .. })
+    };
+    let last = events.iter().rev().find(|it| !passive(it));
+    matches!(last, Some(Event::InputRequested { .. }))
+}

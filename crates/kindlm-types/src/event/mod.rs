@@ -1,0 +1,314 @@
+//! What happened inside an execution, one event after the other.
+
+mod coverage;
+mod facts;
+mod tool_kind;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use coverage::{Channel, Coverage};
+pub use facts::{Action, ActionState, Facts, SubagentCall};
+pub use tool_kind::ToolKind;
+
+use crate::{Execution, Role, Usage};
+
+/// One thing that happened inside an execution.
+///
+/// In JSON each event is an object with its `type`, such as `action.called`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// Something was said.
+    #[serde(rename = "message")]
+    Message {
+        /// Who said it.
+        role: Speaker,
+        /// What was said.
+        text: String,
+    },
+    /// The agent called a tool.
+    #[serde(rename = "action.called")]
+    ActionCalled {
+        /// Tells this call from others; its result has the same.
+        call_id: String,
+        /// The tool's name in the agent's own words.
+        name: String,
+        /// What kind of tool it is; told from the name where it is absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<ToolKind>,
+        /// The arguments.
+        #[serde(default)]
+        input: Value,
+    },
+    /// A tool answered.
+    #[serde(rename = "action.result")]
+    ActionResult {
+        /// Which call this answers.
+        call_id: String,
+        /// What the tool gave.
+        #[serde(
+            default,
+            deserialize_with = "crate::wire::present",
+            skip_serializing_if = "Option::is_none"
+        )]
+        output: Option<Value>,
+        /// How the call ended.
+        status: ActionStatus,
+    },
+    /// The agent called another agent.
+    #[serde(rename = "subagent.called")]
+    SubagentCalled {
+        /// Tells this call from others; its completion has the same.
+        call_id: String,
+        /// The other agent's name.
+        name: String,
+        /// Where the other agent runs, if that is elsewhere.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote_url: Option<String>,
+    },
+    /// The other agent was done.
+    #[serde(rename = "subagent.completed")]
+    SubagentCompleted {
+        /// Which call this answers.
+        call_id: String,
+        /// What the other agent gave.
+        #[serde(
+            default,
+            deserialize_with = "crate::wire::present",
+            skip_serializing_if = "Option::is_none"
+        )]
+        output: Option<Value>,
+        /// How the call ended.
+        status: ActionStatus,
+    },
+    /// The agent loaded a skill.
+    #[serde(rename = "skill.loaded")]
+    SkillLoaded {
+        /// The skill's name.
+        skill: String,
+        /// The call that loaded it, if a tool did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
+    },
+    /// The agent asks a person, and waits.
+    #[serde(rename = "input.requested")]
+    InputRequested {
+        /// What it asks.
+        #[serde(default)]
+        request: InputRequest,
+    },
+    /// The model thought aloud.
+    #[serde(rename = "thinking")]
+    Thinking {
+        /// Its thoughts.
+        #[serde(default)]
+        text: String,
+    },
+    /// The agent shortened its memory of the conversation.
+    #[serde(rename = "compaction")]
+    Compaction {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Something went wrong inside the agent.
+    #[serde(rename = "error")]
+    Error {
+        /// What.
+        message: String,
+    },
+    /// Tokens were used.
+    #[serde(rename = "usage")]
+    Usage {
+        /// How many since the last such event.
+        #[serde(flatten)]
+        usage: Usage,
+        /// What they cost in US dollars, where the agent knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    },
+}
+
+/// Who says something in an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaker {
+    /// The agent.
+    Assistant,
+    /// The person, or the program that stands for one.
+    User,
+}
+
+/// How a call of a tool or of another agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionStatus {
+    /// It did what it was asked.
+    Completed,
+    /// It went wrong.
+    Failed,
+    /// It was not allowed.
+    Rejected,
+}
+
+/// What an agent asks a person.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InputRequest {
+    /// The agent's id of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// What the agent wants to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// With what.
+    #[serde(deserialize_with = "crate::wire::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// The answers to choose from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<InputOption>,
+}
+
+/// One answer that a person may choose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InputOption {
+    /// Names it.
+    pub id: String,
+    /// What the person reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+impl Event {
+    /// The words for `type`, in the order of [`Event`].
+    pub const TYPES: [&'static str; 11] = [
+        "message",
+        "action.called",
+        "action.result",
+        "subagent.called",
+        "subagent.completed",
+        "skill.loaded",
+        "input.requested",
+        "thinking",
+        "compaction",
+        "error",
+        "usage",
+    ];
+
+    /// Its `type` in JSON.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Message { .. } => "message",
+            Self::ActionCalled { .. } => "action.called",
+            Self::ActionResult { .. } => "action.result",
+            Self::SubagentCalled { .. } => "subagent.called",
+            Self::SubagentCompleted { .. } => "subagent.completed",
+            Self::SkillLoaded { .. } => "skill.loaded",
+            Self::InputRequested { .. } => "input.requested",
+            Self::Thinking { .. } => "thinking",
+            Self::Compaction { .. } => "compaction",
+            Self::Error { .. } => "error",
+            Self::Usage { .. } => "usage",
+        }
+    }
+
+    /// The channel of evidence that it belongs to.
+    pub fn channel(&self) -> Channel {
+        match self {
+            Self::Message { .. } => Channel::Messages,
+            Self::ActionCalled { .. } | Self::ActionResult { .. } => Channel::Actions,
+            Self::SubagentCalled { .. } | Self::SubagentCompleted { .. } => Channel::Subagents,
+            Self::SkillLoaded { .. } => Channel::Skills,
+            Self::InputRequested { .. } => Channel::InputRequests,
+            Self::Thinking { .. } => Channel::Thinking,
+            Self::Compaction { .. } => Channel::Compactions,
+            Self::Error { .. } => Channel::Errors,
+            Self::Usage { .. } => Channel::Usage,
+        }
+    }
+
+    /// The events of a plain conversation, which its texts and tool calls tell in full.
+    ///
+    /// The order within one answer is the order in which vendors give its parts: text, then tool calls. A call
+    /// without an answer is one that nobody has answered.
+    pub(crate) fn of_conversation(execution: &Execution) -> Vec<Self> {
+        let mut events: Vec<Self> = execution
+            .input
+            .iter()
+            .filter(|it| it.role == Role::User)
+            .map(|it| Self::Message { role: Speaker::User, text: it.content.clone() })
+            .collect();
+        for call in &execution.tool_calls {
+            events.extend(Self::of_call(call));
+        }
+        if !execution.output.is_empty() {
+            events.push(Self::Message { role: Speaker::Assistant, text: execution.output.clone() });
+        }
+        events
+    }
+
+    /// The tool calls that events tell, in order, each with its result if there is one.
+    pub fn tool_calls(events: &[Self]) -> Vec<crate::ToolCall> {
+        let named = Facts::of(events).actions.into_iter().filter_map(|action| {
+            Some(crate::ToolCall {
+                id: action.call_id.to_owned(),
+                name: action.name?.to_owned(),
+                arguments: action.input.clone(),
+                malformed_arguments: None,
+                response: action.output.cloned(),
+            })
+        });
+        named.collect()
+    }
+
+    /// The tokens that events tell, and what they cost; `None` for what no event tells, or not all of those do.
+    pub fn usage(events: &[Self]) -> (Option<Usage>, Option<f64>) {
+        let mut sum: (Option<Usage>, Option<f64>) = (None, Some(0.0));
+        for event in events {
+            if let Self::Usage { usage, cost_usd } = event {
+                let total = sum.0.get_or_insert_default();
+                *total += *usage;
+                sum.1 = sum.1.zip(*cost_usd).map(|(sum, cost)| sum + cost);
+            }
+        }
+        let cost = sum.1.filter(|_| sum.0.is_some());
+        (sum.0, cost)
+    }
+
+    /// What the agent said last.
+    pub fn last_words(events: &[Self]) -> Option<&str> {
+        events.iter().rev().find_map(|it| match it {
+            Self::Message { role: Speaker::Assistant, text } => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The events of one call: that it was made, and what came back if something did.
+    pub fn of_call(call: &crate::ToolCall) -> impl Iterator<Item = Self> {
+        let input = call
+            .malformed_arguments
+            .as_ref()
+            .map_or_else(|| call.arguments.clone(), |text| Value::String(text.clone()));
+        let called = Self::ActionCalled {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            tool: None,
+            input,
+        };
+        let result = call.response.as_ref().map(|response| Self::ActionResult {
+            call_id: call.id.clone(),
+            output: Some(response.clone()),
+            status: ActionStatus::Completed,
+        });
+        std::iter::once(called).chain(result)
+    }
+}
+
+#[cfg(test)]
+mod tests;

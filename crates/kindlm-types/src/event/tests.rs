@@ -1,0 +1,111 @@
+use serde_json::json;
+
+use super::*;
+use crate::{Message, ToolCall};
+
+fn events(json: Value) -> Vec<Event> {
+    serde_json::from_value(json).unwrap()
+}
+
+#[test]
+fn every_event_is_an_object_with_its_type() {
+    let all = json!([
+        {"type": "message", "role": "assistant", "text": "Done."},
+        {"type": "action.called", "callId": "c1", "name": "Bash", "tool": "shell", "input": {"command": "ls"}},
+        {"type": "action.result", "callId": "c1", "output": null, "status": "failed"},
+        {"type": "subagent.called", "callId": "s1", "name": "reviewer", "remoteUrl": "https://agents.example"},
+        {"type": "subagent.completed", "callId": "s1", "output": "fine", "status": "completed"},
+        {"type": "skill.loaded", "skill": "pdf", "callId": "c2"},
+        {"type": "input.requested", "request": {"prompt": "May I?", "options": [{"id": "yes", "label": "Yes"}]}},
+        {"type": "thinking", "text": "Hm."},
+        {"type": "compaction", "reason": "full"},
+        {"type": "error", "message": "no disk"},
+        {"type": "usage", "inputTokens": 3, "outputTokens": 4, "totalTokens": 7, "costUsd": 0.5},
+    ]);
+    let read = events(all.clone());
+    assert_eq!(serde_json::to_value(&read).unwrap(), all);
+    let types: Vec<&str> = read.iter().map(Event::type_name).collect();
+    assert_eq!(types, Event::TYPES);
+    for event in &read {
+        assert!(Channel::ALL.contains(&event.channel()));
+        let word = serde_json::to_value(event.channel()).unwrap();
+        assert_eq!(word, event.channel().as_str());
+    }
+}
+
+#[test]
+fn calls_find_their_results_and_what_has_none_is_pending() {
+    let events = events(json!([
+        {"type": "action.called", "callId": "a", "name": "lookup", "input": {"id": 7}},
+        {"type": "action.called", "callId": "b", "name": "Bash"},
+        {"type": "action.result", "callId": "a", "output": {"total": 1}, "status": "completed"},
+        {"type": "action.result", "callId": "lost", "status": "rejected"},
+        {"type": "action.called", "callId": "a", "name": "refund", "tool": "web_fetch"},
+        {"type": "action.result", "callId": "a", "output": "no", "status": "failed"},
+    ]));
+    let facts = Facts::of(&events);
+    let told: Vec<_> = facts
+        .actions
+        .iter()
+        .map(|it| (it.name, it.kind.as_str(), it.state.as_str(), it.output.cloned()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Some("lookup"), "unknown", "completed", Some(json!({"total": 1}))),
+            (Some("Bash"), "shell", "pending", None),
+            (None, "unknown", "rejected", None),
+            (Some("refund"), "web_fetch", "failed", Some(json!("no"))),
+        ]
+    );
+    assert!(facts.actions[1].is_called("shell") && facts.actions[1].is_called("Bash"));
+    assert!(!facts.actions[0].is_called("unknown"), "no kind is no name");
+}
+
+#[test]
+fn it_is_parked_if_its_last_step_is_a_question() {
+    for (last, parked) in [
+        (json!([]), true),
+        (json!([{"type": "thinking"}, {"type": "compaction"}, {"type": "usage"}]), true),
+        (json!([{"type": "message", "role": "user", "text": "yes"}]), false),
+        (json!([{"type": "action.called", "callId": "a", "name": "f"}]), false),
+    ] {
+        let mut all = events(json!([{"type": "input.requested"}]));
+        all.extend(events(last.clone()));
+        assert_eq!(Facts::of(&all).parked, parked, "{last}");
+    }
+    assert!(!Facts::of(&[]).parked);
+}
+
+#[test]
+fn a_plain_conversation_tells_its_events_without_recording_them() {
+    let execution = Execution {
+        input: vec![Message::new(Role::System, "Be kind."), Message::new(Role::User, "Hello?")],
+        output: "Hi.".to_owned(),
+        tool_calls: vec![
+            ToolCall {
+                id: "1".to_owned(),
+                name: "f".to_owned(),
+                response: Some(json!(2)),
+                ..ToolCall::default()
+            },
+            ToolCall {
+                id: "2".to_owned(),
+                name: "g".to_owned(),
+                malformed_arguments: Some("{".to_owned()),
+                ..ToolCall::default()
+            },
+        ],
+        ..Execution::default()
+    };
+    assert_eq!(
+        serde_json::to_value(execution.events()).unwrap(),
+        json!([
+            {"type": "message", "role": "user", "text": "Hello?"},
+            {"type": "action.called", "callId": "1", "name": "f", "input": null},
+            {"type": "action.result", "callId": "1", "output": 2, "status": "completed"},
+            {"type": "action.called", "callId": "2", "name": "g", "input": "{"},
+            {"type": "message", "role": "assistant", "text": "Hi."},
+        ])
+    );
+}

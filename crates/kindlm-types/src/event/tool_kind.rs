@@ -1,0 +1,82 @@
+//! What kind of tool a name stands for, across agents.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A kind of tool that agents have under different names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// Reads a file.
+    FileRead,
+    /// Writes a whole file.
+    FileWrite,
+    /// Changes a file.
+    FileEdit,
+    /// Runs a command.
+    Shell,
+    /// Fetches a page.
+    WebFetch,
+    /// Searches the web.
+    WebSearch,
+    /// Finds files by their names.
+    Glob,
+    /// Finds lines in files.
+    Grep,
+    /// Lists a folder.
+    ListDir,
+    /// Gives a task to another agent.
+    AgentTask,
+    /// Anything else.
+    #[serde(other)]
+    Unknown,
+}
+
+impl ToolKind {
+    /// Its word in JSON and in suites.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FileRead => "file_read",
+            Self::FileWrite => "file_write",
+            Self::FileEdit => "file_edit",
+            Self::Shell => "shell",
+            Self::WebFetch => "web_fetch",
+            Self::WebSearch => "web_search",
+            Self::Glob => "glob",
+            Self::Grep => "grep",
+            Self::ListDir => "list_dir",
+            Self::AgentTask => "agent_task",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The kind that a tool's name stands for in the agents we know: Claude Code, Codex, Gemini CLI, OpenCode.
+    pub fn of_name(name: &str) -> Self {
+        match name {
+            "Read" | "NotebookRead" | "read_file" | "read_many_files" | "read" | "view"
+            | "file_read" => Self::FileRead,
+            "Write" | "write_file" | "write" | "create_file" | "file_write" => Self::FileWrite,
+            "Edit"
+            | "MultiEdit"
+            | "NotebookEdit"
+            | "apply_patch"
+            | "replace"
+            | "edit"
+            | "patch"
+            | "str_replace"
+            | "str_replace_editor"
+            | "str_replace_based_edit_tool"
+            | "file_edit"
+            | "file_change" => Self::FileEdit,
+            "Bash" | "bash" | "shell" | "local_shell" | "exec_command" | "run_shell_command"
+            | "command_execution" | "container.exec" => Self::Shell,
+            "WebFetch" | "web_fetch" | "webfetch" | "fetch" => Self::WebFetch,
+            "WebSearch" | "web_search" | "google_web_search" | "websearch" => Self::WebSearch,
+            "Glob" | "glob" => Self::Glob,
+            "Grep" | "grep" | "search_file_content" => Self::Grep,
+            "LS" | "ls" | "list" | "list_dir" | "list_directory" => Self::ListDir,
+            "Task" | "Agent" | "task" | "spawn_agent" | "agent_task" => Self::AgentTask,
+            _ => Self::Unknown,
+        }
+    }
+}
