@@ -28,6 +28,7 @@
 mod amount;
 mod bytes;
 mod plain;
+mod verdict;
 
 use std::fmt;
 
@@ -110,11 +111,17 @@ pub struct Registration {
 mod compliance;
 mod json;
 mod junit;
+mod markdown;
 mod pretty;
 
 /// Every reporter, by id.
-pub static REGISTRY: &[&Registration] =
-    &[&compliance::REGISTRATION, &json::REGISTRATION, &junit::REGISTRATION, &pretty::REGISTRATION];
+pub static REGISTRY: &[&Registration] = &[
+    &compliance::REGISTRATION,
+    &json::REGISTRATION,
+    &junit::REGISTRATION,
+    &markdown::REGISTRATION,
+    &pretty::REGISTRATION,
+];
 
 /// The reporter with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {

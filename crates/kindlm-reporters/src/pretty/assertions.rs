@@ -52,9 +52,9 @@ fn line(page: &mut Page<'_>, it: &AssertionSummary, widest: usize) -> fmt::Resul
     let facts = facts.join(", ");
     page.spans(2, widest + 4, &[(ink, sign), (Ink::Plain, &name), (Ink::Plain, &facts)])?;
     if !it.failing.is_empty() {
-        let named = it.failing.iter().take(NAMED);
+        let first = it.failing.iter().take(NAMED);
         let mut names: Vec<String> =
-            named.map(|it| format!("{} ({})", it.case, it.model)).collect();
+            first.map(|it| format!("{} ({})", it.case, it.model)).collect();
         let more = it.failing_cases.saturating_sub(names.len() as u64);
         if more > 0 {
             names.push(format!("and {}", plural(more, "more case")));

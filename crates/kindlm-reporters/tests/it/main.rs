@@ -5,6 +5,7 @@ mod compliance;
 mod hostile;
 mod json;
 mod junit;
+mod markdown;
 mod pretty;
 mod registry;
 mod streaming;

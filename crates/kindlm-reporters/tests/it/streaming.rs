@@ -76,9 +76,11 @@ fn it_makes_no_difference_where_the_cases_come_from() {
 fn a_case_that_cannot_be_read_is_an_error_and_nothing_that_looks_whole() {
     let report = sample_report();
     let last = report.cases.len() - 1;
+    // Not every reporter reads the cases that held.
+    let first = report.cases.iter().position(|it| !it.outcome.held()).unwrap();
     for reporter in REGISTRY {
         let id = reporter.meta.id;
-        for unreadable in [0, last] {
+        for unreadable in [first, last] {
             let mut text = String::new();
             let result = (reporter.render)(
                 &elsewhere(&report, Some(unreadable)),

@@ -1,0 +1,96 @@
+//! Text of users and models in a comment: shown as it is, and without effect on anybody.
+
+use askama::filters::Escaper as _;
+
+use crate::compliance::Markdown;
+use crate::plain::head;
+
+/// What GitHub and GitLab would make of text after its Markdown has been read, and what keeps them from it: a space
+/// without width between the characters that they look for.
+const APART: &str = "&#8203;";
+
+/// The beginning of a text, at most this many bytes, in one line of Markdown that shows it.
+///
+/// Nothing in it is Markdown or HTML, mentions a person or a team, refers to an issue, or becomes a link. Those
+/// are found in the text that is left when Markdown and its escapes have been read, so escaping alone is no help.
+pub(super) fn shown(text: &str, bytes: usize) -> String {
+    let beginning = head(text, bytes);
+    let mut escaped = String::with_capacity(beginning.len() + 16);
+    // Writing into a `String` cannot fail.
+    let _ = Markdown.write_escaped_str(&mut escaped, beginning);
+    let mut out = apart(&escaped);
+    if beginning.len() < text.len() {
+        out.push('…');
+    }
+    out
+}
+
+fn apart(escaped: &str) -> String {
+    let mut out = String::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some(c) = rest.chars().next() {
+        let taken = if let Some(token) = token(rest, out.chars().next_back()) {
+            // An `@` is written as an entity, which is decoded before mentions are looked for.
+            out.push_str(if token == "&#64;" { "@" } else { token });
+            out.push_str(APART);
+            token.len()
+        } else {
+            out.push(c);
+            c.len_utf8()
+        };
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    out
+}
+
+/// What the text begins with, if that would act together with what follows.
+fn token(text: &str, before: Option<char>) -> Option<&str> {
+    let starts = |token: &str| {
+        text.get(..token.len()).filter(|it| it.eq_ignore_ascii_case(token)).map(str::len)
+    };
+    let digit_after =
+        |at: usize| text.get(at..)?.starts_with(|c: char| c.is_ascii_digit()).then_some(at);
+    let in_word = before.is_some_and(char::is_alphanumeric);
+    let end = starts("&#64;")
+        .or_else(|| starts("://").map(|_| 1))
+        .or_else(|| starts("\\#").and_then(digit_after))
+        .or_else(|| starts("gh-").filter(|_| !in_word).and_then(digit_after))
+        .or_else(|| starts("www.").map(|_| 3))
+        // GitLab refers to merge requests, snippets, milestones, and so on.
+        .or_else(|| starts("!").and_then(digit_after))
+        .or_else(|| starts("\\$").and_then(digit_after))
+        .or_else(|| starts("%").and_then(digit_after))?;
+    text.get(..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_mentioned_linked_or_referred_to() {
+        for (text, expected) in [
+            ("plain, 7 % and 5!", "plain, 7 % and 5!"),
+            ("@octocat and @org/team", "@&#8203;octocat and @&#8203;org/team"),
+            ("a@b.example", "a@&#8203;b.example"),
+            ("&#64;octocat", "&amp;\\#&#8203;64;octocat"),
+            ("closes #12, a/b#3, #x", "closes \\#&#8203;12, a/b\\#&#8203;3, \\#x"),
+            ("GH-7 gh-8 HIGH-9", "GH-&#8203;7 gh-&#8203;8 HIGH-9"),
+            ("!42 $43 %44", "!&#8203;42 \\$&#8203;43 %&#8203;44"),
+            (
+                "https://evil.example www.evil.example",
+                "https:&#8203;//evil.example www&#8203;.evil.example",
+            ),
+            ("HTTP://X WWW.X", "HTTP:&#8203;//X WWW&#8203;.X"),
+            ("[a](javascript:b) ![c](d)", "\\[a\\](javascript:b) !\\[c\\](d)"),
+            ("</details><script>", "&lt;/details&gt;&lt;script&gt;"),
+            ("<!-- kindlm:report x -->", "&lt;!-- kindlm:report x --&gt;"),
+            ("```\ncode\n```", "\\`\\`\\`<br>code<br>\\`\\`\\`"),
+            ("a | b\n---|---", "a \\| b<br>---\\|---"),
+            ("\n# title\n\n> quote", "<br>\\# title<br><br>&gt; quote"),
+        ] {
+            assert_eq!(shown(text, 1_000), expected);
+        }
+        assert_eq!(shown("héllo", 2), "h…");
+    }
+}

@@ -1,0 +1,91 @@
+//! What fits into a comment: the least important is left out first, and it is said how much that is.
+
+/// The most characters that GitHub takes for a comment.
+pub(super) const MOST: usize = 65_536;
+
+/// How long GitHub finds a text. Characters beyond the basic plane count twice: it is not documented how they are
+/// counted, and this is the most that they may count.
+pub(super) fn length(text: &str) -> usize {
+    text.encode_utf16().count()
+}
+
+/// The first lines that fit into this many characters, together with their line breaks.
+pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usize) -> Vec<String> {
+    let mut left = room;
+    let mut kept = Vec::new();
+    for line in lines {
+        let Some(rest) = left.checked_sub(length(&line) + 1) else { break };
+        left = rest;
+        kept.push(line);
+    }
+    kept
+}
+
+/// A case in three lengths.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// Its name, as an item of a list.
+    pub(super) name: String,
+    /// Its name as a heading, and what did not hold.
+    pub(super) reasons: String,
+    /// The beginning of its output; empty if there is none to show.
+    pub(super) output: String,
+}
+
+/// How much of the cases is told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fitting {
+    /// How many cases are told with their outputs: the first ones.
+    pub(super) outputs: usize,
+    /// How many are told with their reasons.
+    pub(super) reasons: usize,
+    /// How many are named.
+    pub(super) names: usize,
+}
+
+/// Fits blocks into this many characters: the outputs of the last are left out first, then their reasons, then their names.
+pub(super) fn fit(blocks: &[Block], room: usize) -> Fitting {
+    let mut left = room;
+    let mut take = |cost: usize| left.checked_sub(cost).map(|rest| left = rest).is_some();
+    let names = blocks.iter().take_while(|it| take(length(&it.name) + 1)).count();
+    let told = || blocks.iter().take(names);
+    let reasons = told()
+        // The name is told by the heading instead.
+        .take_while(|it| take(length(&it.reasons).saturating_sub(length(&it.name) + 1)))
+        .count();
+    let outputs = told().take(reasons).take_while(|it| take(length(&it.output))).count();
+    Fitting { outputs, reasons, names }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(name: usize, reasons: usize, output: usize) -> Block {
+        let text = |length| "x".repeat(length);
+        Block { name: text(name), reasons: text(reasons), output: text(output) }
+    }
+
+    #[test]
+    fn outputs_go_first_then_reasons_then_names() {
+        let blocks = [block(9, 50, 100), block(9, 50, 100), block(9, 50, 100)];
+        for (room, expected) in [
+            (450, (3, 3, 3)),
+            (449, (2, 3, 3)),
+            (150, (0, 3, 3)),
+            (149, (0, 2, 3)),
+            (30, (0, 0, 3)),
+            (29, (0, 0, 2)),
+            (0, (0, 0, 0)),
+        ] {
+            let it = fit(&blocks, room);
+            assert_eq!((it.outputs, it.reasons, it.names), expected, "{room}");
+        }
+    }
+
+    #[test]
+    fn characters_are_counted_as_generously_as_anybody_may() {
+        assert_eq!(["a", "é", "漢", "🚀"].map(length), [1, 1, 1, 2]);
+        assert_eq!(first_that_fit(["ab", "cd", "e"].map(str::to_owned), 6), ["ab", "cd"]);
+    }
+}

@@ -1,0 +1,310 @@
+//! `markdown`: the report as a comment on a pull request.
+
+mod escape;
+mod fit;
+
+use std::fmt;
+
+use kindlm_types::{
+    AnyReport, AssertionSummary, CaseMark, CaseResult, ExecutionResult, ExitStatus, GateOutcome,
+    Outcome, Summary, ecma,
+};
+
+use crate::amount::{count, duration, plural, repeats, share};
+use crate::{Meta, Registration, RenderError, Style, verdict};
+use escape::shown;
+use fit::{Block, MOST, first_that_fit, fit, length};
+
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "markdown",
+        summary: "For a comment on a pull request: verdict, gates, prompt assertions, and what failed.",
+        since: "0.1.0",
+        extension: "md",
+        docs: include_str!("docs.md"),
+    },
+    render,
+};
+
+/// Room for each part before the cases, in characters. What is left, the cases have.
+const GATES_ROOM: usize = 8_000;
+const ASSERTIONS_ROOM: usize = 16_000;
+const WARNINGS_ROOM: usize = 3_000;
+/// Room for saying what was left out.
+const NOTE_ROOM: usize = 600;
+/// What is shown of texts, in bytes.
+const NAME: usize = 200;
+const WORDS: usize = 300;
+const MESSAGE: usize = 600;
+const OUTPUT: usize = 800;
+/// How many failing cases of a prompt assertion are named, and how many findings of a case are shown.
+const NAMED: usize = 3;
+const FINDINGS: usize = 10;
+
+fn render(
+    report: &AnyReport<'_>,
+    _style: &Style,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
+    let summary = report.summary();
+    let mut page = head(report, &summary);
+    gates(&mut page, report);
+    assertions(&mut page, &summary);
+    warnings(&mut page, report);
+    let foot = foot(report);
+    let room = MOST.saturating_sub(length(&page) + length(&foot) + NOTE_ROOM);
+    cases(&mut page, report, &summary, room)?;
+    page.push_str(&foot);
+    out.write_str(&page)?;
+    Ok(())
+}
+
+fn head(report: &AnyReport<'_>, summary: &Summary) -> String {
+    let suite = &report.suite;
+    let names = [&suite.project, &suite.name];
+    let names: Vec<String> =
+        names.into_iter().filter(|it| !it.is_empty()).map(|it| shown(it, NAME)).collect();
+    let marker = names_in_marker(&[&suite.project, &suite.name]);
+    let sign = match summary.exit_status {
+        ExitStatus::Success => "✅",
+        ExitStatus::GatesFailed => "❌",
+        _ => "⚠️",
+    };
+    let title = if names.is_empty() { "KindLM".to_owned() } else { names.join(" / ") };
+    let score = summary.totals.average_score;
+    let score = score.map(|it| format!(" · average score {}", ecma::to_fixed(it, 2)));
+    format!(
+        "<!-- kindlm:report {marker} -->\n## {sign} {title}\n\n**{}**: {}\n\n{}: {}{}\n",
+        verdict::word(report, summary),
+        verdict::clauses(report, summary).join("; "),
+        plural(summary.totals.cases, "case"),
+        verdict::cases(&summary.totals),
+        score.unwrap_or_default(),
+    )
+}
+
+/// Names in a comment of HTML: nothing in them can end it, and different names stay different.
+fn names_in_marker(names: &[&str]) -> String {
+    let encoded = names.iter().map(|name| {
+        let name = crate::plain::head(name, NAME);
+        let byte = |it: u8| match it {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' => char::from(it).to_string(),
+            it => format!("%{it:02x}"),
+        };
+        name.bytes().map(byte).collect::<String>()
+    });
+    encoded.collect::<Vec<_>>().join("/")
+}
+
+fn gates(page: &mut String, report: &AnyReport<'_>) {
+    // The gates are about a whole run.
+    if report.gates.is_empty() || report.shard.is_some() {
+        return;
+    }
+    page.push_str("\n### Gates\n\n| | Gate | |\n|---|---|---|\n");
+    let line = |it: &kindlm_types::GateResult| {
+        let sign = match it.outcome {
+            GateOutcome::Held => "✅",
+            GateOutcome::Broken => "❌",
+            GateOutcome::NothingToMeasure => "–",
+        };
+        format!("| {sign} | {} | {} |", shown(&it.gate, NAME), shown(&it.message, WORDS))
+    };
+    // What broke comes first.
+    let (held, broken): (Vec<_>, Vec<_>) = report.gates.iter().partition(|it| it.passed());
+    let lines = broken.into_iter().chain(held).map(line);
+    rows(page, lines, report.gates.len(), GATES_ROOM, "gate");
+}
+
+fn assertions(page: &mut String, summary: &Summary) {
+    let all = &summary.assertions;
+    if all.is_empty() {
+        return;
+    }
+    page.push_str("\n### Prompt assertions\n\n| | Assertion | Kept | Broken in | For example |\n|---|---|---|---|---|\n");
+    let (held, broken): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.held());
+    let lines = broken.into_iter().chain(held).map(assertion);
+    rows(page, lines, all.len(), ASSERTIONS_ROOM, "prompt assertion");
+}
+
+fn assertion(it: &AssertionSummary) -> String {
+    let sign = match () {
+        () if it.kept.count < it.kept.total => "❌",
+        () if it.errored > 0 => "⚠️",
+        () if it.kept.total == 0 => "–",
+        () => "✅",
+    };
+    let mut kept = match it.kept.total {
+        0 if it.errored == 0 => "did not apply".to_owned(),
+        0 => "never judged".to_owned(),
+        _ => share(it.kept),
+    };
+    if it.errored > 0 {
+        kept = format!("{kept}; {} errored", count(it.errored));
+    }
+    let first = it.failing.iter().take(NAMED);
+    let mut names: Vec<String> =
+        first.map(|it| format!("{} ({})", shown(&it.case, NAME), shown(&it.model, NAME))).collect();
+    let more = it.failing_cases.saturating_sub(names.len() as u64);
+    if more > 0 {
+        names.push(format!("{} more", count(more)));
+    }
+    let example = it.example.as_deref().map(|it| shown(it, WORDS)).unwrap_or_default();
+    let row = [sign, &shown(&it.id, NAME), &kept, &names.join(", "), &example].join(" | ");
+    format!("| {row} |")
+}
+
+fn warnings(page: &mut String, report: &AnyReport<'_>) {
+    if report.warnings.is_empty() {
+        return;
+    }
+    page.push_str("\n### Warnings\n\n");
+    let lines = report.warnings.iter().map(|it| format!("- {}", shown(it, WORDS)));
+    rows(page, lines, report.warnings.len(), WARNINGS_ROOM, "warning");
+}
+
+/// Writes the lines that fit, and how many did not.
+fn rows(
+    page: &mut String,
+    lines: impl Iterator<Item = String>,
+    of: usize,
+    room: usize,
+    word: &str,
+) {
+    let kept = first_that_fit(lines, room);
+    let more = of.saturating_sub(kept.len()) as u64;
+    for line in kept {
+        page.push_str(&line);
+        page.push('\n');
+    }
+    if more > 0 {
+        page.extend(["\n", &plural(more, word), " more left out to fit a comment.\n"]);
+    }
+}
+
+/// What did not hold, the most that fits.
+fn cases(
+    page: &mut String,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    room: usize,
+) -> Result<(), RenderError> {
+    let total = summary.totals.failed + summary.totals.errored;
+    if total == 0 {
+        return Ok(());
+    }
+    let title = format!("\n### What did not hold: {}\n", plural(total, "case"));
+    let room = room.saturating_sub(length(&title));
+    page.push_str(&title);
+    let wanted = |it: CaseMark<'_>| matches!(it.outcome, Outcome::Failed | Outcome::Errored);
+    let mut blocks = Vec::new();
+    let mut left = room;
+    for case in report.each_where(wanted) {
+        let block = block(case?.as_ref());
+        // Not even the names of the cases from here on would fit.
+        let Some(rest) = left.checked_sub(length(&block.name) + 1) else { break };
+        left = rest;
+        blocks.push(block);
+    }
+    let fitting = fit(&blocks, room);
+    for (i, block) in blocks.iter().take(fitting.reasons).enumerate() {
+        page.push_str(&block.reasons);
+        if i < fitting.outputs {
+            page.push_str(&block.output);
+        }
+    }
+    let names = || blocks.iter().take(fitting.names).skip(fitting.reasons);
+    if names().next().is_some() {
+        page.push('\n');
+    }
+    for block in names() {
+        page.push_str(&block.name);
+        page.push('\n');
+    }
+    let with_output = blocks.iter().take(fitting.names).skip(fitting.outputs);
+    let outputs = with_output.filter(|it| !it.output.is_empty()).count() as u64;
+    let reasons = fitting.names.saturating_sub(fitting.reasons) as u64;
+    let unnamed = total.saturating_sub(fitting.names as u64);
+    let cut = [(outputs, "output"), (reasons, "reason"), (unnamed, "case")];
+    let cut: Vec<String> =
+        cut.into_iter().filter(|it| it.0 > 0).map(|(n, word)| plural(n, word)).collect();
+    if !cut.is_empty() {
+        page.extend([
+            "\n*Left out to fit a comment: ",
+            &cut.join(", "),
+            ". The whole report has them.*\n",
+        ]);
+    }
+    Ok(())
+}
+
+fn block(case: &CaseResult) -> Block {
+    let (sign, of) = (sign(case.outcome), case.executions.len());
+    let name = format!("{} · {}", shown(&case.case, NAME), shown(&case.model, NAME));
+    let counts = case.repeat_counts();
+    let held = if of > 1 && counts.executed() > 0 {
+        format!(" · {}/{} repeats held", counts.held(), counts.executed())
+    } else {
+        String::new()
+    };
+    let mut reasons = format!("\n#### {sign} {name}{held}\n\n");
+    let findings = case.findings();
+    let lines = findings.iter().map(|it| {
+        let mut facts: Vec<String> =
+            it.result.verdict.code().map(ToString::to_string).into_iter().collect();
+        facts.extend(it.result.turn.as_ref().map(|it| format!("turn {it}")));
+        facts.push(repeats(&it.repeats, of));
+        let message = it.result.verdict.message().unwrap_or_default();
+        line(&it.result.label, facts, message)
+    });
+    let errors = case.errors();
+    let broke_off = errors.iter().map(|it| {
+        let code = it.error.code().map_or_else(|| "not run".to_owned(), |it| it.to_string());
+        line(&code, vec![repeats(&it.repeats, of)], &it.error.message())
+    });
+    lines.chain(broke_off).take(FINDINGS).for_each(|it| reasons.push_str(&it));
+    let more = (findings.len() + errors.len()).saturating_sub(FINDINGS) as u64;
+    if more > 0 {
+        reasons.extend(["- ", &plural(more, "more finding"), "\n"]);
+    }
+    Block { name: format!("- {sign} {name}{held}"), reasons, output: output(case) }
+}
+
+fn line(label: &str, facts: Vec<String>, message: &str) -> String {
+    let facts: Vec<String> = facts.into_iter().filter(|it| !it.is_empty()).collect();
+    let facts = shown(&facts.join(", "), NAME);
+    let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
+    format!("- **{}**{facts}: {}\n", shown(label, NAME), shown(message, MESSAGE))
+}
+
+fn output(case: &CaseResult) -> String {
+    let telling = case.telling_execution().filter(|it| it.error.is_none());
+    let said = |it: &ExecutionResult| it.execution.output.trim().to_owned();
+    match telling.map(said).filter(|it| !it.is_empty()) {
+        Some(text) => format!(
+            "\n<details><summary>Output</summary>\n\n> {}\n\n</details>\n",
+            shown(&text, OUTPUT)
+        ),
+        None => String::new(),
+    }
+}
+
+fn sign(outcome: Outcome) -> &'static str {
+    if outcome == Outcome::Errored { "⚠️" } else { "❌" }
+}
+
+fn foot(report: &AnyReport<'_>) -> String {
+    let run = &report.run;
+    let commit = run
+        .git_commit
+        .as_deref()
+        .map(|it| format!("commit {}", shown(it, 10).trim_end_matches('…')));
+    let facts = [
+        (!run.id.is_empty()).then(|| format!("run {}", shown(&run.id, NAME))),
+        commit,
+        Some(duration(run.duration_ms)),
+        Some(format!("KindLM {}", shown(&run.version, NAME))),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    format!("\n<sub>{}</sub>\n", facts.join(" · ").trim_end())
+}

@@ -1,0 +1,104 @@
+//! Did it pass, and if not, why not: in the words that every report for people has.
+
+use kindlm_types::{AnyReport, ExitStatus, ProviderErrorKind, SuiteTotals, Summary};
+
+use crate::amount::{count, plural};
+
+/// The verdict in one word.
+pub(crate) fn word(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
+    match summary.exit_status {
+        ExitStatus::Success if report.shard.is_some() => "DONE",
+        ExitStatus::Success => "PASSED",
+        ExitStatus::GatesFailed => "FAILED",
+        ExitStatus::Interrupted => "INTERRUPTED",
+        ExitStatus::ProviderError | ExitStatus::Internal | ExitStatus::InvalidInput => "ERROR",
+    }
+}
+
+/// What the verdict rests on, clause by clause.
+pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> {
+    let status = summary.exit_status;
+    let mut clauses = Vec::new();
+    if summary.totals.cases == 0 {
+        clauses.push("nothing was run".to_owned());
+    }
+    match status {
+        ExitStatus::ProviderError => clauses.push(provider_trouble(summary)),
+        ExitStatus::Internal => clauses.push("KindLM itself failed".to_owned()),
+        ExitStatus::Interrupted => clauses.push("the run was stopped by a signal".to_owned()),
+        ExitStatus::Success | ExitStatus::GatesFailed | ExitStatus::InvalidInput => {}
+    }
+    clauses.push(match &report.shard {
+        Some(it) => format!(
+            "shard {} of {}; the gates are decided over all of them by `kindlm merge`",
+            it.index, it.count
+        ),
+        None => gates_clause(report, &summary.totals),
+    });
+    if status != ExitStatus::Success {
+        clauses.push(format!("exit code {}", status.code()));
+    }
+    clauses
+}
+
+/// How many cases ended how.
+pub(crate) fn cases(totals: &SuiteTotals) -> String {
+    let parts = [
+        (totals.passed, "passed"),
+        (totals.scored, "scored"),
+        (totals.failed, "failed"),
+        (totals.errored, "errored"),
+        (totals.skipped, "skipped"),
+    ];
+    let shown: Vec<String> = parts
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{} {word}", count(number)))
+        .collect();
+    if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+}
+
+fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
+    let broken = report.broken_gates().count() as u64;
+    let all = report.gates.len() as u64;
+    let trouble = totals.failed + totals.errored;
+    match (broken, all) {
+        (0, 0) => "there are no gates".to_owned(),
+        (0, _) if trouble > 0 => {
+            format!("every gate held, although {} did not", plural(trouble, "case"))
+        }
+        (0, 1) => "the gate held".to_owned(),
+        (1, 1) => "the gate is broken".to_owned(),
+        (0, _) => format!("all {} gates held", count(all)),
+        _ => format!("{} of {} broken", count(broken), plural(all, "gate")),
+    }
+}
+
+fn provider_trouble(summary: &Summary) -> String {
+    let kinds: Vec<&str> = summary.provider_error_kinds.iter().map(|it| trouble_of(*it)).collect();
+    if kinds.is_empty() {
+        // Every execution was answered; what is missing is an answer to a check's question.
+        return "no answer from a provider that should judge".to_owned();
+    }
+    format!("no answer from a provider ({})", kinds.join(", "))
+}
+
+fn trouble_of(kind: ProviderErrorKind) -> &'static str {
+    match kind {
+        ProviderErrorKind::Auth => "credentials",
+        ProviderErrorKind::RateLimited => "rate limit",
+        ProviderErrorKind::QuotaExhausted => "quota",
+        ProviderErrorKind::Timeout => "timeout",
+        ProviderErrorKind::ModelNotFound => "unknown model",
+        ProviderErrorKind::ContextLength => "prompt too long",
+        ProviderErrorKind::ContentFilter => "content filter",
+        ProviderErrorKind::InvalidRequest => "invalid request",
+        ProviderErrorKind::Overloaded => "overloaded",
+        ProviderErrorKind::Server => "server error",
+        ProviderErrorKind::Connection => "connection",
+        ProviderErrorKind::MalformedResponse => "unreadable answer",
+        ProviderErrorKind::Command => "command",
+        ProviderErrorKind::Unsupported => "unsupported",
+        ProviderErrorKind::NotRecorded => "not recorded",
+    }
+}

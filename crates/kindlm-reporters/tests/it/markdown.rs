@@ -1,0 +1,166 @@
+//! The comment on a pull request: what it shows, what it leaves out, and what cannot break out of it.
+
+use kindlm_reporters::Style;
+use kindlm_testing::{green_report, sample_report};
+use kindlm_types::{CaseResult, Outcome, Report, Verdict};
+use proptest::prelude::*;
+
+use crate::hostile::{hostile_text, poisoned};
+use crate::render;
+
+/// What GitHub takes.
+const MOST: usize = 65_536;
+
+fn comment(report: &Report) -> String {
+    render("markdown", report, &Style::default())
+}
+
+fn failing_cases(report: &Report) -> Vec<CaseResult> {
+    let failed = |it: &&CaseResult| matches!(it.outcome, Outcome::Failed | Outcome::Errored);
+    report.cases.iter().filter(failed).cloned().collect()
+}
+
+/// A run in which this many cases did not hold.
+fn large(cases: usize) -> Report {
+    let mut report = sample_report();
+    let failing = failing_cases(&report);
+    report.cases = (0..cases)
+        .map(|at| CaseResult { case: format!("case {at}"), ..failing[at % failing.len()].clone() })
+        .collect();
+    report
+}
+
+#[test]
+fn shows_the_sample() {
+    insta::assert_snapshot!(comment(&sample_report()));
+}
+
+#[test]
+fn shows_a_green_run() {
+    insta::assert_snapshot!(comment(&green_report()));
+}
+
+#[test]
+fn whatever_the_size_of_the_run_it_fits_and_says_what_is_left_out() {
+    let mut before = (usize::MAX, usize::MAX);
+    for cases in [1, 20, 60, 300, 2_000] {
+        let report = large(cases);
+        let text = comment(&report);
+        assert!(text.encode_utf16().count() <= MOST, "{cases}: {}", text.len());
+        let outputs = text.matches("<details>").count();
+        let named = text.matches("case ").count();
+        assert!(outputs > 0 || cases >= 300, "{cases}");
+        let cut = text.lines().find(|it| it.starts_with("*Left out to fit a comment: "));
+        assert_eq!(cut.is_some(), cases >= 300, "{cases}: {cut:?}");
+        if cases >= 300 {
+            // Room that is there is used.
+            assert!(text.encode_utf16().count() > MOST - 2_000, "{cases}: {}", text.len());
+            assert!(outputs <= before.0 && named > 0);
+            before = (outputs, named);
+        }
+        assert!(text.contains("### Gates") && text.contains("piiFailuresMax"));
+        assert!(text.ends_with("KindLM 0.1.0</sub>\n"));
+    }
+    let text = comment(&large(2_000));
+    let cut = text.lines().find(|it| it.starts_with("*Left out")).unwrap();
+    let unnamed = cut.rsplit(", ").next().unwrap();
+    assert!(unnamed.contains("case"), "{cut}");
+}
+
+#[test]
+fn many_assertions_gates_and_warnings_leave_room_for_the_cases() {
+    let mut report = sample_report();
+    report.warnings = (0..500).map(|it| format!("warning {it} {}", "x".repeat(400))).collect();
+    let gates = report.gates.clone();
+    report.gates = (0..500).flat_map(|_| gates.clone()).collect();
+    for case in &mut report.cases {
+        for it in &mut case.executions {
+            let rule = it.results.iter().find(|it| it.assertion == "prompt-assertion").cloned();
+            let Some(rule) = rule else { continue };
+            it.results.extend((0..500).map(|at| {
+                let mut rule = rule.clone();
+                rule.metadata.insert("id".to_owned(), format!("rule_{at}").into());
+                rule.verdict = Verdict::Fail {
+                    code: kindlm_types::FailureCode::new("PROMPT_ASSERTION_FAILED"),
+                    message: "@team ".repeat(200),
+                };
+                rule.reasoning = None;
+                rule
+            }));
+        }
+    }
+    let text = comment(&report);
+    assert!(text.encode_utf16().count() <= MOST);
+    for part in ["prompt assertions more left out", "gates more left out", "warnings more left out"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    assert!(text.matches("<details>").count() > 3);
+}
+
+#[test]
+fn the_marker_tells_suites_apart_and_cannot_be_ended_from_within() {
+    let marker = |project: &str, name: &str| {
+        let mut report = green_report();
+        (report.suite.project, report.suite.name) = (project.to_owned(), name.to_owned());
+        comment(&report).lines().next().unwrap().to_owned()
+    };
+    assert_eq!(marker("acme", "support_1.0"), "<!-- kindlm:report acme/support_1.0 -->");
+    assert_eq!(marker("a/b", "c--> d"), "<!-- kindlm:report a%2fb/c%2d%2d%3e%20d -->");
+    assert_ne!(marker("a", "b/c"), marker("a/b", "c"));
+}
+
+/// How many bars of a table row are not escaped.
+fn bars(line: &str) -> usize {
+    let mut escaped = false;
+    let mut count = 0;
+    for c in line.chars() {
+        count += usize::from(c == '|' && !escaped);
+        escaped = c == '\\' && !escaped;
+    }
+    count
+}
+
+/// The HTML that is ours; all other angle brackets are escaped.
+const OURS: [&str; 8] = [
+    "<details>",
+    "</details>",
+    "<summary>",
+    "</summary>",
+    "<sub>",
+    "</sub>",
+    "<br>",
+    "<!-- kindlm:report ",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_breaks_out_of_the_comment(text in hostile_text(), tail in "[@#!:/a-z0-9. -]{0,40}") {
+        let text = format!("{text} @octocat #12 https://evil.example www.evil.example ``` {tail}");
+        let comment = comment(&poisoned(&text));
+        prop_assert!(comment.encode_utf16().count() <= MOST);
+        let mut rest = comment.clone();
+        for ours in OURS {
+            rest = rest.replace(ours, "");
+        }
+        prop_assert!(!rest.contains('<'), "{}", rest);
+        prop_assert!(!comment.contains(|c: char| c.is_control() && c != '\n'));
+        for (at, _) in comment.match_indices('@') {
+            prop_assert!(comment[at + 1..].starts_with("&#8203;"), "{}", &comment[at..]);
+        }
+        for (at, _) in comment.match_indices("://") {
+            prop_assert!(comment[at + 1..].starts_with("&#8203;"), "{}", &comment[at..]);
+        }
+        // No fence and no code span can begin: each backtick is escaped.
+        for (at, _) in comment.match_indices('`') {
+            prop_assert!(comment[..at].ends_with('\\') || comment[at..].starts_with("`kindlm merge`"));
+        }
+        let tables = |it: &str| -> Vec<usize> {
+            it.lines().filter(|line| line.starts_with('|')).map(bars).collect()
+        };
+        let plain = tables(&self::comment(&poisoned("x")));
+        prop_assert!(tables(&comment).iter().all(|it| plain.contains(it)));
+    }
+}
