@@ -52,6 +52,7 @@ mod equals;
 mod evidence;
 mod expect;
 mod finish_reason;
+mod function_calls;
 mod gleu;
 mod glob;
 mod grade;
@@ -64,6 +65,9 @@ mod is_html;
 mod is_json;
 mod is_refusal;
 mod is_sql;
+mod is_valid_function_call;
+mod is_valid_openai_function_call;
+mod is_valid_openai_tools_call;
 mod is_xml;
 mod javascript;
 mod judge;
@@ -80,10 +84,12 @@ mod perplexity;
 mod perplexity_score;
 mod pii;
 mod prompt_assertion;
+mod python;
 mod range;
 mod regex;
 mod registry;
 mod rouge_n;
+mod ruby;
 mod schema;
 mod schema_file;
 mod schema_value;
@@ -107,6 +113,7 @@ mod trajectory_step_count;
 mod trajectory_tool_args_match;
 mod trajectory_tool_sequence;
 mod trajectory_tool_used;
+mod webhook;
 mod word_count;
 mod words;
 mod xml;
@@ -135,6 +142,9 @@ pub static REGISTRY: &[&Registration] = &[
     &equals::REGISTRATION,
     &assert_set::REGISTRATION,
     &javascript::REGISTRATION,
+    &python::REGISTRATION,
+    &ruby::REGISTRATION,
+    &webhook::REGISTRATION,
     &contains::REGISTRATION,
     &icontains::REGISTRATION,
     &contains_any::REGISTRATION,
@@ -171,6 +181,9 @@ pub static REGISTRY: &[&Registration] = &[
     &trace_error_spans::REGISTRATION,
     &skill_used::REGISTRATION,
     &tool_call_f1::REGISTRATION,
+    &is_valid_function_call::REGISTRATION,
+    &is_valid_openai_function_call::REGISTRATION,
+    &is_valid_openai_tools_call::REGISTRATION,
     &similar::REGISTRATION,
     &similar_cosine::REGISTRATION,
     &similar_dot::REGISTRATION,

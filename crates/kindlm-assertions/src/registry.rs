@@ -28,6 +28,11 @@ pub trait Assertion: fmt::Debug + Send + Sync {
 
     /// Judges the evidence. Pure: the same evidence always gives the same results.
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
+
+    /// Whether what it was configured with may hold a secret once variables are filled in, so that no result shows it.
+    fn hides_its_value(&self) -> bool {
+        false
+    }
 }
 
 /// All that a check may look at.

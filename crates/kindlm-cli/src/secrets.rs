@@ -27,8 +27,14 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// The secrets that the configuration of providers refers to.
     pub(crate) fn of(io: &Io, providers: &Map<String, Value>) -> Self {
-        let named = providers.values().flat_map(variables);
-        Self::new(named.collect::<BTreeSet<_>>().into_iter().filter_map(|it| io.var(it)))
+        Self::of_suite(io, providers, &[])
+    }
+
+    /// The same, and those among the variables that scripts and templates may read: their names tell which they are.
+    pub(crate) fn of_suite(io: &Io, providers: &Map<String, Value>, permitted: &[String]) -> Self {
+        let mut named: BTreeSet<&str> = providers.values().flat_map(variables).collect();
+        named.extend(permitted.iter().map(String::as_str).filter(|it| is_telling(it)));
+        Self::new(named.into_iter().filter_map(|it| io.var(it)))
     }
 
     fn new(values: impl IntoIterator<Item = String>) -> Self {
@@ -248,6 +254,12 @@ impl Secrets {
             }
         }
     }
+}
+
+/// Whether a variable of this name is likely to hold a secret.
+fn is_telling(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|it| name.contains(it))
 }
 
 /// The environment variables that a provider's configuration names: `apiKeyEnv`, and headers with `env:`.

@@ -3,7 +3,7 @@
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use kindlm_types::ecma;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{walk, words};
 
@@ -46,13 +46,58 @@ const ORDER: &[&str] = &[
     "patternProperties",
 ];
 
+/// A schema, as it was written, and the value that was held against it.
+#[derive(Clone, Copy)]
+pub(crate) struct Held<'a> {
+    pub(crate) schema: &'a Value,
+    pub(crate) value: &'a Value,
+}
+
+/// One of Ajv's errors.
+struct AjvError {
+    /// JSON pointer into the value.
+    instance: String,
+    /// JSON pointer to the keyword, where it stands in the schema.
+    schema: String,
+    keyword: String,
+    params: Value,
+    message: String,
+}
+
 /// The first of several violations of a schema, as `data/place must be …`; empty if there is none.
 pub(crate) fn first<'e, 'i: 'e>(
-    schema: &Value,
+    held: Held<'_>,
     errors: impl IntoIterator<Item = &'e ValidationError<'i>>,
 ) -> String {
-    let first = errors.into_iter().min_by_key(|it| rank(schema, it.evaluation_path().as_str()));
-    first.map(|it| lines(schema, it).join(", ")).unwrap_or_default()
+    let line = |it: AjvError| format!("data{} {}", it.instance, it.message);
+    let lines: Vec<String> = first_errors(held, errors).into_iter().map(line).collect();
+    lines.join(", ")
+}
+
+/// The same as the list of objects that Ajv gives.
+pub(crate) fn first_json<'e, 'i: 'e>(
+    held: Held<'_>,
+    errors: impl IntoIterator<Item = &'e ValidationError<'i>>,
+) -> Value {
+    let object = |it: AjvError| {
+        json!({
+            "instancePath": it.instance,
+            "schemaPath": format!("#{}", it.schema),
+            "keyword": it.keyword,
+            "params": it.params,
+            "message": it.message,
+        })
+    };
+    first_errors(held, errors).into_iter().map(object).collect()
+}
+
+fn first_errors<'e, 'i: 'e>(
+    held: Held<'_>,
+    errors: impl IntoIterator<Item = &'e ValidationError<'i>>,
+) -> Vec<AjvError> {
+    let first =
+        errors.into_iter().min_by_key(|it| rank(held.schema, it.evaluation_path().as_str()));
+    first.map(|it| all(held, it)).unwrap_or_default()
 }
 
 /// Where Ajv meets what a path through the schema leads to: keywords in its own order, keys of the user's own
@@ -78,25 +123,92 @@ fn rank(schema: &Value, path: &str) -> Vec<usize> {
 }
 
 /// What Ajv says of one violation: what the branches of a choice lack, before the choice itself.
-fn lines(schema: &Value, error: &ValidationError<'_>) -> Vec<String> {
-    let place = format!("data{}", error.instance_path().as_str());
-    let branches = |context: &[Vec<ValidationError<'static>>]| -> Vec<String> {
-        context.iter().filter(|it| !it.is_empty()).map(|it| first(schema, it)).collect()
+fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
+    let branches = |context: &[Vec<ValidationError<'static>>]| -> Vec<AjvError> {
+        context.iter().flat_map(|it| first_errors(held, it)).collect()
     };
-    let mut lines = match error.kind() {
+    let mut found = match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => branches(context),
-        Kind::PropertyNames { error } => lines(schema, error),
+        Kind::PropertyNames { error } => all(held, error),
         _ => Vec::new(),
     };
-    let message = match (error.kind(), schema.pointer(error.evaluation_path().as_str())) {
-        (Kind::Type { .. }, Some(Value::Array(types))) => {
-            let names: Vec<&str> = types.iter().filter_map(Value::as_str).collect();
-            format!("must be {}", names.join(","))
+    let (mut params, mut message) = (params(error), message(error));
+    if let (Kind::Type { .. }, Some(Value::Array(types))) =
+        (error.kind(), held.schema.pointer(error.evaluation_path().as_str()))
+    {
+        let names: Vec<&str> = types.iter().filter_map(Value::as_str).collect();
+        message = format!("must be {}", names.join(","));
+        params = json!({"type": types});
+    }
+    let place = error.schema_path().as_str();
+    let (schema, keyword) = match error.kind() {
+        Kind::FalseSchema if is_for_properties(place) => {
+            "must NOT have additional properties".clone_into(&mut message);
+            let object = held.value.pointer(error.instance_path().as_str());
+            let first = object.and_then(Value::as_object).and_then(|it| it.keys().next());
+            params = json!({"additionalProperty": first});
+            (place.to_owned(), "additionalProperties".to_owned())
         }
-        _ => message(error),
+        Kind::FalseSchema => (format!("{place}/false schema"), "false schema".to_owned()),
+        kind => (place.to_owned(), kind.keyword().to_owned()),
     };
-    lines.push(format!("{place} {message}"));
-    lines
+    let instance = error.instance_path().as_str().to_owned();
+    found.push(AjvError { instance, schema, keyword, params, message });
+    found
+}
+
+/// Whether a schema that admits nothing is `additionalProperties: false` where no property is known.
+fn is_for_properties(place: &str) -> bool {
+    place
+        .strip_suffix("/additionalProperties")
+        .is_some_and(|it| !it.ends_with("/properties") || it.ends_with("/properties/properties"))
+}
+
+/// What Ajv tells beside its message.
+fn params(error: &ValidationError<'_>) -> Value {
+    let compared = |sign: &str, limit: &Value| json!({"comparison": sign, "limit": limit});
+    match error.kind() {
+        Kind::Type { kind } => {
+            let names: Vec<String> = words::types(kind).iter().map(ToString::to_string).collect();
+            match names.as_slice() {
+                [only] => json!({"type": only}),
+                several => json!({"type": several}),
+            }
+        }
+        Kind::Required { property } => json!({"missingProperty": property}),
+        Kind::AdditionalProperties { unexpected } => {
+            json!({"additionalProperty": unexpected.first()})
+        }
+        Kind::UnevaluatedProperties { unexpected } => {
+            json!({"unevaluatedProperty": unexpected.first()})
+        }
+        Kind::PropertyNames { error } => json!({"propertyName": error.instance()}),
+        Kind::Enum { options } => json!({"allowedValues": **options}),
+        Kind::Constant { expected_value } => json!({"allowedValue": **expected_value}),
+        Kind::Minimum { limit } => compared(">=", limit),
+        Kind::Maximum { limit } => compared("<=", limit),
+        Kind::ExclusiveMinimum { limit } => compared(">", limit),
+        Kind::ExclusiveMaximum { limit } => compared("<", limit),
+        Kind::MultipleOf { multiple_of } => {
+            json!({"multipleOf": crate::normalise_numbers(json!(multiple_of))})
+        }
+        Kind::MinLength { limit }
+        | Kind::MaxLength { limit }
+        | Kind::MinItems { limit }
+        | Kind::MaxItems { limit }
+        | Kind::MinProperties { limit }
+        | Kind::MaxProperties { limit } => json!({"limit": limit}),
+        Kind::AdditionalItems { limit } => json!({"limit": limit}),
+        Kind::Pattern { pattern } => json!({"pattern": pattern}),
+        Kind::Format { format } => json!({"format": format}),
+        Kind::UniqueItems => match pair(error.instance()) {
+            Some((j, i)) => json!({"i": i, "j": j}),
+            None => json!({}),
+        },
+        Kind::OneOfNotValid { .. } => json!({"passingSchemas": null}),
+        Kind::Contains => json!({"minContains": 1}),
+        _ => json!({}),
+    }
 }
 
 fn message(error: &ValidationError<'_>) -> String {
@@ -145,12 +257,15 @@ fn message(error: &ValidationError<'_>) -> String {
 }
 
 /// Which two items are equal: Ajv looks from the end. Long lists are not searched.
-fn duplicates(found: &Value) -> String {
+fn pair(found: &Value) -> Option<(usize, usize)> {
     let items = found.as_array().map_or(&[][..], Vec::as_slice);
-    let pair = (0..items.len().min(words::SEARCHED))
+    (0..items.len().min(words::SEARCHED))
         .rev()
-        .find_map(|i| (0..i).rev().find(|&j| items.get(i) == items.get(j)).map(|j| (j, i)));
-    match pair {
+        .find_map(|i| (0..i).rev().find(|&j| items.get(i) == items.get(j)).map(|j| (j, i)))
+}
+
+fn duplicates(found: &Value) -> String {
+    match pair(found) {
         Some((j, i)) => {
             format!("must NOT have duplicate items (items ## {j} and {i} are identical)")
         }
@@ -195,5 +310,41 @@ mod tests {
             assert_eq!(compiled.first_as_ajv(&value).as_deref(), Some(expected), "{schema}");
         }
         assert_eq!(Schema::compile(&json!({})).unwrap().first_as_ajv(&json!(1)), None);
+    }
+
+    #[test]
+    fn says_the_same_as_objects() {
+        for (schema, value, expected) in [
+            (
+                json!({"required": ["city"]}),
+                json!({}),
+                r##"[{"instancePath":"","schemaPath":"#/required","keyword":"required","params":{"missingProperty":"city"},"message":"must have required property 'city'"}]"##,
+            ),
+            (
+                json!({"properties": {"a/b": {"$ref": "#/definitions/n"}}, "definitions": {"n": {"minimum": 0.5}}}),
+                json!({"a/b": 0}),
+                r##"[{"instancePath":"/a~1b","schemaPath":"#/definitions/n/minimum","keyword":"minimum","params":{"comparison":">=","limit":0.5},"message":"must be >= 0.5"}]"##,
+            ),
+            (
+                json!({"anyOf": [{"type": "string"}, {"enum": [1]}]}),
+                json!(null),
+                r##"[{"instancePath":"","schemaPath":"#/anyOf/0/type","keyword":"type","params":{"type":"string"},"message":"must be string"},{"instancePath":"","schemaPath":"#/anyOf/1/enum","keyword":"enum","params":{"allowedValues":[1]},"message":"must be equal to one of the allowed values"},{"instancePath":"","schemaPath":"#/anyOf","keyword":"anyOf","params":{},"message":"must match a schema in anyOf"}]"##,
+            ),
+            (
+                json!({"additionalProperties": false}),
+                json!({"x": 1}),
+                r##"[{"instancePath":"","schemaPath":"#/additionalProperties","keyword":"additionalProperties","params":{"additionalProperty":"x"},"message":"must NOT have additional properties"}]"##,
+            ),
+            (
+                json!({"properties": {"a": false}}),
+                json!({"a": 1}),
+                r##"[{"instancePath":"/a","schemaPath":"#/properties/a/false schema","keyword":"false schema","params":{},"message":"boolean schema is false"}]"##,
+            ),
+        ] {
+            let compiled = Schema::compile(&schema).unwrap();
+            let ours = compiled.first_as_ajv_json(&value).unwrap();
+            assert_eq!(ours.to_string(), expected, "{schema}");
+        }
+        assert_eq!(Schema::compile(&json!({})).unwrap().first_as_ajv_json(&json!(1)), None);
     }
 }

@@ -6,7 +6,8 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
-use crate::{ajv, branch, walk, words};
+use crate::ajv::{self, Held};
+use crate::{branch, walk, words};
 
 /// How many steps a backtracking pattern may take before it counts as not matched.
 const BACKTRACK_LIMIT: usize = 1_000_000;
@@ -99,7 +100,20 @@ impl Schema {
             return None;
         }
         let errors: Vec<_> = self.validator.iter_errors(value).collect();
-        Some(ajv::first(&self.written, &errors))
+        Some(ajv::first(self.held(value), &errors))
+    }
+
+    fn held<'a>(&'a self, value: &'a Value) -> Held<'a> {
+        Held { schema: &self.written, value }
+    }
+
+    /// The same as the list of error objects that Ajv gives.
+    pub fn first_as_ajv_json(&self, value: &Value) -> Option<Value> {
+        if self.validator.is_valid(value) {
+            return None;
+        }
+        let errors: Vec<_> = self.validator.iter_errors(value).collect();
+        Some(ajv::first_json(self.held(value), &errors))
     }
 
     /// Every departure of a value from the schema, in the order of the value; empty if it conforms.

@@ -3,7 +3,9 @@
 
 pub mod examples;
 pub mod mock;
+mod programs;
 mod sample;
 
 pub use mock::{MockReply, MockRequest, MockServer};
+pub use programs::installed;
 pub use sample::{green_report, sample_report};

@@ -54,7 +54,7 @@ pub use exit::ExitStatus;
 pub use files::{FileError, Files, NoFiles};
 pub use limits::Limits;
 pub use price::Price;
-pub use problem::{Place, Problem, ProblemKind, nearest, suggest};
+pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};
 pub use prompt::{
     FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
 };

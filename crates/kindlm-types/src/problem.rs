@@ -121,6 +121,35 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, _, candidate)| candidate)
 }
 
+/// The candidates that a word most likely means, nearest first: those that [`nearest`] takes for near enough, then those
+/// that share a part with it, between `-` and `:`. Never more than `most`.
+pub fn nearest_few<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    most: usize,
+) -> Vec<&'a str> {
+    let word = word.to_lowercase();
+    let parts = |of: &str| -> Vec<String> {
+        let telling = |it: &&str| it.len() > 2 && *it != "not";
+        of.split(['-', ':', '_', ' ']).filter(telling).map(str::to_owned).collect()
+    };
+    let own = parts(&word);
+    let rank = |candidate: &str| {
+        let lower = candidate.to_lowercase();
+        let distance = strsim::damerau_levenshtein(&word, &lower);
+        let is_near = distance <= (word.len().max(lower.len()) / 3).max(1);
+        let shares = parts(&lower).iter().any(|it| own.contains(it));
+        (is_near || shares).then_some((!is_near, distance))
+    };
+    let ranked = candidates.into_iter().filter_map(|it| Some((rank(it)?, it)));
+    let mut ranked: Vec<((bool, usize), &str)> = ranked.collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    // What is much farther than the nearest was hardly meant.
+    let best = ranked.first().map_or(0, |((_, distance), _)| *distance);
+    ranked.retain(|((is_far, distance), _)| *is_far || *distance <= best + 1);
+    ranked.into_iter().map(|(_, it)| it).take(most).collect()
+}
+
 /// Help for a word that is none of the known ones: "did you mean `x`?", or what is known.
 pub fn suggest<'a>(
     word: &str,
@@ -141,6 +170,20 @@ pub fn suggest<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_few_are_near_or_share_a_part() {
+        let known = ["contains", "icontains", "contains-all", "is-json", "contains-json", "equals"];
+        for (word, expected) in [
+            ("contain", &["contains", "icontains"][..]),
+            ("has-json", &["is-json", "contains-json"]),
+            ("json", &["is-json", "contains-json"]),
+            ("zzzzzzzz", &[]),
+        ] {
+            assert_eq!(nearest_few(word, known, 3), expected, "{word}");
+        }
+        assert_eq!(nearest_few("contains-any", known, 1), ["contains-all"]);
+    }
 
     #[test]
     fn suggests_the_nearest_word_or_lists_all() {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::reference::Whole;
 use super::value::{rendered, resolve};
-use super::{Compiler, LIST, NOT, ids, name, normalise_numbers, shape, unknown_type};
+use super::{Compiler, EXAMPLES, LIST, NOT, name, normalise_numbers, shape, unknown_type};
 use crate::scripting::Transform;
 use crate::template::{Variables, is_template};
 use crate::{Build, Check, Options, Own, REGISTRY, Registration};
@@ -81,7 +81,7 @@ impl Compiler<'_> {
         let check = built.filter(|_| self.problems.len() == before)?;
         Some(Check {
             transforms: transform.into_iter().map(Into::into).collect(),
-            rendered,
+            rendered: rendered.filter(|_| !check.assertion.hides_its_value()),
             ..check
         })
     }
@@ -104,10 +104,10 @@ impl Compiler<'_> {
                 format!("{at}/type"),
                 format!("expected the id of an assertion, found {}", name(other)),
             )
-            .with_help(format!("known assertions: {}", ids())),
+            .with_help(EXAMPLES),
             None => Problem::new(at, "`type` is required")
                 .with_kind(ProblemKind::MissingKey { key: "type".to_owned() })
-                .with_help(format!("`type`: the id of an assertion: {}", ids())),
+                .with_help(format!("`type` is the id of an assertion, {EXAMPLES}")),
         };
         self.problems.push(problem);
         None

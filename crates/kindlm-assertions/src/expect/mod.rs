@@ -8,7 +8,7 @@ mod value;
 use std::cell::OnceCell;
 
 use kindlm_schema::normalise_numbers;
-use kindlm_types::{Problem, nearest};
+use kindlm_types::{Problem, nearest_few};
 use serde_json::{Map, Value};
 
 use crate::template::Variables;
@@ -146,18 +146,24 @@ impl Compiler<'_> {
     }
 }
 
+/// What to do where an entry does not say which assertion it is.
+const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` lists all";
+
+/// How many assertions are suggested for one that is not known.
+const SUGGESTED: usize = 3;
+
 fn unknown_type(id: &str) -> Problem {
     let types = known_types();
-    let help = match nearest(id, types.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known assertions: {}", ids()),
+    let near = nearest_few(id, types.iter().map(String::as_str), SUGGESTED);
+    let near: Vec<String> = near.iter().map(|it| format!("`{it}`")).collect();
+    let help = match near.split_last() {
+        None => "`kindlm assertions` lists all".to_owned(),
+        Some((only, [])) => format!("did you mean {only}?"),
+        Some((last, others)) => {
+            format!("did you mean {} or {last}? `kindlm assertions` lists all", others.join(", "))
+        }
     };
     Problem::new("/type", format!("there is no assertion `{id}`")).with_help(help)
-}
-
-fn ids() -> String {
-    let ids: Vec<String> = REGISTRY.iter().map(|it| format!("`{}`", it.meta.id)).collect();
-    ids.join(", ")
 }
 
 /// Whether some assertion has its place below this one.

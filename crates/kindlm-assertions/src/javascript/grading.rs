@@ -1,21 +1,13 @@
 //! What a script's answer means: a boolean, a number, or an object with a verdict, a score and a reason.
 
+use kindlm_types::script::ScriptSource;
 use kindlm_types::script::{ScriptOutcome, ScriptValue};
-use kindlm_types::{AssertionResult, NamedScore, Score, Verdict, ecma};
+use kindlm_types::{AssertionResult, ecma};
 use serde_json::{Map, Value};
 
-use super::{ID, JavaScript, SCRIPT_THREW};
-use crate::codes::ASSERTION_FAILED;
+use super::{ID, JavaScript};
 use crate::grade::{Grade, PASSED};
-use kindlm_types::FailureCode;
-use kindlm_types::script::ScriptSource;
-
-/// The code of a component that is none.
-const NO_RESULT: &str = "is not a grading result: it needs a boolean `pass`";
-
-/// The keys of a grading result that have a place of their own in a result.
-const OWN_KEYS: [&str; 7] =
-    ["pass", "score", "reason", "namedScores", "namedScoreWeights", "componentResults", "metadata"];
+use crate::scripting::grading::{SCRIPT_THREW, is_grading, number_of, plain, with_rest};
 
 impl JavaScript {
     /// What the script's end means.
@@ -71,7 +63,7 @@ impl JavaScript {
         };
         let score = object.get("score").and_then(number_of).unwrap_or(f64::NAN);
         let result = Grade { pass, score, reason }.result(ID, &self.label);
-        with_rest(result, object)
+        with_rest(ID, result, object)
     }
 
     /// What threw, cannot be read, or is no verdict. `not-` does not turn it round: nothing was said.
@@ -119,103 +111,6 @@ impl JavaScript {
             ),
         };
         self.threw(&message, "", None)
-    }
-}
-
-/// Whether an object is a verdict: promptfoo's rules.
-fn is_grading(object: &Map<String, Value>) -> bool {
-    let is_object = |it: &Value| it.is_object() || it.is_array() || it.is_null();
-    let all = |keys: &[&str], test: &dyn Fn(&Value) -> bool| {
-        keys.iter().filter_map(|key| object.get(*key)).all(test)
-    };
-    object.get("pass").is_some_and(Value::is_boolean)
-        && object.get("score").is_some_and(|it| number_of(it).is_some())
-        && object.get("reason").is_some_and(Value::is_string)
-        && all(&["namedScores", "namedScoreWeights", "tokensUsed"], &is_object)
-        && all(&["componentResults"], &Value::is_array)
-        && all(&["assertion"], &|it| it.is_object() || it.is_array() || it.is_null())
-        && all(&["comment"], &Value::is_string)
-}
-
-/// Adds what a grading result says beside verdict, score and reason.
-fn with_rest(mut result: AssertionResult, object: &Map<String, Value>) -> AssertionResult {
-    let (named, ignored) = named_scores(object);
-    result.named_scores = named;
-    let components = object.get("componentResults").and_then(Value::as_array);
-    for (index, part) in components.into_iter().flatten().enumerate() {
-        result.components.push(component(part, index));
-    }
-    if let Some(Value::Object(metadata)) = object.get("metadata") {
-        result.metadata.extend(metadata.iter().map(|(key, value)| (key.clone(), plain(value))));
-    }
-    for (key, value) in object {
-        if !OWN_KEYS.contains(&key.as_str()) && !value.is_null() {
-            result.metadata.entry(key.clone()).or_insert_with(|| plain(value));
-        }
-    }
-    if !ignored.is_empty() {
-        result.metadata.insert("ignoredNamedScores".to_owned(), ignored.into());
-    }
-    result
-}
-
-/// The named scores, and the names of those that are no finite numbers.
-fn named_scores(object: &Map<String, Value>) -> (Vec<NamedScore>, Vec<String>) {
-    let (mut named, mut ignored) = (Vec::new(), Vec::new());
-    let weights = object.get("namedScoreWeights");
-    let Some(Value::Object(scores)) = object.get("namedScores") else { return (named, ignored) };
-    for (name, score) in scores {
-        let weight = weights.and_then(|it| it.get(name)).and_then(number_of);
-        let weight = weight.filter(|it| it.is_finite() && *it >= 0.0).unwrap_or(1.0);
-        match number_of(score).map(Score::new) {
-            Some(Ok(score)) => named.push(NamedScore { name: name.clone(), score, weight }),
-            _ => ignored.push(name.clone()),
-        }
-    }
-    (named, ignored)
-}
-
-/// One of several results that a script gives. Its verdict is told, not counted: the script has weighed it.
-fn component(part: &Value, index: usize) -> AssertionResult {
-    let label = format!("Part {}", index + 1);
-    let Some((object, pass)) =
-        part.as_object().and_then(|it| Some((it, it.get("pass")?.as_bool()?)))
-    else {
-        let message = format!("{} {NO_RESULT}", ecma::stringify(&plain(part)));
-        return AssertionResult::errored(ID, label, FailureCode::SCRIPT_ERROR, message);
-    };
-    let reason = object.get("reason").and_then(Value::as_str);
-    let kind = object.get("assertion").and_then(|it| it.get("type")).and_then(Value::as_str);
-    let verdict = if pass {
-        Verdict::Pass
-    } else {
-        let message = reason.unwrap_or("the script says that it does not hold").to_owned();
-        Verdict::Fail { code: ASSERTION_FAILED, message }
-    };
-    let mut result = AssertionResult::new(kind.unwrap_or(ID), label, verdict);
-    result.reasoning = reason.map(str::to_owned);
-    let given = object.get("score").and_then(number_of).and_then(|it| Score::new(it).ok());
-    result.score = given.or(result.score);
-    with_rest(result, object)
-}
-
-/// A number, or what stands for one that JSON does not have.
-fn number_of(value: &Value) -> Option<f64> {
-    match value.get("$num").and_then(Value::as_str) {
-        Some("NaN") => Some(f64::NAN),
-        Some("Infinity") => Some(f64::INFINITY),
-        Some("-Infinity") => Some(f64::NEG_INFINITY),
-        _ => value.as_f64(),
-    }
-}
-
-/// The value as `JSON.stringify` has it: what is no finite number is null.
-fn plain(value: &Value) -> Value {
-    match value {
-        Value::Object(map) if map.len() == 1 && map.contains_key("$num") => Value::Null,
-        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
-        Value::Array(items) => items.iter().map(plain).collect(),
-        other => other.clone(),
     }
 }
 

@@ -12,11 +12,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codes::ASSERTION_FAILED;
-use crate::scripting::{JAVASCRIPT, ScriptSettings, ScriptsBlock, context, output, script_file};
+use crate::scripting::grading::SCRIPT_THREW;
+use crate::scripting::{
+    JAVASCRIPT, ScriptSettings, ScriptsBlock, context, label, output, script_file, told,
+};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "javascript";
-const SCRIPT_THREW: FailureCode = FailureCode::new("SCRIPT_THREW");
 
 /// Asks a script of the user.
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -88,7 +90,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         Some(block) => setup.scripts.with(block),
         None => setup.scripts.clone(),
     };
-    let label = label(&config.value);
+    let label = label("JavaScript", &config.value);
     Ok(Arc::new(JavaScript {
         code: config.value,
         label,
@@ -97,16 +99,6 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         settings,
         own,
     }))
-}
-
-/// The first line of the code, or as much of it as fits into a line of a report.
-fn label(code: &str) -> String {
-    const SHOWN: usize = 60;
-    let mut lines = code.trim().lines();
-    let first = lines.next().unwrap_or_default().trim_end();
-    let shown: String = first.chars().take(SHOWN).collect();
-    let more = if shown.len() < first.len() || lines.next().is_some() { "…" } else { "" };
-    format!("JavaScript: {shown}{more}")
 }
 
 impl JavaScript {
@@ -149,7 +141,6 @@ impl Assertion for JavaScript {
                 (self.errored(FailureCode::INTERNAL_ERROR, message), &[][..])
             }
         };
-        let logged = !console.is_empty();
-        vec![if logged { result.with_metadata("console", console.to_vec()) } else { result }]
+        vec![told(result, self.settings.runtime, console)]
     }
 }

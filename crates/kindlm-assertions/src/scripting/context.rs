@@ -16,7 +16,8 @@ pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
     evidence.answers.shared("output", &text, || text.as_str().into())
 }
 
-fn output_value(execution: &Execution) -> Value {
+/// The same as a value.
+pub(crate) fn output_value(execution: &Execution) -> Value {
     match &execution.output_json {
         // A command may declare structured output beside a text of its own; the text is what it said.
         Some(value) if execution.output.is_empty() || is_text_of(value, &execution.output) => {
@@ -83,7 +84,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
 }
 
 /// The prompt as text: what the user said, or all messages as JSON if there is more than that.
-fn prompt(input: &[Message]) -> Option<Value> {
+pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
     match input {
         [] => None,
         [only] if only.role == Role::User => Some(json!(only.content)),

@@ -1,11 +1,15 @@
 //! What everything that runs users' scripts shares: who runs them, what they see, and how they are named.
 
 mod context;
+pub(crate) mod grading;
+pub(crate) mod interpreted;
+mod said;
 mod settings;
 mod source;
 mod transform;
 
-pub(crate) use context::{context, output};
+pub(crate) use context::{context, output, output_value, prompt};
+pub(crate) use said::{label, told};
 pub use settings::{ScriptSettings, ScriptsBlock};
 pub(crate) use source::{JAVASCRIPT, script_file};
 pub use transform::Transform;

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let suite = &project.suite;
         let options = project::with_limits(options, suite);
         let client = client(&suite.providers, &project.files, options)?;
-        let secrets = Secrets::of(io, &suite.providers);
+        let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
         let state = project.place.state();
         let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
         let client = Scripted::new(&client, io, &base)?;

@@ -16,6 +16,9 @@ struct Page {
     text: &'static str,
 }
 
+/// Most pages that are shown with a code; a code of more assertions says only which they are.
+const PAGES: usize = 5;
+
 /// Codes that no assertion of its own gives.
 const COMMON: [(FailureCode, &str); 4] = [
     (
@@ -238,7 +241,12 @@ fn code(topic: &str) -> Option<String> {
     let given = |it: &&&kindlm_assertions::Registration| {
         it.meta.codes.iter().any(|code| code.code.as_str() == name)
     };
-    for registration in kindlm_assertions::REGISTRY.iter().filter(given) {
+    let registrations: Vec<_> = kindlm_assertions::REGISTRY.iter().filter(given).collect();
+    if registrations.len() > PAGES {
+        text.push_str("\n`kindlm explain <id>` shows the page of each.\n");
+        return Some(text);
+    }
+    for registration in registrations {
         let _ = write!(text, "\n{}\n", registration.meta.docs.trim_end());
     }
     Some(text)

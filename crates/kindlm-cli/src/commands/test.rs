@@ -94,7 +94,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let waits = Stop::default();
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let client = client(io, &suite, &files, concurrency, waits.clone())?;
-    let secrets = Secrets::of(io, &suite.providers);
+    let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
     let client = Scripted::new(&client, io, files.root())?;
     let backend = Recorded::new(&client, responses);

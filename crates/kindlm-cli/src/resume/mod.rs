@@ -141,7 +141,8 @@ impl Identity<'_> {
         place: &Place,
         past: Option<Past>,
     ) -> Result<Kept, Failure> {
-        let secrets = Secrets::of(io, &self.suite.providers);
+        let secrets =
+            Secrets::of_suite(io, &self.suite.providers, &self.suite.scripts.permissions.env);
         if let Some(Past(journal)) = past {
             let resumed = JournalWriter::resume(&journal, Durability::Flush);
             let (writer, index) = resumed.map_err(|err| failure(&err))?;

@@ -98,7 +98,7 @@ def function(call, parts, root):
     if what["w"] == "body":
         key = (tuple(what["params"]), parts.pop(0).decode())
         if key not in bodies:
-            space = {"__name__": "script"}
+            space = {"__name__": "script", "json": json}
             code = f"def script({', '.join(key[0])}):\n" + textwrap.indent(key[1], "    ") + "\n    pass\n"
             exec(compile(code, "script", "exec"), space)
             bodies[key] = space["script"]

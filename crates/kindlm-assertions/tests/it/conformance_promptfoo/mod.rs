@@ -72,6 +72,26 @@ fn agree(types: &[&str], run: usize, differences: Differences<'_>) {
     assert_eq!(ran, run, "vectors that were run");
 }
 
+/// `kindlm-cli` runs the vectors for which something must be asked, and counts them; the rest is run here.
+#[test]
+fn every_vector_is_run_here_or_needs_somebody_to_ask() {
+    let text = std::fs::read_to_string(Path::new(FILE)).unwrap();
+    let (mut here, mut elsewhere) = (0, 0);
+    for line in text.lines() {
+        let vector: Value = serde_json::from_str(line).unwrap();
+        let kind = vector["assertion"]["type"].as_str().unwrap_or("aggregate");
+        let kind = kind.strip_prefix("not-").unwrap_or(kind);
+        if texts::TYPES.contains(&kind) || probes::TYPES.contains(&kind) {
+            here += 1;
+        } else {
+            let known = ["python", "webhook", "aggregate", "human"];
+            assert!(known.contains(&kind), "no test runs `{}`", vector["id"]);
+            elsewhere += 1;
+        }
+    }
+    assert_eq!((here, elsewhere, here + elsewhere), (306, 26, 332));
+}
+
 fn theirs(expect: &Value) -> Said {
     if let Some(message) = expect["throws"].as_str() {
         return Said::Threw(message.to_owned());

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Differences, agree};
 
-const TYPES: &[&str] = &[
+pub(super) const TYPES: &[&str] = &[
     "latency",
     "cost",
     "perplexity",
@@ -14,6 +14,9 @@ const TYPES: &[&str] = &[
     "finish-reason",
     "guardrails",
     "tool-call-f1",
+    "is-valid-function-call",
+    "is-valid-openai-function-call",
+    "is-valid-openai-tools-call",
     "skill-used",
     "trajectory:tool-used",
     "trajectory:tool-sequence",
@@ -26,12 +29,12 @@ const TYPES: &[&str] = &[
 
 #[rustfmt::skip]
 const DIFFERENCES: Differences<'_> = &[
-    ("`not-` works wherever it is written; promptfoo does not heed it here", &["not-trace-span-count/1"]),
+    ("`not-` works wherever it is written; promptfoo does not heed it here", &["not-trace-span-count/1", "not-is-valid-openai-tools-call/1"]),
 ];
 
 #[test]
 fn checks_of_more_than_the_text_agree() {
-    agree(TYPES, 88, DIFFERENCES);
+    agree(TYPES, 98, DIFFERENCES);
 }
 
 /// The tools of a provider's configuration, in either form of OpenAI's API.

@@ -2,7 +2,7 @@
 
 use super::{Differences, agree};
 
-const TYPES: &[&str] = &[
+pub(super) const TYPES: &[&str] = &[
     "equals",
     "contains",
     "icontains",

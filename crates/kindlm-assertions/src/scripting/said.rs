@@ -1,0 +1,29 @@
+//! How a script is called in reports, and what is told beside its verdict.
+
+use kindlm_types::AssertionResult;
+use kindlm_types::script::ScriptRuntime;
+
+/// The first line of the code, or as much of it as fits into a line of a report.
+pub(crate) fn label(language: &str, code: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut lines = code.trim().lines();
+    let first = lines.next().unwrap_or_default().trim_end();
+    let shown: String = first.chars().take(SHOWN).collect();
+    let more = if shown.len() < first.len() || lines.next().is_some() { "…" } else { "" };
+    format!("{language}: {shown}{more}")
+}
+
+/// The result with what the script wrote to its console, and with a mark if it ran outside the sandbox.
+pub(crate) fn told(
+    result: AssertionResult,
+    runtime: ScriptRuntime,
+    console: &[String],
+) -> AssertionResult {
+    let result = match runtime {
+        ScriptRuntime::QuickJs => result,
+        ScriptRuntime::Node | ScriptRuntime::Python | ScriptRuntime::Ruby => {
+            result.with_metadata("sandboxed", false)
+        }
+    };
+    if console.is_empty() { result } else { result.with_metadata("console", console.to_vec()) }
+}

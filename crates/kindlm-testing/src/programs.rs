@@ -1,0 +1,30 @@
+//! Programs that some tests need and a machine may lack.
+#![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+
+use std::process::{Command, Stdio};
+
+/// Names the programs that must be there, with spaces between: a test that needs one of them fails without it.
+const PROMISED: &str = "KINDLM_TESTS_NEED";
+
+/// Whether a program that a test needs is installed.
+///
+/// Where it is not, the test says that it was not run, and is left out.
+///
+/// # Panics
+///
+/// If the program is missing where `KINDLM_TESTS_NEED` promises it: then a test that is left out would look like one that
+/// passed.
+pub fn installed(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    let found = command.status().is_ok_and(|it| it.success());
+    let promised = std::env::var(PROMISED).unwrap_or_default();
+    assert!(
+        found || !promised.split_whitespace().any(|it| it == program),
+        "`{program}` is not installed, and `{PROMISED}` promises it"
+    );
+    if !found {
+        eprintln!("NOT RUN: no `{program}` on this machine");
+    }
+    found
+}
