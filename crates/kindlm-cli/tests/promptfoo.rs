@@ -9,9 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Vectors that differ on purpose.
-const DIFFERENT: [(&str, &str); 6] = [
+const DIFFERENT: [(&str, &str); 5] = [
     ("unknown-type", "an unknown type is a config error: nothing is sent"),
-    ("derived-metrics", "not read: an error at its place"),
     (
         "transforms-chain",
         "evidence stays as it came; the checks see what the transforms made of it",
@@ -20,7 +19,7 @@ const DIFFERENT: [(&str, &str); 6] = [
         "provider-output-field",
         "recorded outputs are judged by `kindlm evaluate`; the config says so",
     ),
-    ("csv-expected", "it has a check in Python, which is an error at its place"),
+    ("csv-expected", "a test without checks has no score, rather than 1"),
     ("nan-score", "a score that is no number is errored, not passed"),
 ];
 
@@ -110,6 +109,35 @@ fn rounded(value: Value) -> Value {
         Value::Object(map) => map.into_iter().map(|(key, it)| (key, rounded(it))).collect(),
         other => other,
     }
+}
+
+/// Derived metrics see sums of scores, as there. One that cannot be worked out says why; there it is 0.
+#[test]
+fn derived_metrics_are_those_of_promptfoo() {
+    let vectors = vectors();
+    let vector = vectors.iter().find(|it| it["id"] == "derived-metrics").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    ours(vector, folder.path()).unwrap();
+    let text = std::fs::read(folder.path().join("report.json")).unwrap();
+    let report: Value = serde_json::from_slice(&text).unwrap();
+    let theirs = &vector["expect"]["prompts"][0]["metrics"];
+    for named in report["namedScores"].as_array().unwrap() {
+        let name = named["name"].as_str().unwrap();
+        assert_eq!(named["sum"].as_f64(), theirs["namedScores"][name].as_f64(), "{name}");
+        assert_eq!(named["count"].as_f64(), theirs["namedScoresCount"][name].as_f64(), "{name}");
+        assert_eq!(named["weight"].as_f64(), theirs["namedScoreWeights"][name].as_f64(), "{name}");
+    }
+    let mut names = Vec::new();
+    for metric in report["derivedMetrics"].as_array().unwrap() {
+        let (name, value) = (metric["name"].as_str().unwrap(), &metric["values"][0]);
+        names.push(name);
+        if name == "bad" {
+            assert_eq!(value["error"], "no check gave a score named `nope`");
+        } else {
+            assert_eq!(value["value"].as_f64(), theirs["namedScores"][name].as_f64(), "{name}");
+        }
+    }
+    assert_eq!(names, ["F1", "avgP", "chain", "bad"]);
 }
 
 fn show(ran: &Result<Ran, String>) -> String {

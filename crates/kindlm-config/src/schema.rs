@@ -9,8 +9,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::written::{
-    ComplianceBlock, DefaultsBlock, ModelEntry, PromptEntry, SuiteBlock, TestEntry, TraceBlock,
-    UploadBlock,
+    ComplianceBlock, DefaultsBlock, DerivedEntry, ModelEntry, PromptEntry, SuiteBlock, TestEntry,
+    TraceBlock, UploadBlock,
 };
 
 /// The compiled shapes. Constants, made when they are first needed: compiling them takes longer than
@@ -86,6 +86,11 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
         "assertionTemplates",
         json!({"type": "object", "additionalProperties": entry}),
         "Checks to refer to by name: `$ref: '#/assertionTemplates/name'`.",
+    );
+    add(
+        "derivedMetrics",
+        json!({"type": "array", "items": of::<DerivedEntry>(generator)}),
+        "Numbers that reports make out of named scores, for each model.",
     );
     add("trace", of::<TraceBlock>(generator), "How traces of a running agent are read.");
     add("upload", of::<UploadBlock>(generator), "Accepted; nothing is uploaded yet.");

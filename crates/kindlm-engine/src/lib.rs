@@ -107,6 +107,7 @@ mod calls;
 mod case;
 mod checks;
 mod control;
+pub mod derived;
 mod digest;
 mod execute;
 pub mod gates;

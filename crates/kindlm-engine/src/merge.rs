@@ -2,6 +2,7 @@
 
 use kindlm_types::{Report, ShardInfo};
 
+use crate::derived::{Derivation, derive};
 use crate::evaluate_gates;
 use crate::gates::Gate;
 
@@ -86,6 +87,12 @@ pub fn merge(
     put_in_order(&mut whole, &shard)?;
     whole.shard = None;
     whole.gates = evaluate_gates(gates, &whole.cases);
+    let derivations: Vec<Derivation> = whole
+        .derived
+        .iter()
+        .map(|it| Derivation { name: it.name.clone(), formula: it.formula.clone() })
+        .collect();
+    whole.derived = derive(&derivations, &whole.summary().models);
     Ok(whole)
 }
 

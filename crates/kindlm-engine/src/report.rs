@@ -1,7 +1,8 @@
 //! Puts everything about a run together.
 
-use kindlm_types::{Backend, CaseResult, GateResult, ModelInfo, Report, RunInfo};
+use kindlm_types::{Backend, CaseResult, CaseSource, GateResult, ModelInfo, Report, RunInfo};
 
+use crate::derived::derive;
 use crate::gates::Gate;
 use crate::{
     Plan, PlanError, ReadRecord, Recorded, Run, RunOptions, Streamed, Suite, execute, plan,
@@ -33,7 +34,7 @@ pub fn report_streamed<'a>(
     with_cases(suite, plan, Recorded::new(suite, plan, record, streamed), gates, run)
 }
 
-fn with_cases<C>(
+fn with_cases<C: CaseSource>(
     suite: &Suite,
     plan: &Plan,
     cases: C,
@@ -59,17 +60,22 @@ fn with_cases<C>(
     if let Some(part) = &plan.part {
         skipped.iter_mut().zip(&part.skipped).for_each(|(it, index)| it.plan_index = Some(*index));
     }
-    Report {
+    let mut report = Report {
         run,
         suite: suite.info.clone(),
         models: models.collect(),
         gates,
+        derived: Vec::new(),
         cases,
         skipped,
         shard: plan.part.as_ref().map(|it| it.shard.clone()),
         compliance: suite.compliance.as_ref().map(|it| it.info.clone()),
         warnings: suite.warnings.clone(),
+    };
+    if !suite.derived_metrics.is_empty() {
+        report.derived = derive(&suite.derived_metrics, &report.summary().models);
     }
+    report
 }
 
 /// Plans, executes and reports in one go: for tests in Rust code.

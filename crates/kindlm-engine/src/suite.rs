@@ -7,6 +7,7 @@ use kindlm_types::{ComplianceInfo, Limits, Params, Price, SuiteInfo};
 use serde_json::{Map, Value};
 
 use crate::TestCase;
+use crate::derived::Derivation;
 use crate::gates::Gate;
 
 /// One resolved suite. `kindlm-config` makes it out of `kindlm.yaml`; Rust code can build it directly.
@@ -22,6 +23,8 @@ pub struct Suite {
     pub cases: Vec<TestCase>,
     /// The gates, in the order of the registry.
     pub gates: Vec<Box<dyn Gate>>,
+    /// Numbers to make out of named scores, in the order of the file.
+    pub derived_metrics: Vec<Derivation>,
     /// What holds where a test case does not say.
     pub defaults: Defaults,
     /// Who runs scripts, and what they may do.

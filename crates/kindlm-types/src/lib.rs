@@ -60,8 +60,8 @@ pub use prompt::{
 };
 pub use provider_error::{ProviderError, ProviderErrorKind};
 pub use report::{
-    AnyReport, ComplianceInfo, ModelInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase,
-    SuiteInfo,
+    AnyReport, ComplianceInfo, DerivedMetric, DerivedValue, ModelInfo, RateCount, Report, RunInfo,
+    ShardInfo, SkippedCase, SuiteInfo,
 };
 pub use result::{
     ASSERT_SET, AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult,
@@ -72,7 +72,7 @@ pub use secret::mask_secrets;
 pub use sum::{ExactSum, Mean};
 pub use summary::{
     AssertionSummary, Breakdown, ErrorFinding, FailingCase, Finding, ModelTotals, NAMED_FAILURES,
-    PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
+    NamedTotal, PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
 };
 pub use trace::{Span, Trace};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};

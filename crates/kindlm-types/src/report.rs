@@ -117,6 +117,26 @@ impl RateCount {
     }
 }
 
+/// A number that the suite makes out of named scores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DerivedMetric {
+    /// Its name.
+    pub name: String,
+    /// The formula, as the suite has it.
+    pub formula: String,
+    /// What it comes to for each model.
+    pub values: Vec<DerivedValue>,
+}
+
+/// What a derived metric comes to for one model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DerivedValue {
+    /// The model's id in the suite.
+    pub model: String,
+    /// The number, or why there is none.
+    pub value: Result<f64, String>,
+}
+
 /// Everything about one run. Reporters render it; what it adds up to is in its [`summary`](Report::summary).
 ///
 /// Most hold their case results. The report of a large run reads each case from the run's journal when it is asked
@@ -133,6 +153,8 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     pub skipped: Vec<SkippedCase>,
     /// The gates, in their fixed order.
     pub gates: Vec<GateResult>,
+    /// What the suite makes out of named scores, in the order of the suite. In a part of a run: over that part.
+    pub derived: Vec<DerivedMetric>,
     /// What the suite says about the system under test.
     pub compliance: Option<ComplianceInfo>,
     /// Things the user should know, in words: prices that are old, features that do nothing yet.
@@ -156,6 +178,7 @@ impl Default for Report {
             models: Vec::new(),
             skipped: Vec::new(),
             gates: Vec::new(),
+            derived: Vec::new(),
             compliance: None,
             warnings: Vec::new(),
             shard: None,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kindlm_assertions::ScriptsBlock;
 use kindlm_assertions::pattern::Pattern;
+use kindlm_engine::derived::{Derivation, Formula};
 use kindlm_engine::{Compliance, Defaults, gates};
 use kindlm_providers::{Kind, TYPE};
 use kindlm_schema::Shape;
@@ -16,7 +17,7 @@ use crate::diagnostic::{Code, Piece, escape, without_echoes};
 use crate::schema::SHAPES;
 use crate::tree::{Kind as Yaml, Node};
 use crate::written::{
-    ComplianceBlock, DefaultsBlock, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
+    ComplianceBlock, DefaultsBlock, DerivedEntry, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
 };
 
 /// Most unknown keys of the document that are reported.
@@ -77,6 +78,7 @@ impl Loader<'_> {
             self.suite.compliance = Some(compliance(block));
         }
         self.scripts(piece, &document, &faulty);
+        self.derived_metrics(piece, &document, &faulty);
         self.later(piece, &document, &faulty);
         true
     }
@@ -108,6 +110,23 @@ impl Loader<'_> {
         self.setup.assertion_templates = templates.cloned().unwrap_or_default();
         self.suite.scripts = self.setup.scripts.clone();
         self.suite.assertion_templates = self.setup.assertion_templates.clone();
+    }
+
+    /// Numbers that reports make out of named scores.
+    fn derived_metrics(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
+        let key = "derivedMetrics";
+        let entries: Option<Vec<DerivedEntry>> = self.block(piece, document, key, faulty);
+        for (index, entry) in entries.into_iter().flatten().enumerate() {
+            if let Err(err) = Formula::parse(&entry.value) {
+                let at = format!("/{key}/{index}/value");
+                let problem = Problem::new("", format!("the formula cannot be read: {err}"));
+                let help = "a formula has names of scores, numbers, `+ - * / % ^`, comparisons, `a ? b : c` and functions such as `max(a, b)`";
+                self.report(piece, &at, vec![problem.with_help(help)]);
+                continue;
+            }
+            let derivation = Derivation { name: entry.name, formula: entry.value };
+            self.suite.derived_metrics.push(derivation);
+        }
     }
 
     fn suite_block(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {

@@ -31,6 +31,19 @@ pub(crate) struct SuiteBlock {
     pub(crate) tags: Vec<String>,
 }
 
+/// A number that reports make out of named scores.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DerivedEntry {
+    /// Its name in reports, and in the formulas after it.
+    #[schemars(length(min = 1))]
+    pub(crate) name: String,
+    /// A formula over the names of scores, each of which stands for its weighted sum over the executions of a model;
+    /// `__count` is the number of executions. `2 * P * R / (P + R)`, `tone / __count`, `max(a, b)`.
+    #[schemars(length(min = 1))]
+    pub(crate) value: String,
+}
+
 /// What holds where a test does not say otherwise.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

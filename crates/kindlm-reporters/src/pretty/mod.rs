@@ -2,6 +2,7 @@
 
 mod assertions;
 mod case;
+mod metrics;
 mod page;
 mod result;
 mod verdict;

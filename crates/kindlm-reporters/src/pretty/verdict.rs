@@ -4,8 +4,8 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary};
 
-use super::assertions;
 use super::page::{Ink, Page};
+use super::{assertions, metrics};
 use crate::amount::{cost, count, duration, plural, share};
 use crate::plain::one_line;
 use crate::{Verbosity, verdict};
@@ -20,6 +20,7 @@ pub(super) fn render(
     verbosity: Verbosity,
 ) -> fmt::Result {
     assertions::render(page, summary, verbosity)?;
+    metrics::render(page, report, summary, verbosity)?;
     if report.shard.is_none() {
         gates(page, report)?;
     }

@@ -47,6 +47,7 @@ fn elsewhere(report: &Report, unreadable: Option<usize>) -> Report<Elsewhere> {
         models: it.models,
         skipped: it.skipped,
         gates: it.gates,
+        derived: it.derived,
         compliance: it.compliance,
         warnings: it.warnings,
         shard: it.shard,

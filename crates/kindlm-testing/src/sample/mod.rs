@@ -4,8 +4,8 @@ mod build;
 mod cases;
 
 use kindlm_types::{
-    ComplianceInfo, GateOutcome, GateResult, ModelInfo, Params, Report, RunInfo, SkippedCase,
-    SuiteInfo,
+    ComplianceInfo, DerivedMetric, DerivedValue, GateOutcome, GateResult, ModelInfo, Params,
+    Report, RunInfo, SkippedCase, SuiteInfo,
 };
 
 /// A report that contains every variant: passed, scored, failed, errored, not run, skipped, cached and
@@ -38,6 +38,7 @@ pub fn sample_report() -> Report {
             plan_index: None,
         }],
         gates: gates(),
+        derived: derived(),
         compliance: Some(ComplianceInfo {
             framework: "eu-ai-act".to_owned(),
             system_name: Some("ACME support agent | web".to_owned()),
@@ -57,6 +58,21 @@ pub fn sample_report() -> Report {
     }
 }
 
+/// One that can be worked out, and one that cannot.
+fn derived() -> Vec<DerivedMetric> {
+    let metric = |name: &str, formula: &str, of: &dyn Fn(usize) -> Result<f64, String>| {
+        let values = models().into_iter().take(2).enumerate();
+        let values = values.map(|(at, model)| DerivedValue { model: model.id, value: of(at) });
+        let (name, formula) = (name.to_owned(), formula.to_owned());
+        DerivedMetric { name, formula, values: values.collect() }
+    };
+    let missing = Err("no check gave a score named `recall`".to_owned());
+    vec![
+        metric("tone per case", "tone / __count", &|at| Ok([0.3, 0.125][at])),
+        metric("F1", "2 * tone * recall / (tone + recall)", &move |_| missing.clone()),
+    ]
+}
+
 /// The report of a run in which everything held: two cases, one model, one gate.
 pub fn green_report() -> Report {
     let mut report = sample_report();
@@ -66,6 +82,7 @@ pub fn green_report() -> Report {
     report.skipped.clear();
     report.warnings.clear();
     report.compliance = None;
+    report.derived.clear();
     report.gates = vec![gate("passRateMin", Some(1.0), 0.95, "Pass rate: 100.0% (min: 95.0%)")];
     report.run.duration_ms = 1840.0;
     report

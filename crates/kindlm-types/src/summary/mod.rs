@@ -67,6 +67,28 @@ pub struct ModelTotals {
     pub latency_avg_ms: Option<f64>,
     /// Time spent waiting for the provider over all its cases and repeats, in milliseconds.
     pub latency_total_ms: f64,
+    /// What its named scores add up to, in order of first appearance.
+    pub named_scores: Vec<NamedTotal>,
+}
+
+/// What one named score adds up to over the executions of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedTotal {
+    /// Its name.
+    pub name: String,
+    /// The sum of the scores, each multiplied by the weight with which it counts.
+    pub sum: f64,
+    /// The sum of these weights; above 0.
+    pub weight: f64,
+    /// How many executions have the score.
+    pub count: u64,
+}
+
+impl NamedTotal {
+    /// The weighted mean.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.weight
+    }
 }
 
 /// The totals of the cases with one tag.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Breakdown, ModelTotals, SuiteTotals, Summary, TagTotals};
+use super::{Breakdown, ModelTotals, NamedTotal, SuiteTotals, Summary, TagTotals};
 use crate::{
-    CaseResult, ExactSum, ExecutionError, ExitStatus, FailureCode, Mean, ModelInfo, Outcome,
-    ProviderErrorKind, RateCount, SkippedCase,
+    CaseResult, ExactSum, ExecutionError, ExecutionResult, ExitStatus, FailureCode, Mean,
+    ModelInfo, Outcome, ProviderErrorKind, RateCount, SkippedCase,
 };
 
 /// What cases add up to, while they finish.
@@ -56,6 +56,13 @@ impl Tally {
         model.waited.add(case.latency_total_ms());
         if let Some(latency) = case.latency_avg_ms {
             model.latency.add(latency);
+        }
+        let named = case.executions.iter().flat_map(ExecutionResult::named_scores);
+        for (at, it) in named.enumerate() {
+            let Named { sum, weight, count } = model.named.entry((position, at), it.name.as_str());
+            sum.add(it.score.get() * it.weight);
+            weight.add(it.weight);
+            *count += 1;
         }
         let results = case.executions.iter().flat_map(|it| &it.results);
         self.assertions.observe(position, &case.case, &case.model, results);
@@ -167,6 +174,7 @@ impl Tally {
                 totals: of.totals.totals(),
                 latency_avg_ms: of.latency.value(),
                 latency_total_ms: of.waited.value(),
+                named_scores: of.named.in_order().map(|(name, it)| it.total(name)).collect(),
             })
             .collect()
     }
@@ -177,6 +185,22 @@ struct OfModel {
     totals: Totals,
     latency: Mean,
     waited: ExactSum,
+    named: FirstSeen<String, Named>,
+}
+
+/// One named score, added up.
+#[derive(Clone, Debug, Default)]
+struct Named {
+    sum: ExactSum,
+    weight: ExactSum,
+    count: u64,
+}
+
+impl Named {
+    fn total(&self, name: &str) -> NamedTotal {
+        let (sum, weight) = (self.sum.value(), self.weight.value());
+        NamedTotal { name: name.to_owned(), sum, weight, count: self.count }
+    }
 }
 
 /// [`SuiteTotals`] of which money and scores are not rounded yet.

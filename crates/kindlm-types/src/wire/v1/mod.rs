@@ -9,6 +9,7 @@
 mod breakdown;
 mod case;
 mod execution;
+mod metrics;
 mod result;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use serde_json::Value;
 pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CheckCount, CheckCounts, Cost, ScoreSummary};
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
+pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 
 use super::WireError;
@@ -55,6 +57,12 @@ pub struct Report<Cases = Vec<Case>> {
     /// How each prompt assertion fared over all cases, by its id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
+    /// What the named scores of each model add up to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named_scores: Vec<NamedTotal>,
+    /// What the suite makes out of named scores, in the order of the suite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived_metrics: Vec<DerivedMetric>,
     /// The gates, in their fixed order.
     pub gates: Vec<Gate>,
     /// The models that took part, in the order of the suite.
@@ -252,6 +260,8 @@ impl<Cases> Report<Cases> {
             gates_passed: report.gates_passed(),
             totals: Totals::from(summary.totals),
             assertion_breakdown: breakdown::by_id(summary.assertions),
+            named_scores: metrics::named(&summary.models),
+            derived_metrics: report.derived.iter().map(DerivedMetric::from).collect(),
             gates: report.gates.iter().map(Gate::from).collect(),
             models: report.models.iter().map(Model::from).collect(),
             cases,
@@ -292,6 +302,7 @@ impl TryFrom<Report> for crate::Report {
             cases: wire.cases.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             skipped: wire.skipped.into_iter().map(Into::into).collect(),
             gates: wire.gates.into_iter().map(Into::into).collect(),
+            derived: wire.derived_metrics.into_iter().map(Into::into).collect(),
             compliance: wire.compliance.map(Into::into),
             warnings: wire.warnings,
         })

@@ -1,0 +1,124 @@
+//! Derived metrics: numbers that a suite makes out of its named scores, for each model.
+
+mod formula;
+
+use kindlm_types::{DerivedMetric, DerivedValue, ModelTotals};
+
+pub use formula::{Formula, FormulaError};
+
+/// The name under which formulas know how many executions a model had.
+const COUNT: &str = "__count";
+
+/// What a suite says of a derived metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derivation {
+    /// Its name in reports, and in the formulas after it.
+    pub name: String,
+    /// A formula over the names of scores; see [`Formula`].
+    pub formula: String,
+}
+
+/// Works out derived metrics, in order: each may use those before it.
+///
+/// As in promptfoo, the name of a score stands for the sum of that score over the executions of the model, each
+/// multiplied by the weights with which it counts; `__count` is the number of executions. What cannot be worked out says
+/// why, and is no 0.
+pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<DerivedMetric> {
+    let mut metrics: Vec<DerivedMetric> = Vec::with_capacity(derivations.len());
+    for Derivation { name, formula } in derivations {
+        let parsed = Formula::parse(formula);
+        let values = models.iter().enumerate().map(|(index, model)| {
+            let value = match &parsed {
+                Err(err) => Err(err.to_string()),
+                Ok(parsed) => value(parsed, model, &before(&metrics, index)),
+            };
+            DerivedValue { model: model.model.clone(), value }
+        });
+        let values = values.collect();
+        metrics.push(DerivedMetric { name: name.clone(), formula: formula.clone(), values });
+    }
+    metrics
+}
+
+/// The metrics that were worked out before, for one model; later ones take the place of earlier ones of the same name.
+fn before(metrics: &[DerivedMetric], model: usize) -> Vec<(&str, Result<f64, ()>)> {
+    let of = |it: &DerivedMetric| {
+        it.values.get(model).map_or(Err(()), |it| it.value.clone().map_err(drop))
+    };
+    metrics.iter().rev().map(|it| (it.name.as_str(), of(it))).collect()
+}
+
+fn value(
+    formula: &Formula,
+    model: &ModelTotals,
+    before: &[(&str, Result<f64, ()>)],
+) -> Result<f64, String> {
+    let named = |name: &str| -> Option<f64> {
+        if let Some((_, value)) = before.iter().find(|(it, _)| *it == name) {
+            return value.ok();
+        }
+        if name == COUNT {
+            return Some(f64::from(u32::try_from(model.totals.executions).unwrap_or(u32::MAX)));
+        }
+        model.named_scores.iter().find(|it| it.name == name).map(|it| it.sum)
+    };
+    let value = formula.evaluate(&named).map_err(|name| {
+        if before.iter().any(|(it, _)| *it == name) {
+            format!("`{name}` has no value")
+        } else {
+            format!("no check gave a score named `{name}`")
+        }
+    })?;
+    if value.is_finite() { Ok(value) } else { Err("the result is no finite number".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::{NamedTotal, SuiteTotals};
+
+    #[test]
+    fn formulas_see_sums_and_each_other() {
+        let total = |name: &str, sum: f64, weight: f64| NamedTotal {
+            name: name.to_owned(),
+            sum,
+            weight,
+            count: 2,
+        };
+        let model = ModelTotals {
+            model: "m".to_owned(),
+            totals: SuiteTotals { executions: 2, ..SuiteTotals::default() },
+            latency_avg_ms: None,
+            latency_total_ms: 0.0,
+            named_scores: vec![total("P", 1.5, 2.0), total("R", 2.5, 4.0)],
+        };
+        let derivations = [
+            ("F1", "2 * P * R / (P + R)"),
+            ("avgP", "P / __count"),
+            ("chain", "F1 * 2"),
+            ("bad", "nope + 1"),
+            ("worse", "bad + 1"),
+            ("none", "1 / 0"),
+            ("P", "P + 1"),
+            ("again", "P"),
+        ]
+        .map(|(name, formula)| Derivation { name: name.into(), formula: formula.into() });
+        let found: Vec<_> = derive(&derivations, &[model])
+            .into_iter()
+            .map(|it| it.values[0].value.clone())
+            .collect();
+        assert_eq!(
+            found,
+            [
+                Ok(1.875),
+                Ok(0.75),
+                Ok(3.75),
+                Err("no check gave a score named `nope`".to_owned()),
+                Err("`bad` has no value".to_owned()),
+                Err("the result is no finite number".to_owned()),
+                Ok(2.5),
+                Ok(2.5),
+            ]
+        );
+    }
+}

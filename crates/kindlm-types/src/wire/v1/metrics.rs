@@ -1,0 +1,89 @@
+//! Named scores over a whole run, and what the suite makes out of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{ModelTotals, report};
+
+/// What one named score of a model adds up to. Ignored when a report is read back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedTotal {
+    /// The model's id in the suite.
+    pub model: String,
+    /// The name of the score.
+    pub name: String,
+    /// The weighted mean.
+    pub score: f64,
+    /// The sum of the scores, each multiplied by the weight with which it counts.
+    pub sum: f64,
+    /// The sum of these weights.
+    pub weight: f64,
+    /// How many executions have the score.
+    pub count: u64,
+}
+
+/// A number that the suite makes out of named scores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DerivedMetric {
+    /// Its name.
+    pub name: String,
+    /// The formula, as the suite has it.
+    pub formula: String,
+    /// What it comes to for each model.
+    pub values: Vec<DerivedValue>,
+}
+
+/// What a derived metric comes to for one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DerivedValue {
+    /// The model's id in the suite.
+    pub model: String,
+    /// The number; `null` if there is none.
+    pub value: Option<f64>,
+    /// Why there is no number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The named scores of all models.
+pub(super) fn named(models: &[ModelTotals]) -> Vec<NamedTotal> {
+    let of = |model: &ModelTotals| {
+        let model_id = model.model.clone();
+        let totals = model.named_scores.iter().map(move |it| NamedTotal {
+            model: model_id.clone(),
+            name: it.name.clone(),
+            score: it.mean(),
+            sum: it.sum,
+            weight: it.weight,
+            count: it.count,
+        });
+        totals.collect::<Vec<_>>()
+    };
+    models.iter().flat_map(of).collect()
+}
+
+impl From<&report::DerivedMetric> for DerivedMetric {
+    fn from(metric: &report::DerivedMetric) -> Self {
+        let values = metric.values.iter().map(|it| DerivedValue {
+            model: it.model.clone(),
+            value: it.value.as_ref().ok().copied(),
+            error: it.value.as_ref().err().cloned(),
+        });
+        let values = values.collect();
+        Self { name: metric.name.clone(), formula: metric.formula.clone(), values }
+    }
+}
+
+impl From<DerivedMetric> for report::DerivedMetric {
+    fn from(wire: DerivedMetric) -> Self {
+        let values = wire.values.into_iter().map(|it| report::DerivedValue {
+            model: it.model,
+            value: it.value.ok_or_else(|| it.error.unwrap_or_default()),
+        });
+        let values = values.collect();
+        Self { name: wire.name, formula: wire.formula, values }
+    }
+}
