@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
 
     fn choice(&mut self) -> Result<Term, FormulaError> {
         self.deeper(|it| {
-            let condition = it.chain(COMPARISONS, |it| it.sum())?;
+            let condition = it.chain(COMPARISONS, Self::sum)?;
             if !it.takes("?") {
                 return Ok(condition);
             }
