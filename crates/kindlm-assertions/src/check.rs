@@ -116,7 +116,8 @@ impl Check {
         let options = &self.options;
         result.class = self.meta.class;
         result.severity = options.severity;
-        result.weight = options.weight;
+        // Of several results of one check, each may have a share of its own.
+        result.weight *= options.weight;
         result.metric.clone_from(&options.metric);
         if let Some(label) = &options.label {
             result.label.clone_from(label);
@@ -124,7 +125,7 @@ impl Check {
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
-        if options.weight == 0.0
+        if result.weight == 0.0
             && let Verdict::Fail { message, .. } = &result.verdict
         {
             result.reasoning.get_or_insert_with(|| message.clone());

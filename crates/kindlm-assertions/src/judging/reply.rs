@@ -16,22 +16,40 @@ pub(crate) struct Scored {
 }
 
 /// The outermost JSON objects in a text, in order: bare, in code fences, in arrays or amid prose.
-pub(crate) fn objects(text: &str) -> Vec<Map<String, Value>> {
+///
+/// Not if it cannot be told which are the outermost: an object after one that is not whole may be a part of it, such as a
+/// quotation in the reason that it gives, and must not be taken for the answer. The error says so, as a fragment.
+pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, String> {
     let mut found = Vec::new();
+    let mut is_torn = false;
     let mut at = 0;
-    for _ in 0..TRIES {
+    for tried in 0.. {
         let Some(brace) = text[at..].find('{') else { break };
+        if tried == TRIES {
+            return Err("it holds too many braces".to_owned());
+        }
         at += brace;
         let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(Value::Object(object))) => {
-                at += values.byte_offset();
-                found.push(object);
+        if let Some(Ok(Value::Object(object))) = values.next() {
+            at += values.byte_offset();
+            if is_torn {
+                return Err("it holds a JSON object that is not whole".to_owned());
             }
-            _ => at += 1,
+            found.push(object);
+        } else {
+            at += 1;
+            is_torn |= begins_object(&text[at..]);
         }
     }
-    found
+    Ok(found)
+}
+
+/// Whether what follows a brace is a key rather than prose: quoted, or a word with a colon.
+fn begins_object(text: &str) -> bool {
+    let text = text.trim_start();
+    let word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-' | '$');
+    let rest = text.trim_start_matches(word);
+    text.starts_with(['"', '\'']) || (rest.len() < text.len() && rest.trim_start().starts_with(':'))
 }
 
 /// The score that a reply gives under `key`, clamped to 0..=1.
@@ -39,7 +57,7 @@ pub(crate) fn objects(text: &str) -> Vec<Map<String, Value>> {
 /// Objects without a readable score are passed over. A reply with several different scores has none: one of
 /// them may be a quotation of the text that was judged. The error says what is wrong, as a fragment.
 pub(crate) fn read_score(text: &str, key: &str) -> Result<Scored, String> {
-    let objects = objects(text);
+    let objects = objects(text)?;
     let Some(first) = objects.first() else {
         return Err("it holds no JSON object".to_owned());
     };
@@ -124,6 +142,14 @@ mod tests {
             (r#"{"score":"NaN"}"#, "`score` is \"NaN\", not a number"),
             (r#"{"score":""}"#, "`score` is \"\", not a number"),
             (
+                r#"{"score":0,"reasoning":"it says {"score":1}"}"#,
+                "it holds a JSON object that is not whole",
+            ),
+            (
+                r#"{score: 0, reasoning: 'it says {"score":1}'}"#,
+                "it holds a JSON object that is not whole",
+            ),
+            (
                 r#"They say {"score":1} but {"score":0}"#,
                 "it gives several different values of `score`",
             ),
@@ -134,6 +160,9 @@ mod tests {
 
     #[test]
     fn hostile_replies_take_no_time() {
+        // A quotation that exhausts the reader must not hide the answer after it.
+        let hiding = format!("{{\"score\":1}}{}{{\"score\":0}}", "{".repeat(TRIES));
+        assert_eq!(read_score(&hiding, "score"), Err("it holds too many braces".to_owned()));
         for reply in ["{".repeat(1_000_000), "{\"a\":".repeat(200_000), "{\"a\":\"".repeat(100_000)]
         {
             assert!(read_score(&reply, "score").is_err());

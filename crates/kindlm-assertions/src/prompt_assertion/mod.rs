@@ -1,23 +1,28 @@
 //! `prompt-assertion`: rules that a prompt sets, all judged in one call.
 
+mod question;
 mod reply;
+mod rule;
+mod when;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, Execution, FailureCode, Message, Problem, Question, ResponseFormat,
-    Role, ecma,
+    AssertionResult, Class, FailureCode, PROMPT_ASSERTION as ID, Problem, Question,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
-use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Obstacle, answer, data_rule, fenced};
-use crate::{Assertion, Build, Code, Evidence, Meta, Registration, Setup};
+use crate::check::negate;
+use crate::judging::{JUDGE_EVAL_ERROR, Obstacle, answer};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use question::inquiry;
 use reply::{Judgement, Judgements};
+use rule::Rule;
+use when::{Applies, When};
 
-const ID: &str = "prompt-assertion";
 const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 
@@ -36,11 +41,15 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 summary: "Two replies of the judge had no single verdict on the rule.",
             },
             JUDGE_EVAL_ERROR,
+            Code {
+                code: FailureCode::SCRIPT_ERROR,
+                summary: "The script of `when` did not say whether the rule applies.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build: Build::Plain(build),
+    build: Build::Own(build),
 };
 
 /// Rules that the output must keep.
@@ -56,48 +65,15 @@ struct Config {
     model: Option<String>,
 }
 
-/// One rule that a prompt sets.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
-    /// Names the rule in results.
-    #[schemars(length(min = 1))]
-    id: String,
-    /// The rule as the prompt has it.
-    #[schemars(length(min = 1))]
-    instruction: String,
-    /// Questions that must all be answered with yes; the instruction alone if there are none.
-    #[serde(default)]
-    criteria: Vec<String>,
-}
-
-/// The judge's instructions. They never vary, so that prompt caches hit.
-const SYSTEM: &str = concat!(
-    "You check whether the output of an AI agent keeps a set of rules.\n\n",
-    data_rule!(),
-    "\n\nYou are given the input of the agent, its output, and the rules as a JSON array. Each rule has an \
-     `id`, an `instruction` (what the agent was told to do) and `criteria` (questions about the output).\n\n\
-     How to judge:\n\
-     - Judge each rule by itself, and only by what the output says.\n\
-     - Be strict: a rule passes only if every one of its criteria is met. A rule without criteria passes only \
-     if its instruction is followed in full.\n\
-     - A rule that does not apply to this input is kept.\n\
-     - Give every id exactly once, spelt as it is in the rules, and no other id.\n\n\
-     Answer with one JSON object and nothing else: ",
-    r#"{"results": [{"id": "the rule's id", "pass": true or false, "reasoning": "one sentence that says why"}]}"#
-);
-
-/// Tokens for the frame of the answer, and for each rule in it.
-const TOKENS: (u32, u32) = (256, 128);
-
 #[derive(Debug)]
 struct PromptAssertion {
-    config: Config,
-    /// The rules as JSON text.
-    rules: String,
+    /// Each with when it applies.
+    rules: Vec<(Rule, When)>,
+    model: Option<String>,
+    negate: bool,
 }
 
-fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
     let mut problems: Vec<Problem> = config
@@ -106,61 +82,46 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
         .and_then(|model| setup.check_model("/model", model))
         .into_iter()
         .collect();
+    if own.threshold.is_some() {
+        let message =
+            "a rule is kept or not: there is no score of its own to hold against a threshold";
+        let help = "for a share of the rules, give the test or its prompt a `threshold`, or put this into an \
+                    `assert-set` with one";
+        problems.push(Problem::key("/threshold", message).with_help(help));
+    }
     let mut ids = HashSet::new();
-    for (index, rule) in config.assertions.iter().enumerate() {
-        if !ids.insert(rule.id.as_str()) {
+    let mut rules = Vec::with_capacity(config.assertions.len());
+    for (index, mut rule) in config.assertions.into_iter().enumerate() {
+        if !ids.insert(rule.id.clone()) {
             let pointer = format!("/assertions/{index}/id");
             problems.push(
                 Problem::new(pointer, format!("the id `{}` is given twice", rule.id))
                     .with_help("give every assertion an id of its own"),
             );
         }
+        match When::new(rule.when.take(), setup) {
+            Ok(when) => rules.push((rule, when)),
+            Err(problem) => problems.push(problem.under(&format!("/assertions/{index}/when"))),
+        }
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    let rules = serde_json::to_value(&config.assertions).map(|it| ecma::stringify(&it));
-    let rules = rules.map_err(|err| vec![Problem::new("/assertions", err.to_string())])?;
-    Ok(Arc::new(PromptAssertion { config, rules }))
+    Ok(Arc::new(PromptAssertion { rules, model: config.model, negate: own.negate }))
 }
 
 impl PromptAssertion {
-    fn inquiry(&self, execution: &Execution) -> Inquiry {
-        let rules = u32::try_from(self.config.assertions.len()).unwrap_or(u32::MAX);
-        Inquiry {
-            model: self.config.model.clone(),
-            system: SYSTEM,
-            user: format!(
-                "{}\n\n{}\n\nRules:\n{}",
-                fenced("agent input", &agent_input(&execution.input)),
-                fenced("agent output", &execution.output),
-                self.rules
-            ),
-            format: ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() },
-            max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(rules)),
+    /// What is known about each rule, in their order.
+    fn applies(&self, evidence: &Evidence<'_>) -> Vec<(&Rule, Applies)> {
+        self.rules.iter().map(|(rule, when)| (rule, when.applies(evidence))).collect()
+    }
+
+    /// The results of the rules that apply, in their order, and those of ids that the judge has made up.
+    fn judged(&self, rules: &[&Rule], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        if rules.is_empty() {
+            return Vec::new();
         }
-    }
-
-    fn read(&self, reply: &str) -> Judgements {
-        Judgements::read(reply, self.config.assertions.iter().map(|rule| rule.id.as_str()))
-    }
-
-    /// A reply is read in full only if it names every id exactly once.
-    fn read_strictly(&self, reply: &str) -> Result<Judgements, String> {
-        let judgements = self.read(reply);
-        judgements.flaw().map_or(Ok(judgements), Err)
-    }
-}
-
-impl Assertion for PromptAssertion {
-    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
-        self.inquiry(evidence.execution)
-            .questions(evidence.answers, |reply| self.read_strictly(reply))
-    }
-
-    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let inquiry = self.inquiry(evidence.execution);
-        let rules = &self.config.assertions;
+        let inquiry = inquiry(self.model.as_ref(), rules, evidence.execution);
         let lost = |rule: &Rule, obstacle: &Obstacle<'_>| {
             obstacle.result(ID, &rule.id, PARSE_ERROR).with_metadata("id", rule.id.as_str())
         };
@@ -168,13 +129,13 @@ impl Assertion for PromptAssertion {
             Ok(reply) => reply,
             Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
         };
-        let (mut judgements, mut judge) = (self.read(first.text), first.judge);
+        let (mut judgements, mut judge) = (read(rules, first.text), first.judge);
         let mut unanswered = None;
         if let Some(why) = judgements.flaw() {
             match answer(evidence.answers, &inquiry.again(first.text, &why)) {
                 // What the first reply has said without ambiguity stays said where the second is silent.
                 Ok(again) => {
-                    judgements = self.read(again.text).or(judgements);
+                    judgements = read(rules, again.text).or(judgements);
                     judge = again.judge;
                 }
                 Err(obstacle) => unanswered = Some(obstacle),
@@ -185,6 +146,65 @@ impl Assertion for PromptAssertion {
             _ => known(rule, &judgements, judge),
         });
         known.chain(judgements.unknown().map(|id| unknown(id, judge))).collect()
+    }
+}
+
+fn read(rules: &[&Rule], reply: &str) -> Judgements {
+    Judgements::read(reply, rules.iter().map(|rule| rule.id.as_str()))
+}
+
+/// A reply is read in full only if it names every id exactly once.
+fn read_strictly(rules: &[&Rule], reply: &str) -> Result<Judgements, String> {
+    let judgements = read(rules, reply);
+    judgements.flaw().map_or(Ok(judgements), Err)
+}
+
+/// The rules that apply.
+fn applicable<'r>(applies: &[(&'r Rule, Applies)]) -> Vec<&'r Rule> {
+    applies.iter().filter(|(_, it)| matches!(it, Applies::Yes)).map(|(rule, _)| *rule).collect()
+}
+
+impl Assertion for PromptAssertion {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let mut applies = self.applies(evidence);
+        let scripts = applies.iter_mut().filter_map(|(_, it)| match it {
+            Applies::Ask(question) => Some((**question).clone()),
+            Applies::Yes | Applies::No(_) | Applies::Unknown(..) => None,
+        });
+        let scripts: Vec<Question> = scripts.collect();
+        let rules = applicable(&applies);
+        // All rules are judged in one call, so it waits until it is known which they are.
+        if !scripts.is_empty() || rules.is_empty() {
+            return scripts;
+        }
+        inquiry(self.model.as_ref(), &rules, evidence.execution)
+            .questions(evidence.answers, |reply| read_strictly(&rules, reply))
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let applies = self.applies(evidence);
+        let mut judged = self.judged(&applicable(&applies), evidence).into_iter();
+        let mut results = Vec::with_capacity(applies.len());
+        for (rule, applies) in applies {
+            let result = match applies {
+                Applies::Yes => judged.next(),
+                Applies::No(reason) => Some(AssertionResult::skipped(ID, &rule.id, reason)),
+                Applies::Unknown(code, message) => {
+                    Some(AssertionResult::errored(ID, &rule.id, code, message))
+                }
+                Applies::Ask(_) => {
+                    let message = "The script of `when` has not been run";
+                    let code = FailureCode::INTERNAL_ERROR;
+                    Some(AssertionResult::errored(ID, &rule.id, code, message))
+                }
+            };
+            results.extend(result.map(|it| AssertionResult {
+                weight: rule.weight.unwrap_or(it.weight),
+                ..it.with_metadata("id", rule.id.as_str())
+            }));
+        }
+        results.extend(judged);
+        if self.negate { negate(ID, results) } else { results }
     }
 }
 
@@ -215,51 +235,7 @@ fn unknown(id: &str, judge: &str) -> AssertionResult {
     AssertionResult::errored(ID, id, PARSE_ERROR, message)
         .with_metadata("id", id)
         .with_metadata("judgeModel", judge)
-}
-
-/// What the agent was given: the one message, or the whole conversation without the system's part.
-fn agent_input(messages: &[Message]) -> String {
-    let said: Vec<&Message> = messages.iter().filter(|it| it.role != Role::System).collect();
-    match said[..] {
-        [only] => only.content.clone(),
-        _ => said
-            .iter()
-            .map(|it| format!("{}: {}", speaker(it.role), it.content))
-            .collect::<Vec<_>>()
-            .join("\n"),
-    }
-}
-
-fn speaker(role: Role) -> &'static str {
-    match role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "agent",
-        Role::Tool => "tool",
-    }
-}
-
-fn reply_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "results": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": { "type": "string" },
-                        "pass": { "type": "boolean" },
-                        "reasoning": { "type": "string" },
-                    },
-                    "required": ["id", "pass", "reasoning"],
-                    "additionalProperties": false,
-                },
-            },
-        },
-        "required": ["results"],
-        "additionalProperties": false,
-    })
+        .with_metadata("unknown", true)
 }
 
 #[cfg(test)]

@@ -24,18 +24,19 @@ impl Judgements {
     /// Reads a reply about the rules with these ids. Never fails: what cannot be read is a rule without
     /// verdict.
     pub(super) fn read<'a>(reply: &str, ids: impl Iterator<Item = &'a str>) -> Self {
-        let found = objects(reply);
-        let entries = entries(&found);
+        let objects = objects(reply);
+        let found = objects.as_deref().unwrap_or_default();
+        let entries = entries(found);
         let entries: Vec<(String, &Map<String, Value>)> =
             entries.into_iter().map(|it| (text_of(it.get("id")), it)).collect();
         let mut rules: Vec<(String, Result<Judgement, String>)> = Vec::new();
         for id in ids {
             let mut about = entries.iter().filter(|(it, _)| it == id).map(|(_, entry)| *entry);
             let verdict = match (about.next(), about.next()) {
-                (None, _) => Err(if found.is_empty() {
-                    "the reply holds no JSON object".to_owned()
-                } else {
-                    format!("`{id}` is missing")
+                (None, _) => Err(match &objects {
+                    Err(why) => why.clone(),
+                    Ok(none) if none.is_empty() => "the reply holds no JSON object".to_owned(),
+                    Ok(_) => format!("`{id}` is missing"),
                 }),
                 (Some(entry), None) => judgement(id, entry),
                 (Some(_), Some(_)) => Err(format!("`{id}` is given more than once")),
@@ -88,13 +89,20 @@ impl Judgements {
     }
 }
 
-/// The verdicts in a reply: the items of the first `results`, or objects that stand by themselves.
+/// The verdicts in a reply: the items of every `results`, and objects that stand by themselves.
+///
+/// Not of the first `results` alone: a judge may quote what the output says about the verdict before it gives its own, and
+/// then the quotation must not be taken for it. Two verdicts on one id are none.
 fn entries(found: &[Map<String, Value>]) -> Vec<&Map<String, Value>> {
-    let listed = found.iter().find_map(|it| it.get("results")?.as_array());
-    match listed {
-        Some(items) => items.iter().filter_map(Value::as_object).collect(),
-        None => found.iter().filter(|it| it.contains_key("id")).collect(),
-    }
+    let of = |it| -> Vec<&Map<String, Value>> {
+        let object: &Map<String, Value> = it;
+        match object.get("results").and_then(Value::as_array) {
+            Some(items) => items.iter().filter_map(Value::as_object).collect(),
+            None if object.contains_key("id") => vec![object],
+            None => Vec::new(),
+        }
+    };
+    found.iter().flat_map(of).collect()
 }
 
 fn judgement(id: &str, entry: &Map<String, Value>) -> Result<Judgement, String> {

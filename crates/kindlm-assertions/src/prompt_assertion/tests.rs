@@ -1,7 +1,12 @@
 //! Which replies give verdicts, which are asked about again, and what is left without one.
 
-use kindlm_types::{Answer, Answers, AskError, NoFiles, ProviderError, ProviderErrorKind, Usage};
+use kindlm_types::{
+    Answer, Answers, AskError, Execution, Message, NoFiles, ProviderError, ProviderErrorKind, Role,
+    Usage,
+};
+use serde_json::json;
 
+use super::question::SYSTEM;
 use super::*;
 
 const ONE: &str = r#"{"id":"a","pass":true,"reasoning":"Fine."}"#;
@@ -16,7 +21,7 @@ fn assertion() -> Arc<dyn Assertion> {
         {"id": "a", "instruction": "Cite sources", "criteria": ["Are sources cited?"]},
         {"id": "b", "instruction": "Be polite"},
     ]});
-    build(&config, &setup()).unwrap()
+    build(&config, Own::default(), &setup()).unwrap()
 }
 
 /// Puts the questions in rounds; the replies are used in order.
@@ -65,6 +70,7 @@ fn one_reply_that_names_every_id_once_is_enough() {
         listed.clone(),
         format!("```json\n{listed}\n```"),
         format!("Here: {listed} done {{end}}"),
+        format!("{{\"results\":[{ONE}]}} and {TWO}"),
         format!("[{ONE},{TWO}]"),
         format!("{ONE}\n{TWO}"),
     ] {
@@ -180,9 +186,80 @@ fn the_question_has_static_text_first_and_rules_last() {
 }
 
 #[test]
+fn rules_that_do_not_apply_are_not_asked_about() {
+    let config = json!({"assertions": [
+        {"id": "a", "instruction": "x", "when": {"lang": "fr"}, "weight": 2.5},
+        {"id": "b", "instruction": "y", "when": "output.length > 3"},
+        {"id": "c", "instruction": "z", "weight": 0},
+    ]});
+    let assertion = build(&config, Own::default(), &setup()).unwrap();
+    for (lang, long, expected) in [
+        ("fr", true, ["a passed", "b failed", "c passed"]),
+        ("fr", false, ["a passed", "b skipped", "c passed"]),
+        ("en", false, ["a skipped", "b skipped", "c passed"]),
+    ] {
+        let execution = Execution {
+            output: "Seven.".to_owned(),
+            vars: json!({"lang": lang}).as_object().cloned().unwrap(),
+            ..Execution::default()
+        };
+        let mut answers = Answers::default();
+        let mut judges = Vec::new();
+        loop {
+            let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+            let mut new = assertion.questions(&evidence);
+            new.retain(|it| answers.get(it).is_none());
+            let Some(question) = new.pop() else {
+                let results = assertion.evaluate(&evidence);
+                assert_eq!(summary(&results), expected);
+                assert_eq!(results.iter().map(|it| it.weight).sum::<f64>().to_string(), "3.5");
+                break;
+            };
+            let answer = match &question {
+                Question::Judge(asked) => {
+                    let (_, rules) = asked.user.rsplit_once("Rules:\n").unwrap();
+                    let rules: Vec<Value> = serde_json::from_str(rules).unwrap();
+                    assert!(rules.iter().all(|it| it.as_object().unwrap().len() == 3), "{rules:?}");
+                    judges.push(rules.len());
+                    let reply = |it: &Value| json!({"id": it["id"], "pass": it["id"] != "b"});
+                    let text = json!({"results": rules.iter().map(reply).collect::<Vec<_>>()});
+                    Answer::Text {
+                        text: text.to_string(),
+                        model: "judge".to_owned(),
+                        usage: Usage::default(),
+                        cost_usd: None,
+                    }
+                }
+                Question::Script(_) => Answer::Script(kindlm_types::script::ScriptAnswer {
+                    outcome: kindlm_types::script::ScriptOutcome::Returned(
+                        Value::Bool(long).into(),
+                    ),
+                    console: Vec::new(),
+                }),
+                Question::Embedding(_) => panic!("{question:?}"),
+            };
+            answers.insert(&question, Ok(answer));
+        }
+        let applying = expected.iter().filter(|it| !it.ends_with("skipped")).count();
+        assert_eq!(judges, [applying], "one call for the rules that apply");
+    }
+}
+
+#[test]
+fn where_no_rule_applies_nobody_is_asked() {
+    let config = json!({"assertions": [{"id": "a", "instruction": "x", "when": {"lang": "fr"}}]});
+    let assertion = build(&config, Own::default(), &setup()).unwrap();
+    let (execution, answers) = (Execution::default(), Answers::default());
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    assert_eq!(assertion.questions(&evidence), []);
+    assert_eq!(summary(&assertion.evaluate(&evidence)), ["a skipped"]);
+}
+
+#[test]
 fn ids_must_differ() {
     let rule = json!({"id": "a", "instruction": "x"});
-    let problems = build(&json!({"assertions": [rule, rule]}), &setup()).unwrap_err();
+    let problems =
+        build(&json!({"assertions": [rule, rule]}), Own::default(), &setup()).unwrap_err();
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].pointer, "/assertions/1/id");
 }

@@ -36,7 +36,8 @@ impl Transform {
         Ok(Self { source, settings: setup.scripts.clone() })
     }
 
-    fn question(&self, evidence: &Evidence<'_>) -> Question {
+    /// The question that runs the script on an output.
+    pub(crate) fn question(&self, evidence: &Evidence<'_>) -> Question {
         Question::Script(ScriptQuestion {
             runtime: self.settings.runtime,
             source: self.source.clone(),

@@ -6,6 +6,7 @@ mod conformance_guardrails;
 mod conformance_promptfoo;
 mod docs;
 mod expect;
+mod injection;
 mod properties;
 mod registry;
 mod support;

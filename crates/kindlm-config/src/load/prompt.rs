@@ -32,6 +32,8 @@ pub(super) struct Prompt {
     pub(super) checks: Arc<[Check]>,
     /// The rules that the checks are made of, as written; null if there are none.
     pub(super) rules: Value,
+    /// The mean score from which an execution passes.
+    pub(super) threshold: Option<f64>,
 }
 
 /// One message of a prompt.
@@ -110,7 +112,7 @@ impl Loader<'_> {
         }
         let rules = value.get("assertions").cloned().unwrap_or_default();
         let entry: PromptEntry = self.read(piece, at, value)?;
-        let language = entry.template;
+        let (language, threshold) = (entry.template, entry.threshold);
         let texts = self.texts(piece, at, node, entry)?;
         let mut parts = Vec::with_capacity(texts.len());
         for (role, span, text) in texts {
@@ -133,7 +135,7 @@ impl Loader<'_> {
         // A text for a model is not quoted, so nothing can be wrong with it.
         let form = |part: &PromptPart| Some((part.role, part.template.form(self.env, None).ok()?));
         let opening = parts.iter().map(form).collect::<Option<_>>()?;
-        Some(Prompt { parts, opening, checks: checks.into(), rules })
+        Some(Prompt { parts, opening, checks: checks.into(), rules, threshold })
     }
 
     /// The texts of a prompt with who says them and where they are.

@@ -146,7 +146,11 @@ impl Loader<'_> {
         let vars = Value::Object(entry.vars);
         let digest =
             Digest::default().fingerprint(kit.digest).value(&vars).fingerprint(parts.expect);
-        let digest = match (entry.threshold, &entry.transform) {
+        let threshold = entry
+            .threshold
+            .or(parts.prompt.and_then(|it| it.threshold))
+            .or(self.defaults.threshold);
+        let digest = match (threshold, &entry.transform) {
             (None, None) => digest,
             (threshold, transform) => {
                 let decides = serde_json::json!({"threshold": threshold, "transform": transform});
@@ -163,7 +167,7 @@ impl Loader<'_> {
             kind,
             models,
             repeat: entry.repeat.unwrap_or(self.defaults.repeat),
-            threshold: entry.threshold,
+            threshold,
             transform,
             pass_rate_min: entry.pass_rate_min.unwrap_or(self.defaults.pass_rate_min),
             tags,

@@ -63,6 +63,9 @@ pub(crate) struct DefaultsBlock {
     /// The share of a test's repeats that must pass, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) pass_rate_min: f64,
+    /// The weighted mean score from which an execution passes, whichever of its checks failed; every check must hold if absent.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) threshold: Option<f64>,
 }
 
 impl Default for DefaultsBlock {
@@ -73,6 +76,7 @@ impl Default for DefaultsBlock {
             timeout_ms: 60_000,
             judge_model: None,
             pass_rate_min: 1.0,
+            threshold: None,
         }
     }
 }

@@ -85,6 +85,11 @@ pub(crate) struct PromptEntry {
     #[serde(default)]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) assertions: Vec<Value>,
+    /// The weighted mean score from which an execution of this prompt passes, whichever of its checks failed;
+    /// `defaults.threshold` if absent.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) threshold: Option<f64>,
 }
 
 /// A message of a prompt.

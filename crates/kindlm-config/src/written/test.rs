@@ -40,7 +40,8 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) pass_rate_min: Option<f64>,
-    /// The weighted mean score from which an execution passes, whichever of its checks failed.
+    /// The weighted mean score from which an execution passes, whichever of its checks failed; that of the prompt or of
+    /// `defaults` if absent.
     #[serde(default)]
     pub(crate) threshold: Option<f64>,
     /// A script that makes what the checks see as the output: an expression, the body of a function of `output`

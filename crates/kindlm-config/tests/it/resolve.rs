@@ -299,3 +299,32 @@ fn a_test_has_another_digest_when_what_it_sends_or_expects_has_changed() {
     }
     assert_ne!(digest(test, "{\"type\": \"object\", \"minProperties\": 0}"), first);
 }
+
+#[test]
+fn the_threshold_is_the_tests_else_the_prompts_else_the_default() {
+    let text = |defaults: &str, prompt: &str, test: &str| {
+        format!(
+            "kindlm: 1\nproject: demo\nsuite: {{ name: s }}\nproviders: {{ echo: {{}} }}\n\
+             models: [{{ id: e, provider: echo, model: e }}]\ndefaults: {{ repeat: 1{defaults} }}\n\
+             prompts: {{ p: {{ user: hi{prompt} }} }}\n\
+             tests: [{{ name: a, prompt: p{test}, expect: {{ output: {{ contains: [hi] }} }} }}]\n"
+        )
+    };
+    let given = |value: &str| format!(", threshold: {value}");
+    for (defaults, prompt, test, expected) in [
+        ("", "", "", None),
+        ("0.5", "", "", Some(0.5)),
+        ("0.5", "0.75", "", Some(0.75)),
+        ("0.5", "0.75", "1", Some(1.0)),
+        ("", "0.75", "", Some(0.75)),
+    ] {
+        let [defaults, prompt, own] = [defaults, prompt, test]
+            .map(|it| if it.is_empty() { String::new() } else { given(it) });
+        let suite = suite(&text(&defaults, &prompt, &own));
+        assert_eq!(suite.cases[0].threshold, expected);
+    }
+    // What decides is part of what a test is.
+    let digest = |text: &str| suite(text).cases[0].digest;
+    assert_ne!(digest(&text("", &given("0.75"), "")), digest(&text("", &given("0.5"), "")));
+    assert_eq!(digest(&text(&given("0.5"), "", "")), digest(&text("", &given("0.5"), "")));
+}

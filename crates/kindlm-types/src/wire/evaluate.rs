@@ -80,7 +80,7 @@ pub struct Record {
 }
 
 /// One atomic prompt assertion: a behaviour with its criteria, judged by a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptAssertion {
     /// Names it in the judge's reply and in the results.
     pub id: String,
@@ -90,6 +90,12 @@ pub struct PromptAssertion {
     /// Questions that must all be answered with yes.
     #[serde(default)]
     pub criteria: Vec<String>,
+    /// The share in the weighted mean score; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// When it applies: a script that says `true` or `false`, or values that `vars` must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Value>,
 }
 
 /// A tool call of a record.
