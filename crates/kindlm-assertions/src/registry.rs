@@ -105,7 +105,7 @@ pub enum Build {
     /// The same, but `value` may also name a script, which the assertion is told as it is written.
     Script(fn(&Value, Own, &Setup<'_>) -> Built),
     /// The assertion is made of the checks that are listed under its `assert`.
-    Set(fn(&Value, Vec<Check>, Own) -> Arc<dyn Assertion>),
+    Set(fn(&Value, Vec<Check>, Own, &Setup<'_>) -> Built),
 }
 
 /// The options of an entry that an assertion applies itself.

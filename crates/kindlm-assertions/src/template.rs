@@ -9,8 +9,10 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use kindlm_types::ecma;
-use minijinja::value::{Object, Serde, ValueKind};
-use minijinja::{AutoEscape, Environment, Output, State, UndefinedBehavior, Value as Jinja};
+use minijinja::value::{Object, Rest, Serde, ValueKind};
+use minijinja::{
+    AutoEscape, Environment, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja,
+};
 use serde_json::{Map, Value};
 
 use crate::Setup;
@@ -19,7 +21,7 @@ use crate::Setup;
 const FUEL: u64 = 1_000_000;
 
 /// Whether a text is a template.
-pub(crate) fn is_template(text: &str) -> bool {
+pub fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
@@ -105,7 +107,16 @@ impl Variables {
 
     /// The text with everything filled in, or why that cannot be done.
     pub fn render(&self, template: &str) -> Result<String, String> {
-        let rendered = ENGINE.render_str(template, &self.values).map_err(|err| {
+        self.render_by(&ENGINE, template)
+    }
+
+    /// The same, with filters beside those that are built in.
+    pub fn render_with(&self, template: &str, filters: &Filters) -> Result<String, String> {
+        self.render_by(&filters.0, template)
+    }
+
+    fn render_by(&self, engine: &Environment<'_>, template: &str) -> Result<String, String> {
+        let rendered = engine.render_str(template, &self.values).map_err(|err| {
             let line = err.line().filter(|_| template.contains('\n'));
             let place = line.map(|it| format!(" (line {it} of the text)")).unwrap_or_default();
             let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
@@ -117,6 +128,52 @@ impl Variables {
             Some(name) => Err(format!("the environment variable `{name}` may not be read here")),
         }
     }
+}
+
+/// What a filter does: the value in front of it and its arguments, and what comes of them.
+pub type Filter = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
+
+/// Filters beside those that are built in.
+#[derive(Clone, Debug)]
+pub struct Filters(Environment<'static>);
+
+impl Filters {
+    /// Filters by name. One with the name of a built-in filter takes its place.
+    pub fn new(filters: impl IntoIterator<Item = (String, Arc<Filter>)>) -> Self {
+        let mut engine = ENGINE.clone();
+        for (name, filter) in filters {
+            let called = name.clone();
+            engine.add_filter(name, move |values: Rest<Jinja>| {
+                let failed = |message: String| {
+                    let message = format!("the filter `{called}`: {message}");
+                    minijinja::Error::new(ErrorKind::InvalidOperation, message)
+                };
+                let values: Result<Vec<Value>, _> =
+                    values.iter().map(serde_json::to_value).collect();
+                let values = values.map_err(|err| failed(err.to_string()))?;
+                Ok(Jinja::from(Serde(filter(&values).map_err(failed)?)))
+            });
+        }
+        Self(engine)
+    }
+}
+
+/// A text as a template that renders to it, whatever marks of templates are in it.
+pub fn literal(text: &str) -> String {
+    if !is_template(text) {
+        return text.to_owned();
+    }
+    let mut template = String::with_capacity(text.len() + 16);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        template.push(c);
+        // An empty expression between the two keeps them from being a mark.
+        if c == '{' && matches!(rest.peek(), Some('{' | '%' | '#')) {
+            template.pop();
+            template.push_str("{{ '{' }}");
+        }
+    }
+    template
 }
 
 /// The environment variables that templates may read.
@@ -207,6 +264,34 @@ mod tests {
             let err = render(template, json!({})).unwrap_err();
             assert!(err.contains(part), "{template}: {err}");
         }
+    }
+
+    #[test]
+    fn a_literal_renders_to_itself() {
+        for text in ["", "plain", "{{ x }}", "{% raw %} {# no #}", "{{{ {%{{", "a { b }} {"] {
+            let template = literal(text);
+            assert_eq!(render(&template, json!({"x": 1})).as_deref(), Ok(text), "{template}");
+        }
+    }
+
+    #[test]
+    fn filters_are_given_values_and_arguments() {
+        let join = |values: &[Value]| match values {
+            [] | [_] => Err("expected an argument".to_owned()),
+            values => Ok(json!({"joined": values})),
+        };
+        let filters = Filters::new([("join_all".to_owned(), Arc::new(join) as Arc<Filter>)]);
+        let vars = json!({"x": [1, "a"]});
+        let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
+        let render = |template| variables.render_with(template, &filters);
+        assert_eq!(
+            render("{{ (x | join_all(2)).joined | dump }}").as_deref(),
+            Ok(r#"[[1,"a"],2]"#)
+        );
+        assert_eq!(render("{{ 'a' | upper }}").as_deref(), Ok("A"));
+        let err = render("{{ x | join_all }}").unwrap_err();
+        assert!(err.contains("the filter `join_all`: expected an argument"), "{err}");
+        assert!(variables.render("{{ x | join_all }}").is_err());
     }
 
     #[test]

@@ -61,6 +61,11 @@ pub(crate) struct ConfigArgs {
     /// Let the suite refer to files outside its folder
     #[arg(long)]
     pub(crate) allow_outside: bool,
+
+    /// Where a suite is only looked at (`validate`, `--dry-run`): let programs that make its prompts, tests and
+    /// variables run outside the sandbox and use the network, if the suite lets them
+    #[arg(long)]
+    pub(crate) allow_programs: bool,
 }
 
 /// Runs the suite and reports
@@ -243,6 +248,11 @@ pub(crate) struct ImportArgs {
     /// Let the config refer to files outside its folder
     #[arg(long)]
     pub(crate) allow_outside: bool,
+
+    /// Let programs that make its prompts, tests and variables run outside the sandbox and use the network, if the
+    /// config lets them
+    #[arg(long)]
+    pub(crate) allow_programs: bool,
 }
 
 /// What to begin with.

@@ -15,6 +15,7 @@ mod interrupt;
 mod io;
 mod keys;
 mod output;
+mod programs;
 mod progress;
 mod project;
 mod responses;

@@ -30,10 +30,12 @@ pub(crate) fn verbosity(quiet: bool, verbose: bool) -> Verbosity {
 }
 
 impl Output {
-    /// Checks before anything is sent that the reports can be written.
+    /// Checks before anything is sent that the reports can be written: those that are asked for, or the usual one, and
+    /// `more` beside them.
     pub(crate) fn new(
         io: &Io,
         mut specs: Vec<ReporterSpec>,
+        more: Vec<ReporterSpec>,
         verbosity: Verbosity,
     ) -> Result<Self, Failure> {
         if specs.is_empty()
@@ -41,6 +43,7 @@ impl Output {
         {
             specs.push(ReporterSpec { reporter, path: None });
         }
+        specs.extend(more);
         let mut on_stdout =
             specs.iter().filter(|it| it.path.is_none()).map(|it| it.reporter.meta.id);
         if let (Some(first), Some(second)) = (on_stdout.next(), on_stdout.next()) {

@@ -3,17 +3,22 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
-use kindlm_config::{Diagnostic, Imported, Loaded};
+use kindlm_assertions::ScriptSettings;
+use kindlm_config::{Diagnostic, Imported, Loaded, Sources};
 use kindlm_engine::{Model, Suite};
-use kindlm_providers::ClientOptions;
+use kindlm_providers::{ClientOptions, Scripts};
 use kindlm_store::{Folder, MAX_FILE_BYTES};
 use kindlm_types::ExitStatus;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::args::ConfigArgs;
+use crate::programs::{self, Purpose};
+use crate::scripts::Runner;
+use crate::values::ReporterSpec;
 use crate::{Failure, Io};
 
 /// The name of the file that is looked for when none is named.
@@ -95,13 +100,19 @@ impl Place {
 }
 
 /// Reads a suite, and whatever is wrong with it.
-pub(crate) fn load(io: &Io, args: &ConfigArgs) -> Result<(Place, Folder, Loaded), Failure> {
+pub(crate) fn load(
+    io: &Io,
+    args: &ConfigArgs,
+    purpose: Purpose,
+) -> Result<(Place, Folder, Loaded), Failure> {
     let place = Place::new(io, &args.config);
     let bytes = place.read()?;
     let files = Folder::open(&place.folder)
         .map_err(|err| Failure::input(err.to_string()))?
         .allow_outside(args.allow_outside);
-    let mut loaded = kindlm_config::load(&place.name, &bytes, &files, &|name| (io.env)(name));
+    let env = |name: &str| (io.env)(name);
+    let sources = sources(io, &files, &env, purpose)?;
+    let mut loaded = kindlm_config::load_with(&place.name, &bytes, &sources);
     if let Some(suite) = &mut loaded.suite {
         suite.info.config_sha256 = Some(hex(&Sha256::digest(&bytes)));
     }
@@ -115,13 +126,76 @@ pub(crate) fn import(io: &Io, args: &ConfigArgs) -> Result<(Place, Imported), Fa
     let files = Folder::open(&place.folder)
         .map_err(|err| Failure::input(err.to_string()))?
         .allow_outside(args.allow_outside);
-    let imported = kindlm_config::import(&place.name, &bytes, &files, &|name| (io.env)(name));
+    let env = |name: &str| (io.env)(name);
+    let sources = sources(io, &files, &env, Purpose::look(args.allow_programs))?;
+    let imported = kindlm_config::import_with(&place.name, &bytes, &sources);
     Ok((place, imported))
 }
 
+/// What a config is read with.
+fn sources<'a>(
+    io: &Io,
+    files: &'a Folder,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    purpose: Purpose,
+) -> Result<Sources<'a>, Failure> {
+    let scripts = programs::runner(io, files.root(), purpose)?;
+    Ok(Sources { scripts, reporters: &REPORTERS, ..Sources::new(files, env) })
+}
+
+/// The ids of all reporters.
+static REPORTERS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| kindlm_reporters::REGISTRY.iter().map(|it| it.meta.id).collect());
+
+/// The reports that the suite asks for, in files below its folder.
+pub(crate) fn reports(
+    place: &Place,
+    suite: &Suite,
+    allow_outside: bool,
+) -> Result<Vec<ReporterSpec>, Failure> {
+    let spec = |(id, path): &(String, String)| {
+        let reporter = kindlm_reporters::find(id)
+            .ok_or_else(|| Failure::input(format!("`reports`: there is no reporter `{id}`")))?;
+        let written = Path::new(path);
+        if !allow_outside && !is_inside(written) {
+            return Err(Failure::input(format!(
+                "`reports.{id}` is `{path}`, outside the folder of the config file"
+            ))
+            .with_help("choose a file inside it, or give `--allow-outside`"));
+        }
+        let path = written.strip_prefix(".").unwrap_or(written);
+        let named = Path::new(&place.name).parent().unwrap_or(Path::new(""));
+        Ok(ReporterSpec { reporter, path: Some(named.join(path)) })
+    };
+    suite.reports.iter().map(spec).collect()
+}
+
+/// Whether a path stays inside the folder that it is relative to.
+pub(crate) fn is_inside(path: &Path) -> bool {
+    let mut depth = 0_i32;
+    path.components().all(|part| {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(_) => depth += 1,
+            Component::ParentDir => depth -= 1,
+            Component::RootDir | Component::Prefix(_) => depth = -1,
+        }
+        depth >= 0
+    })
+}
+
+/// Who runs the programs that are providers, with what the suite permits.
+pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
+    Scripts {
+        runner: Arc::<Runner>::clone(runner),
+        runtime: settings.runtime,
+        permissions: Arc::clone(&settings.permissions),
+    }
+}
+
 /// Reads a suite that is to be used. Errors are shown on stderr, and end the command.
-pub(crate) fn open(io: &mut Io, args: &ConfigArgs) -> Result<Project, Failure> {
-    let (place, files, loaded) = load(io, args)?;
+pub(crate) fn open(io: &mut Io, args: &ConfigArgs, purpose: Purpose) -> Result<Project, Failure> {
+    let (place, files, loaded) = load(io, args, purpose)?;
     if let Some(suite) = loaded.suite {
         // Warnings are in the suite, and so in the report.
         return Ok(Project { place, suite, files });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
-use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
 use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, Reply};
 
 use crate::{Failure, Io, SCRIPT_WORKER};
@@ -14,23 +14,47 @@ use crate::{Failure, Io, SCRIPT_WORKER};
 /// A backend whose scripts run in workers, which are this same program. None is started before a script is run.
 pub(crate) struct Scripted<'a> {
     inner: &'a dyn Backend,
-    host: ScriptHost,
+    runner: Arc<Runner>,
+}
+
+/// Runs scripts in workers.
+pub(crate) struct Runner(ScriptHost);
+
+impl Runner {
+    /// Files of scripts are below `root`.
+    pub(crate) fn new(io: &Io, root: &Path) -> Result<Arc<Self>, Failure> {
+        Ok(Arc::new(Self(host(io, root)?)))
+    }
+}
+
+impl ScriptRunner for Runner {
+    fn run<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        Box::pin(self.0.run(question))
+    }
+}
+
+/// A host whose files are below `root`. It starts nothing before a script is run.
+pub(crate) fn host(io: &Io, root: &Path) -> Result<ScriptHost, Failure> {
+    // Only a script needs it, and then it says what is missing.
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm"));
+    let transport = HttpTransport::new(TransportOptions::new(Arc::clone(&io.env)))
+        .map_err(|err| Failure::internal(err.to_string()))?;
+    let env = Arc::clone(&io.env);
+    let options = HostOptions {
+        env: Arc::new(move |name| env(name)),
+        fetch: Some(Arc::new(Http(Arc::new(transport)))),
+        ..HostOptions::new(program, [SCRIPT_WORKER], root)
+    };
+    Ok(ScriptHost::new(options))
 }
 
 impl<'a> Scripted<'a> {
-    /// Files of scripts are below `root`.
-    pub(crate) fn new(inner: &'a dyn Backend, io: &Io, root: &Path) -> Result<Self, Failure> {
-        // Only a script needs it, and then it says what is missing.
-        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm"));
-        let transport = HttpTransport::new(TransportOptions::new(Arc::clone(&io.env)))
-            .map_err(|err| Failure::internal(err.to_string()))?;
-        let env = Arc::clone(&io.env);
-        let options = HostOptions {
-            env: Arc::new(move |name| env(name)),
-            fetch: Some(Arc::new(Http(Arc::new(transport)))),
-            ..HostOptions::new(program, [SCRIPT_WORKER], root)
-        };
-        Ok(Self { inner, host: ScriptHost::new(options) })
+    /// A backend beside the same workers.
+    pub(crate) fn new(inner: &'a dyn Backend, runner: Arc<Runner>) -> Self {
+        Self { inner, runner }
     }
 }
 
@@ -73,7 +97,7 @@ impl Backend for Scripted<'_> {
         &'a self,
         question: &'a ScriptQuestion,
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
-        Box::pin(self.host.run(question))
+        self.runner.run(question)
     }
 }
 

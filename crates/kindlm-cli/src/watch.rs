@@ -12,6 +12,7 @@ use kindlm_types::ExitStatus;
 use crate::args::{ConfigArgs, TestArgs};
 use crate::failure::Outcome;
 use crate::interrupt::interrupted;
+use crate::programs::Purpose;
 use crate::responses::Source;
 use crate::{Failure, Io, commands, explain, project};
 
@@ -65,7 +66,7 @@ type Mark = Option<(SystemTime, u64)>;
 impl Files {
     /// The files that are read when the suite is, whether it can be used or not.
     fn of(io: &Io, config: &ConfigArgs) -> Self {
-        let paths = match project::load(io, config) {
+        let paths = match project::load(io, config, Purpose::Run) {
             Ok((place, folder, _)) => {
                 let mut paths = folder.seen();
                 paths.push(place.path);

@@ -39,7 +39,7 @@ mod tree;
 mod written;
 
 pub use diagnostic::{Code, Diagnostic, Level, Related, render};
-pub use load::{Imported, Loaded, import, load};
+pub use load::{Imported, Loaded, Sources, import, import_with, load, load_with};
 pub use schema::json_schema;
 pub use source::{MAX_BYTES, Position, Source, Span};
 pub use template::{Filled, fill};

@@ -81,6 +81,11 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
         of::<ScriptsBlock>(generator),
         "Who runs scripts, and what they may do: nothing but compute, by default.",
     );
+    add(
+        "reports",
+        json!({"type": "object", "additionalProperties": {"type": "string", "minLength": 1}}),
+        "Reports that every run writes, as files below the folder of this file: `json: results.json`.",
+    );
     let entry = json!({"type": "object", "description": "An entry of the list form."});
     add(
         "assertionTemplates",

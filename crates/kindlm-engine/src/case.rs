@@ -129,6 +129,10 @@ pub struct CaseBody {
     pub checks: Arc<[Check]>,
     /// The variables, kept as evidence.
     pub vars: Map<String, Value>,
+    /// What the case says of itself for scripts, kept as evidence.
+    pub metadata: Map<String, Value>,
+    /// The output, if it is there already and nobody is asked for it.
+    pub recorded: Option<Value>,
 }
 
 impl CaseBody {
@@ -152,6 +156,8 @@ impl CaseBody {
             answers_tools: true,
             checks: Arc::default(),
             vars: Map::new(),
+            metadata: Map::new(),
+            recorded: None,
         }
     }
 }

@@ -88,6 +88,7 @@
 //!         params: Params::default(),
 //!         price: None,
 //!         limits: Limits::default(),
+//!         tells_vars: false,
 //!     }],
 //!     cases: vec![case],
 //!     gates: gates::defaults(),

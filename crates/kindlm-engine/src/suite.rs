@@ -33,6 +33,8 @@ pub struct Suite {
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.
     pub compliance: Option<Compliance>,
+    /// Reports that every run writes: the id of the reporter, and the file, relative to the config file.
+    pub reports: Vec<(String, String)>,
     /// Things that are accepted but that the user should know, in words.
     pub warnings: Vec<String>,
 }
@@ -52,6 +54,8 @@ pub struct Model {
     pub price: Option<Price>,
     /// How fast it may be asked. Who sends the requests keeps them.
     pub limits: Limits,
+    /// Whether the provider is told the variables of the test beside the prompt.
+    pub tells_vars: bool,
 }
 
 /// What holds where a test case does not say.

@@ -18,6 +18,7 @@ use crate::echo::Config as Echo;
 use crate::limit::{self, Lane, Lanes, Ticket};
 #[cfg(feature = "mcp")]
 use crate::mcp::McpClient;
+use crate::script::Scripts;
 use crate::scripted::{Answer, Config as Scripted, Script};
 use crate::transport::{Env, HttpTransport, RetryPolicy, Stop, TransportOptions, with_retries};
 use crate::{Codec, Kind, Limits, REGISTRY, Registration, TYPE, configured};
@@ -31,6 +32,8 @@ pub struct ClientOptions {
     pub working_dir: PathBuf,
     /// How fast models may be asked, by provider and model.
     pub limits: HashMap<(String, String), Limits>,
+    /// Who runs the programs of `script` providers, if anyone.
+    pub scripts: Option<Scripts>,
 }
 
 impl ClientOptions {
@@ -40,7 +43,15 @@ impl ClientOptions {
             transport: TransportOptions::new(env),
             working_dir: working_dir.into(),
             limits: HashMap::new(),
+            scripts: None,
         }
+    }
+
+    /// With someone who runs the programs of `script` providers.
+    #[must_use]
+    pub fn with_scripts(mut self, scripts: Scripts) -> Self {
+        self.scripts = Some(scripts);
+        self
     }
 
     /// With another policy of retries.
@@ -106,6 +117,13 @@ pub struct Client {
     providers: HashMap<String, Provider>,
     transport: HttpTransport,
     working_dir: PathBuf,
+    scripts: Option<Scripts>,
+}
+
+/// What is left of the options once the transport has its own.
+struct Working {
+    working_dir: PathBuf,
+    scripts: Option<Scripts>,
 }
 
 /// One provider, and what its requests share.
@@ -119,6 +137,7 @@ enum Via {
     Http(Box<dyn Codec>),
     Scripted(Script),
     Echo(Echo),
+    Script(Box<crate::script::Config>),
     #[cfg(feature = "mcp")]
     Mcp(McpClient),
     #[cfg(feature = "process")]
@@ -159,11 +178,13 @@ impl Client {
                 ready.insert(name.to_owned(), Provider::new(via, name, &options));
             }
         }
+        let rest = Working { working_dir: options.working_dir, scripts: options.scripts };
         let transport = HttpTransport::new(options.transport)
             .map_err(|err| problems.push(Problem::new("", err.to_string())));
         match transport {
             Ok(transport) if problems.is_empty() => {
-                Ok(Self { providers: ready, transport, working_dir: options.working_dir })
+                let Working { working_dir, scripts } = rest;
+                Ok(Self { providers: ready, transport, working_dir, scripts })
             }
             _ => Err(problems),
         }
@@ -220,6 +241,7 @@ impl Client {
             match via {
                 Via::Scripted(script) => wait(name, script.reply(name, prompt), timeout).await,
                 Via::Echo(echo) => Ok(echo.reply(prompt)),
+                Via::Script(script) => self.run_script(script, prompt, timeout).await,
                 #[cfg(feature = "mcp")]
                 Via::Mcp(mcp) => mcp.ask(&self.transport, name, prompt, timeout).await,
                 #[cfg(feature = "process")]
@@ -234,6 +256,19 @@ impl Client {
             with_retries(self.transport.way(), ticket, attempt).await.map_err(named(name))?;
         ticket.used(reply.usage.total_tokens);
         Ok(Reply { attempts, ..reply })
+    }
+
+    async fn run_script(
+        &self,
+        script: &crate::script::Config,
+        prompt: &Prompt,
+        timeout: Duration,
+    ) -> Result<Reply, ProviderError> {
+        let Some(scripts) = &self.scripts else {
+            let message = "programs are not run here: set `ClientOptions::scripts`";
+            return Err(not_sent(ProviderErrorKind::Unsupported, "script", message.to_owned()));
+        };
+        crate::script::ask(script, scripts, prompt, timeout).await
     }
 
     async fn embed(
@@ -360,6 +395,7 @@ fn open(
         Kind::Special(check) => match registration.meta.id {
             "scripted" => Script::load(&Scripted::read(config)?, files).map(Via::Scripted),
             "echo" => Echo::read(config).map(Via::Echo),
+            "script" => crate::script::Config::read(config).map(|it| Via::Script(Box::new(it))),
             #[cfg(feature = "process")]
             "command" => Command::read(config).map(Via::Command),
             #[cfg(feature = "mcp")]

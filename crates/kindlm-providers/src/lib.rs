@@ -22,6 +22,7 @@
 //!     tool_choice: None,
 //!     response_format: None,
 //!     sample: 0,
+//!     vars: Default::default(),
 //! };
 //! let request = codec.encode(&prompt).unwrap();
 //! assert_eq!(request.url, "https://api.openai.com/v1/chat/completions");
@@ -58,6 +59,8 @@ pub use codec::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
 pub use limit::Limits;
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]
+pub use script::Scripts;
+#[cfg(feature = "http")]
 pub use transport::install_tls;
 
 // Every provider is one folder, one `mod` line and one line in the slice below.
@@ -72,6 +75,7 @@ pub mod mcp;
 mod mistral;
 mod ollama;
 mod openai;
+mod script;
 pub mod scripted;
 
 /// Every provider, by id.
@@ -86,6 +90,7 @@ pub static REGISTRY: &[&Registration] = &[
     &mistral::REGISTRATION,
     &ollama::REGISTRATION,
     &openai::REGISTRATION,
+    &script::REGISTRATION,
     &scripted::REGISTRATION,
 ];
 
@@ -96,6 +101,18 @@ pub fn find(id: &str) -> Option<&'static Registration> {
 
 /// The key by which an entry of `providers` says what it is, where its name does not.
 pub const TYPE: &str = "type";
+
+/// Whether a provider of the suite is told the variables of the test beside the prompt: programs are, and `http` where
+/// its body has a place for one.
+pub fn wants_vars(name: &str, config: &Value) -> bool {
+    let Some((registration, config)) = configured(name, config) else { return false };
+    match registration.meta.id {
+        "script" => true,
+        "command" => config.get("input").is_some_and(|it| it == "argument"),
+        "http" => config.get("body").and_then(Value::as_str).is_some_and(http::wants_vars),
+        _ => false,
+    }
+}
 
 /// What an entry of `providers` is, with its configuration: the provider that its `type` names, else the one of
 /// its own name. So a suite can have two of a kind.

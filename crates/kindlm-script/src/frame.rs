@@ -70,7 +70,34 @@ pub(crate) enum What {
         path: String,
         /// Which function.
         function: Option<String>,
+        /// What is done with what it exports.
+        #[serde(rename = "use", default)]
+        usage: Usage,
     },
+}
+
+/// What is done with what a file exports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Usage {
+    /// It is a function, which is called.
+    #[default]
+    Call,
+    /// A function is called; anything else is the result.
+    Value,
+    /// A class is constructed with the first argument, and its `callApi` called with the others.
+    Provider,
+}
+
+impl Usage {
+    /// Its name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Value => "value",
+            Self::Provider => "provider",
+        }
+    }
 }
 
 /// From a worker to the host.

@@ -128,6 +128,8 @@ pub struct Execution {
     pub stderr: String,
     /// The test case's variables.
     pub vars: Map<String, Value>,
+    /// What the test case says of itself beyond the words of this type; scripts see it.
+    pub test_metadata: Map<String, Value>,
     /// The natural logarithms of the probabilities of the answer's tokens, where the provider gives them.
     pub log_probs: Option<Vec<f64>>,
     /// What the source says beyond the words of this type: skill calls, guardrail flags, …

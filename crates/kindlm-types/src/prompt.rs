@@ -142,6 +142,9 @@ pub struct Prompt {
     /// Providers are not told; it keeps the recordings of repeats apart.
     #[serde(default, skip_serializing_if = "is_first")]
     pub sample: u32,
+    /// The variables of the test, for providers that are told them: programs, and APIs with a place for one.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub vars: Map<String, Value>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -200,6 +203,8 @@ impl From<String> for FinishReason {
 pub struct Reply {
     /// The text; empty if there is none.
     pub text: String,
+    /// The answer as a value, where the source gives one; the text is the same as JSON.
+    pub output_json: Option<Value>,
     /// The tool calls it asks for, in order.
     pub tool_calls: Vec<ToolCall>,
     /// Tokens, as the provider counted them.
@@ -227,6 +232,7 @@ impl Reply {
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
+            output_json: None,
             tool_calls: Vec::new(),
             usage: Usage::default(),
             finish_reason: FinishReason::Stop,

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::BoxFuture;
+
 /// A script to run once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptQuestion {
@@ -55,6 +57,37 @@ pub enum ScriptSource {
         /// The exported function; the default export if absent.
         function: Option<String>,
     },
+    /// Something that a JavaScript file exports, of which a function is only one form.
+    Export {
+        /// The file, as above.
+        path: String,
+        /// The name of the export; the default export if absent.
+        name: Option<String>,
+        /// What is done with it.
+        usage: ExportUse,
+    },
+}
+
+/// What is done with something that a file exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportUse {
+    /// A function is called with the arguments; anything else is the result itself.
+    Value,
+    /// A class is constructed with the first argument, and the method `callApi` called with the others; an object has
+    /// the method already, and a function is called in its place.
+    Provider,
+}
+
+/// Runs scripts for a reader that has to wait: one script, to its end.
+pub type RunScript = dyn Fn(&ScriptQuestion) -> Result<ScriptAnswer, ScriptError> + Send + Sync;
+
+/// Runs scripts.
+pub trait ScriptRunner: Send + Sync {
+    /// Runs one to its end. A script that throws has an answer; an error is what kept it from its end.
+    fn run<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>>;
 }
 
 /// What a script may do beyond computing. By default: nothing.

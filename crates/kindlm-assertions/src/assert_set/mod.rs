@@ -1,10 +1,12 @@
 //! `assert-set`: several checks that count as one.
 
+mod scoring;
+
 use std::sync::Arc;
 
 use kindlm_types::{
-    ASSERT_SET, AssertionResult, Class, FailureCode, NOT_ASSERT_SET, Outcome, Question, Score,
-    Severity, Verdict, ecma, named_scores, weighted_score,
+    ASSERT_SET, AssertionResult, Class, FailureCode, NOT_ASSERT_SET, Outcome, Problem, Question,
+    Score, Severity, Verdict, ecma, named_scores, weighted_score,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,11 +15,14 @@ use serde_json::{Map, Value, json};
 use crate::check::TOLERANCE;
 use crate::codes::{ASSERTION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::grade::ALL_PASSED;
-use crate::{Assertion, Build, Check, Code, Evidence, Meta, Own, Registration};
+use crate::registry::Built;
+use crate::{Assertion, Build, Check, Code, Evidence, Meta, Own, Registration, Setup};
+use scoring::Scoring;
 
 const ID: &str = ASSERT_SET;
 const LABEL: &str = "Set";
 const PART_ERRORED: FailureCode = FailureCode::new("SET_PART_ERRORED");
+const SCORING_FAILED: FailureCode = FailureCode::new("SET_SCORING_FAILED");
 
 /// Counts several checks as one.
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -37,6 +42,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: PART_ERRORED,
                 summary: "A check of the set could not be made, so there is no verdict about the set.",
             },
+            Code {
+                code: SCORING_FAILED,
+                summary: "The scoring function of the set threw, or returned no verdict.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -53,6 +62,11 @@ struct Config {
     #[serde(default)]
     #[expect(dead_code, reason = "the checks are made of it before")]
     assert: Vec<Map<String, Value>>,
+    /// A function that decides in the place of the checks: `file://score.js`. It is given the named scores and, as
+    /// `{ componentResults, threshold }`, what the checks found; it returns `{ pass, score, reason }`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    scoring: Option<String>,
 }
 
 #[derive(Debug)]
@@ -60,28 +74,46 @@ struct Set {
     checks: Vec<Check>,
     threshold: Option<f64>,
     negate: bool,
+    scoring: Option<Scoring>,
 }
 
-fn build(_config: &Value, checks: Vec<Check>, own: Own) -> Arc<dyn Assertion> {
-    Arc::new(Set { checks, threshold: own.threshold, negate: own.negate })
+fn build(config: &Value, checks: Vec<Check>, own: Own, setup: &Setup<'_>) -> Built {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let scoring = config.scoring.map(|it| Scoring::new(&it, setup)).transpose();
+    let scoring = scoring.map_err(|problem| vec![problem.under("/scoring")])?;
+    Ok(Arc::new(Set { checks, threshold: own.threshold, negate: own.negate, scoring }))
 }
 
 impl Assertion for Set {
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
-        self.checks.iter().flat_map(|it| it.questions(evidence)).collect()
+        let mut questions: Vec<Question> =
+            self.checks.iter().flat_map(|it| it.questions(evidence)).collect();
+        if let Some(scoring) = &self.scoring {
+            // It is told what the checks found, so it is asked when they have found it.
+            let is_open = |it: &Question| evidence.answers.get(it).is_none();
+            if !questions.iter().any(is_open) {
+                questions.push(scoring.question(&self.parts(evidence), self.threshold));
+            }
+        }
+        questions
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let parts: Vec<_> = self.checks.iter().flat_map(|it| it.evaluate(evidence)).collect();
-        vec![self.result(parts)]
+        vec![self.result(self.parts(evidence), evidence)]
     }
 }
 
 impl Set {
-    fn result(&self, parts: Vec<AssertionResult>) -> AssertionResult {
+    fn parts(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        self.checks.iter().flat_map(|it| it.evaluate(evidence)).collect()
+    }
+
+    fn result(&self, parts: Vec<AssertionResult>, evidence: &Evidence<'_>) -> AssertionResult {
         let score = weighted_score(&parts);
-        let mut result = match Outcome::of(&parts) {
-            Outcome::Errored => errored(&parts),
+        let mut result = match (Outcome::of(&parts), &self.scoring) {
+            (Outcome::Errored, _) => errored(&parts),
+            (_, Some(scoring)) => scoring.result(&parts, self.threshold, self.negate, evidence),
             _ if parts.iter().all(|it| matches!(it.verdict, Verdict::Skipped { .. })) => {
                 AssertionResult::skipped(ID, LABEL, "no check of the set applies")
             }

@@ -183,7 +183,7 @@ impl Compiler<'_> {
             Build::Set(build) => {
                 let list = value.as_object_mut().and_then(|it| it.shift_remove(LIST));
                 let checks = self.entries(&list.unwrap_or_default(), &format!("{at}/{LIST}"));
-                Ok(build(value, checks, own()))
+                build(value, checks, own(), self.setup)
             }
         };
         match built {

@@ -127,7 +127,7 @@ impl Compiler<'_> {
         let built = match registration.build {
             Build::Plain(build) => build(&value, self.setup),
             Build::Own(build) | Build::Script(build) => build(&value, Own::default(), self.setup),
-            Build::Set(build) => Ok(build(&value, Vec::new(), Own::default())),
+            Build::Set(build) => build(&value, Vec::new(), Own::default(), self.setup),
         };
         match built {
             Ok(assertion) => self.checks.push((rank, Check::new(&registration.meta, assertion))),

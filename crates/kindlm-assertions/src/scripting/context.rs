@@ -73,6 +73,9 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     if !execution.case.is_empty() {
         test["description"] = json!(execution.case);
     }
+    if !execution.test_metadata.is_empty() {
+        test["metadata"] = Value::Object(execution.test_metadata.clone());
+    }
     put("test", Some(test));
     put("logProbs", execution.log_probs.as_ref().map(|it| json!(it)));
     put("provider", (!execution.model.is_empty()).then(|| json!({"id": execution.model})));

@@ -69,7 +69,7 @@ fn ask(question: &Question) -> &str {
         Question::Embedding(it) => &it.text,
         Question::Script(it) => match &it.source {
             ScriptSource::Body { code, .. } => code,
-            ScriptSource::File { path, .. } => path,
+            ScriptSource::File { path, .. } | ScriptSource::Export { path, .. } => path,
         },
     }
 }

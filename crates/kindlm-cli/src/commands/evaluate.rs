@@ -17,7 +17,8 @@ use serde_json::Map;
 use crate::args::{ConfigArgs, EvaluateArgs};
 use crate::evaluate::{Asking, Evaluator, no_record, run_stream};
 use crate::failure::Outcome;
-use crate::scripts::Scripted;
+use crate::programs::Purpose;
+use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
 use crate::{Failure, Io, project, responses};
 
@@ -30,15 +31,21 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let concurrency = args.concurrency as usize;
     let options = ClientOptions::new(Arc::clone(&io.env), &base);
     if let Some(config) = &args.config {
-        let config = ConfigArgs { config: config.clone(), allow_outside: args.allow_outside };
-        let project = project::open(io, &config)?;
+        let config = ConfigArgs {
+            config: config.clone(),
+            allow_outside: args.allow_outside,
+            allow_programs: false,
+        };
+        let project = project::open(io, &config, Purpose::Look)?;
         let suite = &project.suite;
-        let options = project::with_limits(options, suite);
+        let runner = Runner::new(io, project.files.root())?;
+        let options = project::with_limits(options, suite)
+            .with_scripts(project::scripts(&suite.scripts, &runner));
         let client = client(&suite.providers, &project.files, options)?;
         let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
         let state = project.place.state();
         let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
-        let client = Scripted::new(&client, io, &base)?;
+        let client = Scripted::new(&client, Runner::new(io, &base)?);
         let backend = Recorded::new(&client, responses);
         let default = suite.defaults.judge_model.as_deref();
         let asking = Asking::somebody(&backend, &suite.models, default, concurrency)?;
@@ -55,7 +62,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
     let responses = args.responses.open(io, &state, &providers, &secrets)?;
-    let client = Scripted::new(&client, io, &base)?;
+    let client = Scripted::new(&client, Runner::new(io, &base)?);
     let backend = Recorded::new(&client, responses);
     let asking = if models.is_empty() {
         Asking::nobody(&backend)?
@@ -111,6 +118,7 @@ fn judge(text: &str) -> Result<Model, Failure> {
         params: Params::default(),
         price: kindlm_providers::pricing::price(provider, name),
         limits: Limits::default(),
+        tells_vars: false,
     })
 }
 

@@ -40,7 +40,7 @@ const COMMON: [(FailureCode, &str); 4] = [
 ];
 
 /// What the codes mean that no execution gives: problems in files, and gates.
-const OTHERS: [(&str, &str); 13] = [
+const OTHERS: [(&str, &str); 14] = [
     (
         "CONFIG_SYNTAX",
         "The file is not YAML, or YAML that cannot be read safely: a quote or bracket that is never closed, a tab that \
@@ -106,6 +106,12 @@ const OTHERS: [(&str, &str); 13] = [
         "CONFIG_UNSUPPORTED",
         "The suite is a promptfoo config, and has something in it that has no equal here. Nothing is skipped in silence, \
          so nothing was run.\n\nThe message says what to write instead, where there is something.",
+    ),
+    (
+        "CONFIG_PROGRAM",
+        "A program that makes a part of the suite (a prompt function, tests, variables, a filter of a promptfoo config) was \
+         not run, or failed.\n\nThe message says why. Programs run in a sandbox: what they may do beyond computing stands in \
+         the `scripts` block. Where a suite is only looked at, `--allow-programs` lets them out of it.",
     ),
     (
         "GATE_BROKEN",

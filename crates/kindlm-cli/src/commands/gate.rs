@@ -6,6 +6,7 @@ use kindlm_types::GateResult;
 use crate::args::{ConfigArgs, GateArgs};
 use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
+use crate::programs::Purpose;
 use crate::project::{self, CONFIG, Place};
 use crate::{Failure, Io, saved};
 
@@ -15,7 +16,8 @@ const PASS_RATE: &str = "passRateMin";
 pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
     let place = Place::new(io, &config);
-    let output = Output::new(io, args.reporters.clone(), verbosity(args.quiet, args.verbose))?;
+    let output =
+        Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
     let saved = saved::find(io, &place, args.run.as_deref())?;
     if let Some(shard) = &saved.report.shard {
         let (index, count) = (shard.index, shard.count);
@@ -24,7 +26,10 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     }
     let mut report = saved.report;
     let mut gates = match &args.config {
-        Some(_) => project::open(io, &ConfigArgs { config, allow_outside: false })?.suite.gates,
+        Some(_) => {
+            let config = ConfigArgs { config, allow_outside: false, allow_programs: false };
+            project::open(io, &config, Purpose::Look)?.suite.gates
+        }
         None => rebuild(&report.gates)?,
     };
     if let Some(rate) = args.gate {

@@ -11,7 +11,11 @@ use crate::{Failure, Io, print};
 const STDOUT: &str = "-";
 
 pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {
-    let config = ConfigArgs { config: args.file.clone(), allow_outside: args.allow_outside };
+    let config = ConfigArgs {
+        config: args.file.clone(),
+        allow_outside: args.allow_outside,
+        allow_programs: args.allow_programs,
+    };
     let (place, imported) = project::import(io, &config)?;
     project::show_all(io, &imported.diagnostics, &imported.warnings);
     let Some(yaml) = imported.yaml else {

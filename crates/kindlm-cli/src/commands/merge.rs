@@ -13,7 +13,8 @@ use crate::project::{CONFIG, Place};
 use crate::{Failure, Io, identity, saved};
 
 pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
-    let output = Output::new(io, args.reporters.clone(), verbosity(args.quiet, args.verbose))?;
+    let output =
+        Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
     let place = Place::new(io, Path::new(CONFIG));
     let mut parts: Vec<(String, Report)> = Vec::with_capacity(args.reports.len());
     for named in &args.reports {

@@ -10,7 +10,8 @@ use crate::{Io, saved};
 
 pub(crate) fn run(args: &ReportArgs, io: &mut Io) -> Outcome {
     let place = Place::new(io, &args.place.config);
-    let output = Output::new(io, args.reporters.clone(), verbosity(args.quiet, args.verbose))?;
+    let output =
+        Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
     let saved = saved::find(io, &place, args.run.as_deref())?;
     output.write(io, &saved.report)?;
     Ok(ExitStatus::Success)

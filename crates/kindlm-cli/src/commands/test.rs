@@ -1,7 +1,7 @@
 //! `kindlm test`: runs the suite and reports.
 
 use std::fmt::Write as _;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::Arc;
 
 use kindlm_engine::{
@@ -21,10 +21,11 @@ use crate::args::TestArgs;
 use crate::failure::Outcome;
 use crate::interrupt::{Abortable, attend};
 use crate::output::{Output, check_target, verbosity, write_file};
+use crate::programs::Purpose;
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
 use crate::resume::{self, Identity, Kept};
-use crate::scripts::Scripted;
+use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
 use crate::{Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select};
 
@@ -32,7 +33,11 @@ use crate::{Failure, Io, budget, dry_run, identity, keys, print, responses, save
 const COMPLIANCE: &str = "compliance";
 
 pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
-    let Project { place, mut suite, files } = project::open(io, &args.suite)?;
+    let purpose = match args.dry_run {
+        true => Purpose::look(args.suite.allow_programs),
+        false => Purpose::Run,
+    };
+    let Project { place, mut suite, files } = project::open(io, &args.suite, purpose)?;
     let past = match &args.resume {
         Some(run) => Some(resume::find(&place, &suite, run.as_deref())?),
         None => None,
@@ -43,7 +48,8 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     };
     let arguments = resume::arguments_of(&args);
     let verbosity = verbosity(args.quiet, args.verbose);
-    let output = Output::new(io, args.reporters, verbosity)?;
+    let reports = project::reports(&place, &suite, args.suite.allow_outside)?;
+    let output = Output::new(io, args.reporters, reports, verbosity)?;
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
     }
@@ -93,10 +99,11 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     }
     let waits = Stop::default();
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
-    let client = client(io, &suite, &files, concurrency, waits.clone())?;
+    let runner = Runner::new(io, files.root())?;
+    let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
     let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
-    let client = Scripted::new(&client, io, files.root())?;
+    let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);
     let mut kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;
@@ -115,10 +122,12 @@ fn client(
     files: &Folder,
     concurrency: usize,
     waits: Stop,
+    runner: &Arc<Runner>,
 ) -> Result<Client, Failure> {
     let options = ClientOptions::new(Arc::clone(&io.env), files.root())
         .with_concurrency(concurrency)
-        .with_stop(waits);
+        .with_stop(waits)
+        .with_scripts(project::scripts(&suite.scripts, runner));
     let options = project::with_limits(options, suite);
     Client::new(&suite.providers, files, options).map_err(|problems| {
         Failure::inputs(problems.iter().map(|it| {
@@ -338,17 +347,7 @@ fn check_compliance_folder(
     allow_outside: bool,
 ) -> Result<(), Failure> {
     let Some(compliance) = suite.compliance.as_ref().filter(|it| it.enabled) else { return Ok(()) };
-    let mut depth = 0_i32;
-    let inside = Path::new(&compliance.output_dir).components().all(|part| {
-        match part {
-            Component::CurDir => {}
-            Component::Normal(_) => depth += 1,
-            Component::ParentDir => depth -= 1,
-            Component::RootDir | Component::Prefix(_) => depth = -1,
-        }
-        depth >= 0
-    });
-    if inside || allow_outside {
+    if project::is_inside(Path::new(&compliance.output_dir)) || allow_outside {
         let file = Path::new(&compliance.output_dir).join("kindlm-compliance.md");
         return check_target(&place.folder.join(&file), &file);
     }

@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use super::schema::pretty;
 use crate::args::{Format, ValidateArgs};
 use crate::failure::Outcome;
+use crate::programs::Purpose;
 use crate::project::{self, Place};
 use crate::{Io, keys, print};
 
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
-    let (place, _, loaded) = project::load(io, &args.suite)?;
+    let (place, _, loaded) =
+        project::load(io, &args.suite, Purpose::look(args.suite.allow_programs))?;
     let status =
         if loaded.suite.is_some() { ExitStatus::Success } else { ExitStatus::InvalidInput };
     // What is missing on this machine is no fault of the suite.

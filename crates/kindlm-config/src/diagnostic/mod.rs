@@ -48,9 +48,11 @@ impl Code {
 
     /// Something of another tool's config that has no equal here.
     pub const UNSUPPORTED: Self = Self("CONFIG_UNSUPPORTED");
+    /// A program that makes a part of the suite, and failed.
+    pub const PROGRAM: Self = Self("CONFIG_PROGRAM");
 
     /// Every code.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::SYNTAX,
         Self::TOO_LARGE,
         Self::UNKNOWN_KEY,
@@ -63,6 +65,7 @@ impl Code {
         Self::FILE,
         Self::NO_EFFECT,
         Self::UNSUPPORTED,
+        Self::PROGRAM,
     ];
 
     /// The name.

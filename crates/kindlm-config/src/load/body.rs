@@ -68,8 +68,18 @@ pub(super) struct Row {
     pub(super) kit: Arc<Kit>,
     /// The variables as JSON; empty if there are none.
     pub(super) vars: Box<str>,
+    /// What few tests have; most have nothing.
+    pub(super) more: Option<Box<More>>,
     /// What must hold at the end. When it is ready, the prompt's own checks are in it.
     pub(super) checks: Part<[Check]>,
+}
+
+/// What few tests have.
+#[derive(Debug)]
+pub(super) struct More {
+    pub(super) metadata: Map<String, Value>,
+    /// The output, if nobody is asked for it.
+    pub(super) recorded: Option<Value>,
 }
 
 impl Compiler {
@@ -135,6 +145,8 @@ impl BodySource for Row {
             answers_tools: kit.answers_tools,
             checks,
             vars,
+            metadata: self.more.as_ref().map(|it| it.metadata.clone()).unwrap_or_default(),
+            recorded: self.more.as_ref().and_then(|it| it.recorded.clone()),
         }))
     }
 }

@@ -16,10 +16,12 @@ mod turn;
 mod vars;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use kindlm_assertions::Setup;
 use kindlm_engine::{Model, Suite};
+use kindlm_types::script::{RunScript, ScriptError, ScriptErrorKind};
 use kindlm_types::{FileError, Files, Place, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -41,6 +43,39 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
 }
 
+/// Where everything comes from that is not in the file itself.
+pub struct Sources<'a> {
+    /// Reads what the file refers to, relative to its folder.
+    pub files: &'a dyn Files,
+    /// Looks up environment variables for `{{env.NAME}}`; secrets are not read here.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Runs the programs of a promptfoo config that make prompts, tests and variables.
+    pub scripts: Arc<RunScript>,
+    /// The ids of the reporters that `reports` may name.
+    pub reporters: &'a [&'a str],
+}
+
+impl<'a> Sources<'a> {
+    /// Files and environment only: programs are refused, and any reporter may be named.
+    pub fn new(files: &'a dyn Files, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { files, env, scripts: Arc::new(|_| Err(no_scripts())), reporters: &[] }
+    }
+}
+
+impl fmt::Debug for Sources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").field("reporters", &self.reporters).finish_non_exhaustive()
+    }
+}
+
+fn no_scripts() -> ScriptError {
+    ScriptError {
+        kind: ScriptErrorKind::Runtime,
+        message: "programs are not run here".to_owned(),
+        console: Vec::new(),
+    }
+}
+
 /// What to do about a file that may not be read.
 const OUTSIDE_HELP: &str =
     "only files below that folder are read, unless `--allow-outside` is given";
@@ -57,12 +92,25 @@ pub fn load(
     files: &dyn Files,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Loaded {
+    load_with(name, bytes, &Sources::new(files, env))
+}
+
+/// Reads a config file, with everything that it may refer to.
+pub fn load_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Loaded {
+    read_all(name, bytes, sources).0
+}
+
+/// Reads a config file; also gives the translation of one of promptfoo's.
+fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<Node>) {
     let source = match Source::decode(name, bytes) {
         Ok(source) => source,
         Err(diagnostic) => {
-            return Loaded { suite: None, diagnostics: vec![*diagnostic], warnings: Vec::new() };
+            let diagnostics = vec![*diagnostic];
+            return (Loaded { suite: None, diagnostics, warnings: Vec::new() }, None);
         }
     };
+    let Sources { files, env, .. } = *sources;
+    let mut translation = None;
     let tree = read(&source, 0..source.text().len());
     let referred = digest::Referred::new(files);
     let setup = Setup::new(&referred, None);
@@ -70,6 +118,7 @@ pub fn load(
         source: Arc::clone(&source),
         files,
         env,
+        reporters: sources.reporters,
         setup,
         referred: &referred,
         found: Found { errors: tree.diagnostics, ..Found::default() },
@@ -87,18 +136,19 @@ pub fn load(
         if promptfoo::is_promptfoo(&root) {
             let source = promptfoo::covered(&source, &root);
             loader.source = Arc::clone(&source);
-            let translated = promptfoo::translate(&source, &root, files);
+            let translated = promptfoo::translate(&source, &root, sources);
             translated.diagnostics.into_iter().for_each(|it| loader.push(it));
             root = translated.root;
+            translation = Some(root.clone());
             // What could not be translated is missing, and would be complained about once more.
             let is_empty = |key| root.get(key).is_none_or(|it| it.items().is_empty());
             if !loader.found.errors.is_empty() && (is_empty("tests") || is_empty("models")) {
-                return loader.finish();
+                return (loader.finish(), translation);
             }
         }
         loader.document(&root);
     }
-    loader.finish()
+    (loader.finish(), translation)
 }
 
 /// What another tool's config is here.
@@ -119,12 +169,17 @@ pub fn import(
     files: &dyn Files,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Imported {
-    let loaded = load(name, bytes, files, env);
+    import_with(name, bytes, &Sources::new(files, env))
+}
+
+/// The same, with everything that the config may refer to. What programs made is written out.
+pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported {
+    let (loaded, translation) = read_all(name, bytes, sources);
     let mut imported =
         Imported { yaml: None, diagnostics: loaded.diagnostics, warnings: loaded.warnings };
     let Ok(source) = Source::decode(name, bytes) else { return imported };
     let Some(root) = read(&source, 0..source.text().len()).root else { return imported };
-    if !promptfoo::is_promptfoo(&root) {
+    let Some(translation) = translation else {
         let message = "this is not a promptfoo config: it has none of its keys";
         let diagnostic = Diagnostic::error(Code::INVALID_VALUE, message, &source, root.span)
             .with_help(
@@ -132,10 +187,9 @@ pub fn import(
             );
         imported.diagnostics = vec![diagnostic];
         return imported;
-    }
+    };
     if imported.diagnostics.is_empty() {
-        let document = promptfoo::translate(&source, &root, files).root.to_json();
-        match serde_yaml::to_string(&document) {
+        match serde_yaml::to_string(&translation.to_json()) {
             Ok(yaml) => imported.yaml = Some(yaml),
             Err(err) => {
                 let message = format!("the translation cannot be written: {err}");
@@ -179,6 +233,8 @@ struct Loader<'a> {
     source: Arc<Source>,
     files: &'a dyn Files,
     env: &'a dyn Fn(&str) -> Option<String>,
+    /// The reporters that there are; empty if nobody knows.
+    reporters: &'a [&'a str],
     /// Where the assertions look for files; keeps each schema file compiled.
     setup: Setup<'a>,
     /// The files that assertions refer to.

@@ -84,7 +84,10 @@ impl Loader<'_> {
         let entry: Option<ModelEntry> = self.read(piece, at, value.clone());
         if let Some(it) = entry {
             let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
-            self.suite.models.push(Model { limits: it.limits, ..model });
+            let config = self.suite.providers.get(&it.provider);
+            let tells_vars =
+                config.is_some_and(|config| kindlm_providers::wants_vars(&it.provider, config));
+            self.suite.models.push(Model { limits: it.limits, tells_vars, ..model });
         }
     }
 
@@ -185,6 +188,7 @@ pub(super) fn resolve(
         },
         price: price.or_else(|| kindlm_providers::pricing::price(provider, name)),
         limits: Limits::default(),
+        tells_vars: false,
     }
 }
 

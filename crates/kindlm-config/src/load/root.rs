@@ -79,6 +79,7 @@ impl Loader<'_> {
         }
         self.scripts(piece, &document, &faulty);
         self.derived_metrics(piece, &document, &faulty);
+        self.reports(piece, &document, &faulty);
         self.later(piece, &document, &faulty);
         true
     }
@@ -126,6 +127,24 @@ impl Loader<'_> {
             }
             let derivation = Derivation { name: entry.name, formula: entry.value };
             self.suite.derived_metrics.push(derivation);
+        }
+    }
+
+    /// Where reports are written; that the reporters exist is checked where they are known.
+    fn reports(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
+        if is_faulty(faulty, "/reports") {
+            return;
+        }
+        for (reporter, path) in super::object(document, "reports").into_iter().flatten() {
+            let is_known = self.reporters.is_empty() || self.reporters.contains(&reporter.as_str());
+            if !is_known {
+                let known = self.reporters.iter().copied();
+                let problem =
+                    Problem::unknown_key(format!("/reports/{}", escape(reporter)), reporter, known);
+                self.report(piece, "", vec![problem]);
+            } else if let Some(path) = path.as_str() {
+                self.suite.reports.push((reporter.clone(), path.to_owned()));
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use kindlm_schema::Schema;
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
-use super::body::{Kit, Part, Row, SubjectForm, simulated};
+use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
 use super::prompt::{Prompt, PromptPart, Prompts};
 use super::turn::Turns;
 use super::vars::{Missing, Written};
@@ -157,6 +157,13 @@ impl Loader<'_> {
                 digest.fingerprint(self.digest_with_files(&decides))
             }
         };
+        let has_more = entry.output.is_some() || !entry.metadata.is_empty();
+        let more =
+            has_more.then(|| Box::new(More { metadata: entry.metadata, recorded: entry.output }));
+        let digest = match &more {
+            None => digest,
+            Some(more) => digest.value(&serde_json::json!([more.metadata, more.recorded])),
+        };
         let vars = if vars.as_object().is_none_or(Map::is_empty) {
             Box::default()
         } else {
@@ -174,7 +181,7 @@ impl Loader<'_> {
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(digest.finish()),
-            body: Arc::new(Row { kit, vars, checks: parts.checks }),
+            body: Arc::new(Row { kit, vars, more, checks: parts.checks }),
         })
     }
 
@@ -320,6 +327,7 @@ impl Loader<'_> {
             ("tools", !entry.tools.is_empty()),
             ("conversation", !entry.conversation.is_empty()),
             ("models", entry.models.is_some()),
+            ("output", entry.output.is_some()),
         ] {
             if is_there {
                 let message = format!("`{key}` does nothing in a test with a `command`");

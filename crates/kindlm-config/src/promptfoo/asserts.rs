@@ -3,7 +3,6 @@
 use super::Translator;
 use super::build::{list, map, number, text};
 use super::expected::{Value, read};
-use super::provider::grader;
 use crate::source::Span;
 use crate::tree::{Key, Kind, Node};
 use std::rc::Rc;
@@ -28,7 +27,7 @@ impl Translator<'_> {
         Node { kind: Kind::Mapping(Rc::new(entries)), ..block.clone() }
     }
 
-    fn assertion(&mut self, node: &Node) -> Node {
+    pub(super) fn assertion(&mut self, node: &Node) -> Node {
         let Kind::Mapping(entries) = &node.kind else { return node.clone() };
         let mut translated = Vec::with_capacity(entries.len());
         for (key, value) in entries.iter() {
@@ -45,30 +44,31 @@ impl Translator<'_> {
                 }
                 // An empty metric is none.
                 "metric" if value.text() == Some("") => {}
+                "value" => translated.push((key.clone(), self.texts_with_env(value))),
                 _ => translated.push((key.clone(), value.clone())),
             }
         }
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
     }
 
-    /// Who grades, as a reference to a model.
+    /// Who grades, as a reference to a model: one of `providers`, or one that only grades.
     pub(super) fn grader(&mut self, node: &Node) -> Option<Node> {
-        let id = node.text().or_else(|| node.get("id").and_then(Node::text));
-        let config = node.get("config").is_some_and(|it| !it.entries().is_empty());
-        match id.and_then(grader) {
-            Some(_) if config => {
-                let help = "configure the model under `providers`, and name it here by its label";
-                self.unsupported(node.span, "a grader with a configuration", Some(help));
-                None
-            }
-            Some(model) => Some(text(node.span, &model)),
-            None => {
-                let help = "name a model: `openai:gpt-4o`, `anthropic:messages:claude-sonnet-4-5`";
-                self.unsupported(node.span, "this grader", Some(help));
-                None
-            }
+        if let Some(id) = node.text().and_then(|it| self.providers.find(it)) {
+            return Some(text(node.span, id));
         }
+        let group = self.extra_group(node)?;
+        group.models.first().map(|it| Node { span: node.span, ..it.clone() })
     }
+}
+
+/// Whether an assertion of this type takes this key.
+pub(super) fn accepts(kind: &str, key: &str) -> bool {
+    let plain = kind.strip_prefix("not-").unwrap_or(kind);
+    let found = kindlm_assertions::find(kind).or_else(|| kindlm_assertions::find(plain));
+    found.is_some_and(|it| {
+        let schema = (it.schema)(&mut kindlm_schema::generator()).to_value();
+        schema.pointer(&format!("/properties/{key}")).is_some()
+    })
 }
 
 /// An assertion in the short form of CSV files.

@@ -33,7 +33,7 @@ impl Translator<'_> {
         if !path.contains(['*', '?', '[', '{']) {
             return vec![path.to_owned()];
         }
-        match self.files.glob(path) {
+        match self.sources.files.glob(path) {
             Ok(paths) if paths.is_empty() => {
                 let help = "the pattern is relative to the folder of the config file";
                 self.file_error(span, format!("`{path}` matches no file"), help);
@@ -49,7 +49,7 @@ impl Translator<'_> {
 
     /// The text of a file.
     pub(super) fn content(&mut self, span: Span, path: &str) -> Option<String> {
-        match self.files.read(path) {
+        match self.sources.files.read(path) {
             Ok(text) => Some(text.trim_start_matches('\u{feff}').to_owned()),
             Err(err) => {
                 self.file_error(span, err.to_string(), "the path is relative to the config file");

@@ -5,25 +5,40 @@
 
 mod asserts;
 mod build;
+mod cases;
+mod dynamic;
 mod expected;
 mod files;
+mod filters;
 mod keys;
+mod programs;
 mod prompts;
 mod provider;
 mod providers;
+mod references;
+mod run_options;
+mod said;
+mod settings;
+mod table;
 mod tests;
 mod vars;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use kindlm_types::Files;
+use kindlm_assertions::{ScriptSettings, ScriptsBlock};
 use serde_json::{Map, Value};
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::load::Sources;
 use crate::source::{Source, Span};
 use crate::tree::{Kind, Node};
 use build::{map, text};
+use dynamic::MadePrompts;
+use filters::OwnFilters;
 pub(crate) use keys::covered;
+use programs::Program;
+use providers::Providers;
 
 /// Keys at the top of a promptfoo config that a `kindlm.yaml` does not have.
 const TELLING: [&str; 7] = [
@@ -58,30 +73,51 @@ pub(crate) struct Translated {
 }
 
 /// Translates a promptfoo config.
-pub(crate) fn translate(source: &Arc<Source>, root: &Node, files: &dyn Files) -> Translated {
+///
+/// Programs that make a part of it are run.
+pub(crate) fn translate(source: &Arc<Source>, root: &Node, sources: &Sources<'_>) -> Translated {
+    // What is wrong with the block is told where it is read.
+    let scripts = root.get("scripts").map(Node::to_json).unwrap_or_default();
+    let scripts: ScriptsBlock = serde_json::from_value(scripts).unwrap_or_default();
     let mut translator = Translator {
         source,
-        files,
+        sources,
+        scripts: ScriptSettings::default().with(&scripts),
         own_env: Map::new(),
+        delay: None,
+        filters: None,
+        providers: Providers::default(),
         embraced: Vec::new(),
+        made: MadePrompts::default(),
+        broken: HashSet::new(),
         diagnostics: Vec::new(),
     };
-    let root = translator.document(root);
+    let root = translator.resolved(root);
+    let root = translator.document(&root);
     Translated { root, diagnostics: translator.diagnostics }
 }
 
 struct Translator<'a> {
     source: &'a Arc<Source>,
-    files: &'a dyn Files,
+    sources: &'a Sources<'a>,
+    /// What programs may do.
+    scripts: ScriptSettings,
     /// The `env` block, which stands above the environment.
     own_env: Map<String, Value>,
+    /// The pause after each request.
+    delay: Option<Node>,
+    filters: Option<OwnFilters>,
+    providers: Providers,
     /// Prompts with a prefix or suffix that a test asks for, by name.
     embraced: Vec<(String, Node)>,
+    made: MadePrompts,
+    /// Programs that have failed.
+    broken: HashSet<Program>,
     diagnostics: Vec<Diagnostic>,
 }
 
 /// What is read elsewhere, or has nothing to do with a run here.
-const READ: [&str; 15] = [
+const READ: [&str; 16] = [
     "$schema",
     "description",
     "prompts",
@@ -95,6 +131,7 @@ const READ: [&str; 15] = [
     "env",
     "evaluateOptions",
     "commandLineOptions",
+    "nunjucksFilters",
     "outputPath",
     "scripts",
 ];
@@ -106,30 +143,38 @@ impl Translator<'_> {
     fn document(&mut self, root: &Node) -> Node {
         self.own_env =
             root.get("env").and_then(|it| it.to_json().as_object().cloned()).unwrap_or_default();
-        for (key, _) in root.get("env").map(Node::entries).unwrap_or_default() {
-            if key.name.ends_with("_KEY") || key.name.ends_with("_TOKEN") {
-                let help = "set it in the environment of the process instead";
-                self.error(key.span, "a secret does not belong into a file", Some(help));
-            }
+        if let Some(env) = root.get("env") {
+            self.check_env(env);
         }
         for (key, _) in root.entries() {
             let name = &*key.name;
             if INERT.contains(&name) {
                 self.warn(key.span, format!("`{name}` has no effect here"), None);
-            } else if name == "outputPath" {
-                let help = "say it on the command line: `--reporter json=results.json`, `--reporter junit=results.xml`";
-                self.warn(key.span, "`outputPath` is not written by itself".to_owned(), Some(help));
             } else if !READ.contains(&name) {
                 self.unsupported(key.span, &format!("`{name}`"), advice(name));
             }
         }
         let span = root.span;
         let name = root.get("description").and_then(Node::text).unwrap_or("promptfoo").to_owned();
+        self.delay = Self::pause(root);
+        self.filters = root.get("nunjucksFilters").and_then(|it| self.filters(it));
         let prompts = self.prompts(root);
-        let providers = self.providers(root);
-        let tests = self.tests(root, &prompts, &providers);
-        let options = self.evaluate_options(root);
-        let embraced = std::mem::take(&mut self.embraced);
+        self.all_providers(root);
+        let tests = self.tests(root, &prompts);
+        let templates = root.get("assertionTemplates").map(|it| self.templates(it));
+        let options = self.defaults(root);
+        let reports = self.reports(root);
+        let (embraced, made) = (std::mem::take(&mut self.embraced), std::mem::take(&mut self.made));
+        let used = |name: &str| {
+            tests.items().iter().any(|it| it.get("prompt").and_then(Node::text) == Some(name))
+        };
+        // A template with filters of the config is there as it was rendered.
+        let is_written = |(name, node): &(String, Node)| {
+            used(name) || self.filters.as_ref().is_none_or(|own| !own.are_within(node))
+        };
+        let prompts = prompts.entries().filter(is_written).chain(embraced).chain(made.prompts);
+        let prompts: Vec<(String, Node)> = prompts.collect();
+        let providers = &self.providers;
 
         let mut gates = vec![("passRateMin", build::number(span, 1.0))];
         for gate in ["schemaFailuresMax", "piiFailuresMax", "keywordFailuresMax"] {
@@ -141,55 +186,23 @@ impl Translator<'_> {
             ("suite", map(span, [("name", text(span, &name))])),
             ("providers", build::entries(span, providers.configs())),
             ("models", build::list(span, providers.models())),
-            ("prompts", build::entries(span, prompts.entries().chain(embraced))),
+            ("prompts", build::entries(span, prompts)),
             ("tests", tests),
             ("gates", map(span, gates)),
         ];
         if !options.is_empty() {
             document.push(("defaults", map(span, options)));
         }
-        for key in ["derivedMetrics", "assertionTemplates", "scripts"] {
-            if let Some(node) = root.get(key) {
-                let node = match key {
-                    "assertionTemplates" => self.templates(node),
-                    _ => node.clone(),
-                };
-                document.push((key, node));
-            }
+        if let Some(reports) = reports {
+            document.push(("reports", reports));
+        }
+        if let Some(templates) = templates {
+            document.push(("assertionTemplates", templates));
+        }
+        for key in ["derivedMetrics", "scripts"] {
+            document.extend(root.get(key).map(|it| (key, it.clone())));
         }
         map(span, document)
-    }
-
-    /// `evaluateOptions` and what may be said in `commandLineOptions` too, as `defaults`.
-    fn evaluate_options(&mut self, root: &Node) -> Vec<(&'static str, Node)> {
-        let mut defaults = Vec::new();
-        for block in ["evaluateOptions", "commandLineOptions"] {
-            for (key, node) in root.get(block).map(Node::entries).unwrap_or_default() {
-                match &*key.name {
-                    "maxConcurrency" => defaults.push(("concurrency", node.clone())),
-                    "repeat" => defaults.push(("repeat", node.clone())),
-                    "timeoutMs" => defaults.push(("timeoutMs", node.clone())),
-                    "cache"
-                    | "showProgressBar"
-                    | "verbose"
-                    | "progressBar"
-                    | "table"
-                    | "tableCellMaxLength"
-                    | "write"
-                    | "share"
-                    | "interactiveProviders" => {
-                        let what = format!("`{}` has no effect here", key.name);
-                        self.warn(key.span, what, None);
-                    }
-                    "delay" => {
-                        let help = "bound the rate instead: `limits: { rpm: 60 }` of a model in a `kindlm.yaml`";
-                        self.unsupported(key.span, "`delay`", Some(help));
-                    }
-                    name => self.unsupported(key.span, &format!("`{block}.{name}`"), None),
-                }
-            }
-        }
-        defaults
     }
 
     /// A text with the variables of the `env` block put in; the environment's own are put in when it is used.
@@ -202,6 +215,31 @@ impl Translator<'_> {
             }
         }
         text
+    }
+
+    /// A value with the variables of the `env` block put into its texts.
+    fn texts_with_env(&self, node: &Node) -> Node {
+        if self.own_env.is_empty() {
+            return node.clone();
+        }
+        let kind = match &node.kind {
+            Kind::Text(text) => Kind::Text(self.with_env(text).as_str().into()),
+            Kind::List(items) => Kind::List(
+                items.iter().map(|it| self.texts_with_env(it)).collect::<Vec<_>>().into(),
+            ),
+            other => other.clone(),
+        };
+        Node { kind, ..node.clone() }
+    }
+
+    /// Says which variables of an `env` block are secrets.
+    fn check_env(&mut self, env: &Node) {
+        for (key, _) in env.entries() {
+            if key.name.ends_with("_KEY") || key.name.ends_with("_TOKEN") {
+                let help = "set it in the environment of the process instead";
+                self.error(key.span, "a secret does not belong into a file", Some(help));
+            }
+        }
     }
 
     fn error(&mut self, span: Span, message: impl Into<String>, help: Option<&str>) {
@@ -228,9 +266,6 @@ impl Translator<'_> {
 fn advice(key: &str) -> Option<&'static str> {
     match key {
         "redteam" => Some("red teaming is another trade: keep it with promptfoo"),
-        "nunjucksFilters" => Some(
-            "use the filters that are built in (`upper`, `trim`, `dump`, `default`, …), or prepare the variable",
-        ),
         "extensions" => Some("hooks are not run: prepare what they do before the run"),
         _ => None,
     }

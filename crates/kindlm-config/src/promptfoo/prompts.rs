@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Translator;
 use super::build::{list, map, text, unique};
 use super::files::{extension, is_script, path};
+use super::programs::Program;
 use crate::source::Span;
 use crate::tree::{Kind, Node};
 
@@ -24,12 +25,24 @@ pub(super) struct Prompt {
     pub(super) name: String,
     /// What filters may call it: its label, its text, its file.
     aliases: Vec<String>,
-    node: Node,
+    /// What is sent; nothing for a function.
+    pub(super) node: Node,
+    /// What was written.
+    pub(super) text: String,
+    /// The function that makes it for each test and model.
+    pub(super) program: Option<Program>,
+    /// What the function is told beside variables and provider.
+    pub(super) config: Option<Value>,
 }
 
 impl Prompt {
     /// Whether a filter of promptfoo means this prompt: a name of it, or the beginning of `group:` names.
     pub(super) fn is_called(&self, name: &str) -> bool {
+        // `group` means `group:one` too.
+        let within = format!("{name}:");
+        if self.aliases.iter().any(|it| it.starts_with(&within)) {
+            return true;
+        }
         let group = name.strip_suffix(":*").or_else(|| name.strip_suffix('*'));
         self.aliases.iter().any(|it| it == name || group.is_some_and(|group| it.starts_with(group)))
     }
@@ -45,16 +58,26 @@ impl Prompts {
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (String, Node)> + '_ {
-        self.0.iter().map(|it| (it.name.clone(), it.node.clone()))
+        let written = self.0.iter().filter(|it| it.program.is_none());
+        written.map(|it| (it.name.clone(), it.node.clone()))
     }
 
-    fn add(&mut self, label: &str, aliases: Vec<String>, node: Node) {
+    fn add(&mut self, label: &str, aliases: Vec<String>, made: New) {
         let label = label.split('\n').next().unwrap_or_default().trim();
         let label: String = label.chars().take(80).collect();
         let label = if label.is_empty() { "prompt".to_owned() } else { label };
         let name = unique(&label, |it| self.0.iter().any(|prompt| prompt.name == it));
-        self.0.push(Prompt { name, aliases, node });
+        let New { node, text, program, config } = made;
+        self.0.push(Prompt { name, aliases, node, text, program, config });
     }
+}
+
+/// What a prompt is, but for its names.
+struct New {
+    node: Node,
+    text: String,
+    program: Option<Program>,
+    config: Option<Value>,
 }
 
 /// What is said about a prompt beside its text.
@@ -62,6 +85,7 @@ impl Prompts {
 struct About {
     label: Option<String>,
     id: Option<String>,
+    config: Option<Value>,
 }
 
 impl Translator<'_> {
@@ -69,8 +93,7 @@ impl Translator<'_> {
         let mut prompts = Prompts::default();
         let Some(node) = root.get("prompts") else {
             // promptfoo's default: the variable `prompt` is the prompt.
-            let node = self.template(root.span, "{{prompt}}");
-            prompts.extend(node.map(|it| ("{{prompt}}".to_owned(), it)));
+            self.add(&mut prompts, root.span, "{{prompt}}", &About::default(), None);
             return prompts;
         };
         match &node.kind {
@@ -79,8 +102,8 @@ impl Translator<'_> {
             Kind::Mapping(entries) => {
                 for (key, label) in entries.iter() {
                     let label = label.text().map(str::to_owned);
-                    let about = About { label, id: None };
-                    self.written(&mut prompts, key.span, &key.name, &about);
+                    let about = About { label, ..About::default() };
+                    self.prompt_text(&mut prompts, key.span, &key.name, &about);
                 }
             }
             _ => self.error(node.span, "expected prompts: a list of texts or files", None),
@@ -90,24 +113,29 @@ impl Translator<'_> {
 
     fn prompt(&mut self, prompts: &mut Prompts, node: &Node) {
         if let Some(text) = node.text() {
-            self.written(prompts, node.span, text, &About::default());
+            self.prompt_text(prompts, node.span, text, &About::default());
             return;
         }
         let said = |key| node.get(key).and_then(Node::text).map(str::to_owned);
-        let about = About { label: said("label"), id: said("id") };
+        let config = node.get("config").map(Node::to_json);
+        let about = About { label: said("label"), id: said("id"), config };
         for (key, _) in node.entries() {
-            if !matches!(&*key.name, "raw" | "label" | "id" | "display") {
+            let is_for_function = &*key.name == "config" && is_function(node);
+            if !is_for_function && !matches!(&*key.name, "raw" | "label" | "id" | "display") {
                 self.unsupported(key.span, &format!("`{}` of a prompt", key.name), None);
             }
         }
         match (node.get("raw"), node.get("id")) {
             (Some(raw), _) => match raw.text() {
+                Some(text) if path(text).is_some() => {
+                    self.prompt_text(prompts, raw.span, text, &about);
+                }
                 Some(text) => self.add(prompts, raw.span, text, &about, None),
                 None => self.error(raw.span, "expected the text of a prompt", None),
             },
             (None, Some(id)) => {
                 let text = id.text().unwrap_or_default().to_owned();
-                self.written(prompts, id.span, &text, &about);
+                self.prompt_text(prompts, id.span, &text, &about);
             }
             (None, None) => {
                 let help =
@@ -144,14 +172,19 @@ impl Translator<'_> {
     }
 
     /// A prompt that is its text, or the name of its file.
-    fn written(&mut self, prompts: &mut Prompts, span: Span, written: &str, about: &About) {
-        let looks_like_path = !written.contains('\n')
+    fn prompt_text(&mut self, prompts: &mut Prompts, span: Span, written: &str, about: &About) {
+        let looks_like_path = !written.contains(['\n', ' '])
             && PATHS.contains(&extension(written).as_str())
             && !written.contains("{{");
+        if written.starts_with("exec:") || written.starts_with("package:") {
+            let help = "write it in JavaScript or Python: `file://prompt.js`";
+            return self.unsupported(span, "a prompt that a command writes", Some(help));
+        }
         let file = match path(written) {
             Some(file) => Some(file),
             None if looks_like_path => {
-                let names_a_file = written.contains(['*', '?']) || self.files.read(written).is_ok();
+                let file = super::programs::split(written).0;
+                let names_a_file = written.contains('*') || self.sources.files.read(file).is_ok();
                 names_a_file.then_some(written)
             }
             None => None,
@@ -165,8 +198,18 @@ impl Translator<'_> {
     fn file(&mut self, prompts: &mut Prompts, span: Span, path: &str, about: &About) {
         let extension = extension(path);
         if is_script(&extension) {
-            let help = "a prompt made by a program cannot be read before the run: write its text with Jinja";
-            self.unsupported(span, "a prompt function", Some(help));
+            let Some(program) = self.program(span, path, None) else { return };
+            let node = super::build::node(span, Kind::Null);
+            let label = about.label.as_deref().unwrap_or(path);
+            let aliases = [about.label.as_deref(), about.id.as_deref(), Some(path)];
+            let aliases = aliases.into_iter().flatten().map(str::to_owned).collect();
+            let (text, config) = (path.to_owned(), about.config.clone());
+            prompts.add(label, aliases, New { node, text, program: Some(program), config });
+            return;
+        }
+        if matches!(extension.as_str(), "sh" | "bash" | "exe" | "bat" | "rb" | "pl") {
+            let help = "write it in JavaScript or Python: `file://prompt.js`";
+            self.unsupported(span, "a prompt that a command writes", Some(help));
             return;
         }
         let Some(content) = self.content(span, path) else { return };
@@ -205,12 +248,19 @@ impl Translator<'_> {
         let label = about.label.as_deref().or(file).unwrap_or(written);
         let aliases = [about.label.as_deref(), about.id.as_deref(), file, Some(written)];
         let aliases = aliases.into_iter().flatten().map(str::to_owned).collect();
-        prompts.add(label, aliases, node);
+        let new = New { node, text: written.to_owned(), program: None, config: None };
+        prompts.add(label, aliases, new);
     }
 
     /// The entry of a prompt: a chat if its text is one, else what the user says.
-    fn template(&mut self, span: Span, written: &str) -> Option<Node> {
+    pub(super) fn template(&mut self, span: Span, written: &str) -> Option<Node> {
         let written = &*self.with_env(written);
+        if written.contains("_conversation") {
+            let help =
+                "a test sees nothing of another one: write a `conversation` of a `kindlm.yaml`";
+            self.unsupported(span, "the variable `_conversation`", Some(help));
+            return None;
+        }
         let Some(Value::Array(messages)) = chat(written) else {
             let entry = [("template", text(span, "jinja")), ("user", text(span, written))];
             return Some(map(span, entry));
@@ -234,12 +284,10 @@ impl Translator<'_> {
     }
 }
 
-impl Prompts {
-    fn extend(&mut self, one: Option<(String, Node)>) {
-        if let Some((label, node)) = one {
-            self.add(&label, vec![label.clone()], node);
-        }
-    }
+/// Whether an entry names a file that is a program.
+fn is_function(node: &Node) -> bool {
+    let named = ["raw", "id"].into_iter().find_map(|it| node.get(it).and_then(Node::text));
+    named.is_some_and(|it| is_script(&extension(it)))
 }
 
 /// A chat, if the text is a list of messages, as JSON or as YAML.

@@ -7,6 +7,8 @@ pub(super) enum Provider<'a> {
     Known { kind: &'static str, model: &'a str },
     /// A server that speaks OpenAI's language.
     Compatible { name: &'static str, base_url: &'static str, key: &'static str, model: &'a str },
+    /// A deployment of Azure's.
+    Azure { deployment: &'a str },
     /// A URL that is posted to; empty if the configuration says it.
     Http(&'a str),
     /// A command line.
@@ -20,18 +22,24 @@ pub(super) enum Provider<'a> {
 /// What runs a provider that is a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runtime {
-    Node,
+    JavaScript,
     Python,
 }
 
 /// Servers that speak OpenAI's language: promptfoo's prefix, where they are, and the variable of the key.
-const COMPATIBLE: [(&str, &str, &str); 6] = [
+const COMPATIBLE: [(&str, &str, &str); 12] = [
     ("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     ("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     ("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     ("togetherai", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     ("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     ("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+    ("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    ("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
+    ("github", "https://models.github.ai/inference", "GITHUB_TOKEN"),
+    ("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
+    ("litellm", "http://0.0.0.0:4000", "LITELLM_API_KEY"),
+    ("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
 ];
 
 /// Reads an id.
@@ -70,9 +78,14 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         ("mistral", _) if !rest.is_empty() => known("mistral", rest),
         ("cohere", _) if !rest.is_empty() => known("cohere", rest),
         ("google" | "gemini", _) if !rest.is_empty() && model.is_empty() => known("gemini", rest),
+        ("azure" | "azureopenai", "chat") if !model.is_empty() => {
+            Provider::Azure { deployment: model }
+        }
         _ => match COMPATIBLE.iter().find(|(name, ..)| *name == prefix) {
             Some(&(name, base_url, key)) if !rest.is_empty() => {
-                Provider::Compatible { name, base_url, key, model: rest }
+                // Some ids say what kind of endpoint it is.
+                let model = rest.strip_prefix("chat:").unwrap_or(rest);
+                Provider::Compatible { name, base_url, key, model }
             }
             _ => Provider::Unknown(format!("the provider `{id}`")),
         },
@@ -82,26 +95,15 @@ pub(super) fn read(id: &str) -> Provider<'_> {
 fn script(path: &str) -> Provider<'_> {
     let extension = super::files::extension(path);
     match extension.as_str() {
-        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => script_of(Runtime::Node, path),
+        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => script_of(Runtime::JavaScript, path),
         "py" => script_of(Runtime::Python, path),
         _ => Provider::Unknown(format!("a provider in a `.{extension}` file")),
     }
 }
 
 fn script_of(runtime: Runtime, path: &str) -> Provider<'_> {
-    let (path, function) = match path.rsplit_once(':') {
-        Some((path, function)) if !function.contains(['/', '\\', '.']) => (path, Some(function)),
-        _ => (path, None),
-    };
+    let (path, function) = super::programs::split(path);
     Provider::Script { runtime, path, function }
-}
-
-/// The reference to a model that grades, if an id names one without more.
-pub(super) fn grader(id: &str) -> Option<String> {
-    match read(id) {
-        Provider::Known { kind, model } if kind != "echo" => Some(format!("{kind}:{model}")),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -111,7 +113,8 @@ mod tests {
     #[test]
     fn reads_ids() {
         let known = |kind, model| Provider::Known { kind, model };
-        let node = |path, function| Provider::Script { runtime: Runtime::Node, path, function };
+        let node =
+            |path, function| Provider::Script { runtime: Runtime::JavaScript, path, function };
         for (id, expected) in [
             ("echo", known("echo", "echo")),
             ("openai:gpt-4o", known("openai", "gpt-4o")),
@@ -125,11 +128,10 @@ mod tests {
             ("exec: ./run.sh -q", Provider::Exec("./run.sh -q")),
             ("file://p/a.mjs", node("p/a.mjs", None)),
             ("file://a.ts:callIt", node("a.ts", Some("callIt"))),
+            ("azure:chat:mine", Provider::Azure { deployment: "mine" }),
             ("bedrock:x", Provider::Unknown("the provider `bedrock:x`".to_owned())),
         ] {
             assert_eq!(read(id), expected, "{id}");
         }
-        assert_eq!(grader("openai:chat:gpt-4o").as_deref(), Some("openai:gpt-4o"));
-        assert_eq!(grader("exec:x"), None);
     }
 }

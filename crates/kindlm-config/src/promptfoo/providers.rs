@@ -1,8 +1,15 @@
 //! Providers: who answers, as models and their providers.
 
+use std::rc::Rc;
+
+use serde_json::Value;
+
 use super::Translator;
-use super::build::{key, list, map, text, unique};
+use super::build::{key, map, number, text, unique};
+use super::dynamic::is_list;
+use super::files::{extension, path};
 use super::provider::{Provider, Runtime, read};
+use super::settings::{Settings, or_else};
 use crate::source::Span;
 use crate::tree::{Key, Kind, Node};
 
@@ -11,20 +18,36 @@ use crate::tree::{Key, Kind, Node};
 pub(super) struct Providers {
     configs: Vec<(String, Node)>,
     models: Vec<Node>,
-    groups: Vec<Group>,
+    groups: Vec<Rc<Group>>,
+    /// Models that are only asked where they are named: by what was written for them.
+    extras: Vec<(Value, Rc<Group>)>,
 }
 
 /// Models that are sent the same, in the same way.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Group {
     /// References to them.
     pub(super) models: Vec<Node>,
     /// Of each, its id here and the one that it was written with.
-    pub(super) ids: Vec<(String, String)>,
+    ids: Vec<(String, String)>,
     /// The only prompts that they are sent.
     pub(super) prompts: Option<Vec<String>>,
     pub(super) tools: Option<Node>,
     pub(super) transform: Option<Node>,
+}
+
+impl Group {
+    /// Whether the model at a place is called so, by its label, its id, or the beginning of one with `*` behind it.
+    pub(super) fn has(&self, place: usize, name: &str) -> bool {
+        let beginning = name.strip_suffix('*');
+        let is_it = |it: &str| it == name || beginning.is_some_and(|start| it.starts_with(start));
+        self.ids.get(place).is_some_and(|(label, id)| is_it(label) || is_it(id))
+    }
+
+    /// The id that the model at a place was written with.
+    pub(super) fn written(&self, place: usize) -> &str {
+        self.ids.get(place).map_or("", |(_, id)| id)
+    }
 }
 
 impl Providers {
@@ -36,15 +59,26 @@ impl Providers {
         self.models.iter().cloned()
     }
 
-    pub(super) fn groups(&self) -> &[Group] {
+    pub(super) fn groups(&self) -> &[Rc<Group>] {
         &self.groups
+    }
+
+    /// The id here of the model with this label or id.
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        let mut ids = self.groups.iter().flat_map(|it| &it.ids);
+        ids.find(|(label, id)| label == name || id == name).map(|(label, _)| label.as_str())
     }
 
     /// The key of a provider with this configuration; equal ones share it.
     fn config(&mut self, kind: &str, name: &str, node: Node) -> String {
         let json = node.to_json();
+        let plain = |node: &Node| {
+            let mut json = node.to_json();
+            json.as_object_mut().and_then(|it| it.shift_remove("type"));
+            json
+        };
         let same = self.configs.iter().find(|(it, known)| {
-            (it == name || it.starts_with(&format!("{name} ("))) && known.to_json() == json
+            (it == name || it.starts_with(&format!("{name} ("))) && plain(known) == json
         });
         if let Some((known, _)) = same {
             return known.clone();
@@ -55,22 +89,31 @@ impl Providers {
         chosen
     }
 
-    fn add(&mut self, id: &str, written: &str, entry: Node, how: Group) {
+    fn add(&mut self, id: &str, written: &str, entry: Node, how: Group, extra: Option<Value>) {
         let span = entry.span;
         self.models.push(entry);
-        let same = |it: &Group| {
-            let json = |node: &Option<Node>| node.as_ref().map(Node::to_json);
+        let add_to = |group: &mut Group| {
+            group.models.push(text(span, id));
+            group.ids.push((id.to_owned(), written.to_owned()));
+        };
+        if let Some(json) = extra {
+            let mut group = how;
+            add_to(&mut group);
+            self.extras.push((json, Rc::new(group)));
+            return;
+        }
+        let json = |node: &Option<Node>| node.as_ref().map(Node::to_json);
+        let same = self.groups.iter_mut().find(|it| {
             it.prompts == how.prompts
                 && json(&it.tools) == json(&how.tools)
                 && json(&it.transform) == json(&how.transform)
-        };
-        let index = self.groups.iter().position(same).unwrap_or_else(|| {
-            self.groups.push(how);
-            self.groups.len() - 1
         });
-        if let Some(group) = self.groups.get_mut(index) {
-            group.models.push(text(span, id));
-            group.ids.push((id.to_owned(), written.to_owned()));
+        if let Some(group) = same {
+            add_to(Rc::make_mut(group));
+        } else {
+            let mut group = how;
+            add_to(&mut group);
+            self.groups.push(Rc::new(group));
         }
     }
 }
@@ -83,53 +126,80 @@ fn typed(node: &Node, kind: &str) -> Node {
 }
 
 /// What an entry of `providers` says.
-struct Entry<'n> {
+struct Entry {
     id: String,
     span: Span,
     label: Option<String>,
-    config: &'n [(Key, Node)],
+    config: Vec<(Key, Node)>,
+    /// The pause after each request, in milliseconds.
+    delay: Option<Node>,
     group: Group,
 }
 
-/// The parts of a model and of its provider that a `config` gives.
-#[derive(Default)]
-struct Settings {
-    params: Vec<(&'static str, Node)>,
-    provider: Vec<(&'static str, Node)>,
-    tools: Option<Node>,
-}
-
 impl Translator<'_> {
-    pub(super) fn providers(&mut self, root: &Node) -> Providers {
-        let mut providers = Providers::default();
+    pub(super) fn all_providers(&mut self, root: &Node) {
         let Some(node) = root.get("providers").or_else(|| root.get("targets")) else {
             self.error(
                 root.span,
                 "no provider says who answers",
                 Some("add `providers: [openai:gpt-4o]`"),
             );
-            return providers;
+            return;
         };
         let one = [node.clone()];
-        let items = if let Kind::List(items) = &node.kind { &items[..] } else { &one[..] };
+        let items = if is_list(node) { node.items() } else { &one[..] };
         for item in items {
-            if let Some(entry) = self.entry(item) {
-                self.provider(&mut providers, entry);
-            } else {
-                let help =
-                    "name it, such as `openai:gpt-4o`, or give an object with `id` and `config`";
-                self.error(item.span, "expected a provider", Some(help));
-            }
+            self.provider_of(item, None);
         }
-        providers
     }
 
-    fn entry<'n>(&mut self, item: &'n Node) -> Option<Entry<'n>> {
+    /// One item of `providers`: an entry, or the file of one or several.
+    fn provider_of(&mut self, item: &Node, extra: Option<&Value>) {
+        let file = item
+            .text()
+            .and_then(path)
+            .filter(|it| matches!(extension(it).as_str(), "yaml" | "yml" | "json"));
+        if let Some(file) = file.map(str::to_owned) {
+            for file in self.paths(item.span, &file) {
+                let Some(document) = self.document_of(item.span, &file) else { continue };
+                let one = [document.clone()];
+                let items = if is_list(&document) { document.items() } else { &one[..] };
+                // A file that names itself would be read for ever.
+                let is_file = |it: &Node| it.text().is_some_and(|it| path(it).is_some());
+                for entry in items.iter().filter(|it| !is_file(it)) {
+                    self.provider_of(entry, extra);
+                }
+            }
+            return;
+        }
+        let Some(entry) = self.entry(item) else {
+            let help = "name it, such as `openai:gpt-4o`, or give an object with `id` and `config`";
+            self.error(item.span, "expected a provider", Some(help));
+            return;
+        };
+        self.provider(entry, extra);
+    }
+
+    /// A provider that is only asked where it is named, as the group of its model.
+    pub(super) fn extra_group(&mut self, node: &Node) -> Option<Rc<Group>> {
+        let json = node.to_json();
+        let known = |providers: &Providers| {
+            providers.extras.iter().find(|(it, _)| *it == json).map(|(_, it)| Rc::clone(it))
+        };
+        if let Some(group) = known(&self.providers) {
+            return Some(group);
+        }
+        self.provider_of(node, Some(&json));
+        known(&self.providers)
+    }
+
+    fn entry(&mut self, item: &Node) -> Option<Entry> {
         let plain = |id: &str| Entry {
             id: id.to_owned(),
             span: item.span,
             label: None,
-            config: &[],
+            config: Vec::new(),
+            delay: None,
             group: Group::default(),
         };
         if let Some(id) = item.text() {
@@ -146,289 +216,133 @@ impl Translator<'_> {
             match &*key.name {
                 "id" => {}
                 "label" => entry.label = value.text().map(str::to_owned),
-                "config" => entry.config = value.entries(),
+                "config" => entry.config = value.entries().to_vec(),
                 "prompts" => {
                     let names = value.items().iter().filter_map(Node::text).map(str::to_owned);
                     entry.group.prompts = Some(names.collect());
                 }
                 "transform" => entry.group.transform = Some(value.clone()),
+                "delay" => entry.delay = Some(value.clone()),
+                "env" => self.check_env(value),
                 name => self.unsupported(key.span, &format!("`{name}` of a provider"), None),
             }
         }
         Some(entry)
     }
 
-    fn provider(&mut self, providers: &mut Providers, entry: Entry<'_>) {
+    fn provider(&mut self, entry: Entry, extra: Option<&Value>) {
         let span = entry.span;
-        let provider = read(&entry.id);
-        let (kind, name, model, settings) = match &provider {
-            Provider::Known { kind, model } => {
-                let mut settings = self.settings(entry.config);
-                let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
-                if *kind != "echo" {
-                    // promptfoo's default, which is not ours.
-                    let cold = || super::build::number(span, 0.0);
-                    or_else(&mut settings.params, "temperature", cold);
-                }
-                if let Some(key) = key {
-                    or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
-                }
-                (*kind, *kind, (*model).to_owned(), settings)
-            }
-            Provider::Compatible { name, base_url, key, model } => {
-                let mut settings = self.settings(entry.config);
-                or_else(&mut settings.provider, "baseUrl", || text(span, base_url));
-                or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
-                ("openai", *name, (*model).to_owned(), settings)
-            }
-            Provider::Http(url) => {
-                let Some(settings) = self.http(span, url, entry.config) else { return };
-                ("http", "http", "http".to_owned(), settings)
-            }
-            Provider::Exec(command) => {
-                let settings = self.command(span, command, entry.config);
-                ("command", "exec", (*command).to_owned(), settings)
-            }
-            Provider::Script { runtime, path, function } => {
-                let command = command_of(*runtime, path, *function);
-                let settings = self.command(span, &command, entry.config);
-                ("command", "script", (*path).to_owned(), settings)
-            }
-            Provider::Unknown(what) => {
-                let help = "supported are openai, anthropic, google, mistral, cohere, ollama, openrouter, groq, echo, http(s), exec and file://";
-                self.unsupported(span, what, Some(help));
-                return;
-            }
-        };
-        let key = providers.config(kind, name, map(span, settings.provider));
+        let Some((kind, name, model, settings)) = self.settings_of(&entry) else { return };
+        let providers = &mut self.providers;
+        let key = providers.config(kind, &name, map(span, settings.provider));
         let taken = |it: &str| {
             providers.models.iter().any(|known| known.get("id").and_then(Node::text) == Some(it))
         };
         let id = unique(entry.label.as_deref().unwrap_or(&entry.id), taken);
-        let mut model = vec![
+        let mut node = vec![
             ("id", text(span, &id)),
             ("provider", text(span, &key)),
             ("model", text(span, &model)),
         ];
         if !settings.params.is_empty() {
-            model.push(("params", map(span, settings.params)));
+            node.push(("params", map(span, settings.params)));
         }
-        let how = Group { tools: settings.tools, ..entry.group };
-        providers.add(&id, &entry.id, map(span, model), how);
+        if let Some(price) = settings.price {
+            node.push(("price", price));
+        }
+        if let Some(limits) = self.limits(entry.delay.as_ref()) {
+            node.push(("limits", limits));
+        }
+        let transform = entry.group.transform.clone().or(settings.transform);
+        let how = Group { tools: settings.tools, transform, ..entry.group };
+        self.providers.add(&id, &entry.id, map(span, node), how, extra.cloned());
     }
 
-    fn settings(&mut self, config: &[(Key, Node)]) -> Settings {
-        let mut settings = Settings::default();
-        for (key, value) in config {
-            let name = &*key.name;
-            match name {
-                "temperature" | "seed" => {
-                    let name = if name == "seed" { "seed" } else { "temperature" };
-                    settings.params.push((name, value.clone()));
+    /// What an id and its configuration mean: the kind of provider, a name for it, the model, and its settings.
+    fn settings_of(&mut self, entry: &Entry) -> Option<(&'static str, String, String, Settings)> {
+        let span = entry.span;
+        match read(&entry.id) {
+            Provider::Known { kind, model } => {
+                let mut settings = self.settings(kind, &entry.config);
+                let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
+                if kind != "echo" {
+                    // promptfoo's default, which is not ours.
+                    or_else(&mut settings.params, "temperature", || number(span, 0.0));
                 }
-                "max_tokens" | "max_completion_tokens" | "maxOutputTokens" | "num_predict" => {
-                    settings.params.push(("maxTokens", value.clone()));
+                if let Some(key) = key {
+                    or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
                 }
-                "top_p" | "topP" => settings.params.push(("topP", value.clone())),
-                "stop" | "stopSequences" | "stop_sequences" => {
-                    let value = match value.text() {
-                        Some(_) => list(value.span, [value.clone()]),
-                        None => value.clone(),
-                    };
-                    settings.params.push(("stopSequences", value));
+                Some((kind, kind.to_owned(), model.to_owned(), settings))
+            }
+            Provider::Compatible { name, base_url, key, model } => {
+                let mut settings = self.settings("openai", &entry.config);
+                or_else(&mut settings.params, "temperature", || number(span, 0.0));
+                or_else(&mut settings.provider, "baseUrl", || text(span, base_url));
+                or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
+                Some(("openai", name.to_owned(), model.to_owned(), settings))
+            }
+            Provider::Azure { deployment } => {
+                let mut settings = self.settings("azure", &entry.config);
+                or_else(&mut settings.params, "temperature", || number(span, 0.0));
+                or_else(&mut settings.provider, "apiKeyEnv", || text(span, "AZURE_API_KEY"));
+                if !settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
+                    let help = "add `config: { apiHost: my-resource.openai.azure.com }`";
+                    self.error(span, "this provider does not say where it is", Some(help));
+                    return None;
                 }
-                "apiKeyEnvar" => settings.provider.push(("apiKeyEnv", value.clone())),
-                "apiKey" => {
-                    if let Some(name) = value.text().and_then(variable_of) {
-                        settings.provider.push(("apiKeyEnv", text(value.span, name)));
-                    } else {
-                        let help =
-                            "put it into an environment variable, and name that with `apiKeyEnvar`";
-                        self.error(key.span, "a key does not belong into a file", Some(help));
-                    }
+                Some(("openai", "azure".to_owned(), deployment.to_owned(), settings))
+            }
+            Provider::Http(url) => {
+                let settings = self.http(span, url, &entry.config)?;
+                Some(("http", "http".to_owned(), "http".to_owned(), settings))
+            }
+            Provider::Exec(command) => {
+                if let Some((key, _)) = entry.config.first() {
+                    let help =
+                        "give the program its settings in its command line or in the environment";
+                    self.unsupported(key.span, "`config` of an `exec` provider", Some(help));
                 }
-                "apiBaseUrl" | "baseUrl" => settings.provider.push(("baseUrl", value.clone())),
-                "apiHost" => {
-                    let url = format!("https://{}/v1", value.text().unwrap_or_default());
-                    settings.provider.push(("baseUrl", text(value.span, &url)));
+                let provider =
+                    vec![("command", text(span, command)), ("input", text(span, "argument"))];
+                let settings = Settings { provider, ..Settings::default() };
+                Some(("command", "exec".to_owned(), command.to_owned(), settings))
+            }
+            Provider::Script { runtime, path, function } => {
+                self.content(span, path)?;
+                let function = function.or((runtime == Runtime::Python).then_some("call_api"));
+                let mut provider = vec![("file", text(span, path.trim_start_matches("./")))];
+                if let Some(function) = function {
+                    provider.push(("function", text(span, function)));
                 }
-                "organization" => settings.provider.push(("organization", value.clone())),
-                "tools" => settings.tools = self.tools(value),
-                name => {
-                    let help = "what every provider takes: temperature, max_tokens, top_p, stop, seed, tools";
-                    self.unsupported(key.span, &format!("`config.{name}`"), Some(help));
+                if !entry.config.is_empty() {
+                    let config = entry.config.clone();
+                    let config = Node { span, used_at: None, kind: Kind::Mapping(config.into()) };
+                    provider.push(("config", config));
                 }
+                let settings = Settings { provider, ..Settings::default() };
+                Some(("script", "script".to_owned(), path.to_owned(), settings))
+            }
+            Provider::Unknown(what) => {
+                let help = "supported are openai, anthropic, google, mistral, cohere, ollama, azure, servers that speak OpenAI's language (openrouter, groq, deepseek, togetherai, fireworks, xai, cerebras, perplexity and others), echo, http(s), exec and file://";
+                self.unsupported(span, &what, Some(help));
+                None
             }
         }
-        settings
     }
 
-    /// Tools as OpenAI or Anthropic write them.
-    fn tools(&mut self, node: &Node) -> Option<Node> {
-        let file = node.text().and_then(super::files::path).map(str::to_owned);
-        let node = match &file {
-            Some(file) => &self.document_of(node.span, file)?,
-            None => node,
+    /// A pause after each request, of a provider or of all, as a limit: one at a time, and so many in a minute.
+    fn limits(&mut self, own: Option<&Node>) -> Option<Node> {
+        let delay = own.or(self.delay.as_ref())?.clone();
+        let milliseconds = delay.to_json().as_f64().filter(|it| *it >= 0.0);
+        let Some(milliseconds) = milliseconds else {
+            self.error(delay.span, "expected a pause in milliseconds", None);
+            return None;
         };
-        let mut tools = Vec::new();
-        for item in node.items() {
-            let function = item.get("function").unwrap_or(item);
-            let mut entry = Vec::new();
-            for (from, to) in [
-                ("name", "name"),
-                ("description", "description"),
-                ("parameters", "parameters"),
-                ("input_schema", "parameters"),
-            ] {
-                if let Some(value) = function.get(from) {
-                    entry.push((to, value.clone()));
-                }
-            }
-            if function.get("name").and_then(Node::text).is_none() {
-                self.unsupported(item.span, "a tool that is not a function", None);
-                continue;
-            }
-            tools.push(map(item.span, entry));
-        }
-        Some(list(node.span, tools))
-    }
-
-    fn command(&mut self, span: Span, command: &str, config: &[(Key, Node)]) -> Settings {
-        if let Some((key, _)) = config.first() {
-            let help = "give the program its settings in its command line or in the environment";
-            self.unsupported(key.span, "`config` of a provider that is a program", Some(help));
-        }
-        let provider = vec![("command", text(span, command)), ("input", text(span, "argument"))];
-        Settings { provider, ..Settings::default() }
-    }
-
-    fn http(&mut self, span: Span, url: &str, config: &[(Key, Node)]) -> Option<Settings> {
-        let mut provider = Vec::new();
-        if !url.is_empty() {
-            provider.push(("url", text(span, url)));
-        }
-        for (key, value) in config {
-            match &*key.name {
-                "url" => provider.push(("url", value.clone())),
-                "method" => provider.push(("method", value.clone())),
-                "headers" => provider.push(("headers", headers(value))),
-                "body" => provider.push(("body", body(value))),
-                "transformResponse" | "responseParser" => {
-                    if let Some(path) = value.text().and_then(path_of) {
-                        provider.push(("responsePath", text(value.span, &path)));
-                    } else {
-                        let help = "a path is supported: `json.choices[0].message.content`";
-                        self.unsupported(value.span, "this `transformResponse`", Some(help));
-                    }
-                }
-                name => self.unsupported(
-                    key.span,
-                    &format!("`config.{name}` of an http provider"),
-                    None,
-                ),
-            }
-        }
-        if !provider.iter().any(|(name, _)| *name == "url") {
-            self.error(span, "the http provider has no `url`", Some("add `config: { url: … }`"));
+        if milliseconds == 0.0 {
             return None;
         }
-        Some(Settings { provider, ..Settings::default() })
-    }
-}
-
-/// Headers; `Bearer {{env.NAME}}` stays out of the file as it does here, by the name of the variable.
-fn headers(node: &Node) -> Node {
-    let entries = node.entries().iter().map(|(key, value)| {
-        let value = match value.text().and_then(variable_of) {
-            Some(name) => text(value.span, &format!("env:{name}")),
-            None => value.clone(),
-        };
-        (key.name.to_string(), value)
-    });
-    super::build::entries(node.span, entries)
-}
-
-fn or_else(
-    entries: &mut Vec<(&'static str, Node)>,
-    name: &'static str,
-    make: impl FnOnce() -> Node,
-) {
-    if !entries.iter().any(|(it, _)| *it == name) {
-        entries.push((name, make()));
-    }
-}
-
-/// The variable of `{{env.NAME}}`, if a text is just that.
-fn variable_of(text: &str) -> Option<&str> {
-    let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim();
-    let name = inside.strip_prefix("env.")?;
-    name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_').then_some(name)
-}
-
-/// The path of `json.a.b[0]`, as `a.b.0`.
-fn path_of(text: &str) -> Option<String> {
-    let rest = text.trim().strip_prefix("json")?;
-    let path = rest.replace('[', ".").replace([']', '\'', '"'], "");
-    let path = path.trim_start_matches('.');
-    let is_plain = path.chars().all(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'));
-    (is_plain && !path.is_empty() && (rest.starts_with('.') || rest.starts_with('[')))
-        .then(|| path.to_owned())
-}
-
-/// The body as a template of text.
-fn body(node: &Node) -> Node {
-    match &node.kind {
-        Kind::Text(_) => node.clone(),
-        _ => text(node.span, &node.to_json().to_string()),
-    }
-}
-
-/// The command line that runs a provider in a file.
-///
-/// The prompt and promptfoo's two further arguments (options and context, as JSON) come as arguments.
-fn command_of(runtime: Runtime, path: &str, function: Option<&str>) -> String {
-    let quoted = |it: &str| format!("'{}'", it.replace('\'', r"'\''"));
-    match runtime {
-        Runtime::Node => {
-            let script = include_str!("provider.mjs");
-            let name = function.unwrap_or("default");
-            format!(
-                "node --input-type=module -e {} -- {} {}",
-                quoted(script),
-                quoted(path),
-                quoted(name)
-            )
-        }
-        Runtime::Python => {
-            let script = include_str!("provider.py");
-            let name = function.unwrap_or("call_api");
-            format!("python3 -c {} {} {}", quoted(script), quoted(path), quoted(name))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_variables_and_paths() {
-        for (text, expected) in [
-            ("{{env.KEY}}", Some("KEY")),
-            ("{{ env.KEY_2 }}", Some("KEY_2")),
-            ("sk-123", None),
-            ("{{env.A}}{{env.B}}", None),
-        ] {
-            assert_eq!(variable_of(text), expected, "{text}");
-        }
-        for (text, expected) in [
-            ("json.choices[0].message.content", Some("choices.0.message.content")),
-            ("json['a'].b", Some("a.b")),
-            ("json", None),
-            ("text", None),
-            ("json.map(it => it)", None),
-        ] {
-            assert_eq!(path_of(text).as_deref(), expected, "{text}");
-        }
+        let rpm = (60_000.0 / milliseconds).floor().clamp(1.0, 1e9);
+        let entries = [("rpm", number(delay.span, rpm)), ("concurrency", number(delay.span, 1.0))];
+        Some(map(delay.span, entries))
     }
 }

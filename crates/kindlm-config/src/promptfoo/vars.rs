@@ -97,10 +97,9 @@ impl Translator<'_> {
             return vec![value.clone()];
         };
         let extension = extension(&file);
+        // It is run when the prompt and the provider are known.
         if is_script(&extension) {
-            let help = "write the value, or name a text, JSON or YAML file";
-            self.unsupported(value.span, "a variable made by a program", Some(help));
-            return Vec::new();
+            return vec![value.clone()];
         }
         let mut found = Vec::new();
         for file in self.paths(value.span, &file) {

@@ -49,6 +49,13 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) transform: Option<String>,
+    /// The output to check, a text or any other value, instead of asking the models for one.
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) output: Option<Value>,
+    /// Anything about the test that scripts want to know; they see it as `context.test.metadata`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub(crate) metadata: Map<String, Value>,
     /// Tools that the model may call, with answers made up here.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,

@@ -7,5 +7,6 @@ mod gallery;
 mod hostile;
 mod memory;
 mod promptfoo;
+mod promptfoo_keys;
 mod resolve;
 mod schema;

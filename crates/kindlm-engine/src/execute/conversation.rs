@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kindlm_types::{Event, Execution, Message, Prompt, Reply, Role, Speaker, Turn, Usage, ecma};
 
+use serde_json::Map;
+
 use super::simulate;
 use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, ConversationTurn, Model};
@@ -61,6 +63,7 @@ impl<'a> Conversation<'a> {
             tool_choice: None,
             response_format: None,
             sample: execution.repeat,
+            vars: if model.tells_vars { execution.vars.clone() } else { Map::new() },
         };
         Self {
             body,
@@ -204,6 +207,7 @@ impl<'a> Conversation<'a> {
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
         execution.cached |= reply.cached;
         crate::words(&reply).clone_into(&mut execution.output);
+        execution.output_json = reply.output_json;
         execution.tool_calls.extend(reply.tool_calls);
         execution.finish_reason = Some(reply.finish_reason);
         execution.log_probs = reply.log_probs;

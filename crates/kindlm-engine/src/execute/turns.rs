@@ -39,6 +39,7 @@ pub(super) fn evidence(
         exit_code: execution.exit_code,
         stderr: String::new(),
         vars: execution.vars.clone(),
+        test_metadata: execution.test_metadata.clone(),
         log_probs: None,
         metadata: execution.metadata.clone(),
         provider_response: None,

@@ -118,6 +118,7 @@ impl<'a> Judges<'a> {
             tool_choice: None,
             response_format: question.response_format.clone(),
             sample: question.sample,
+            vars: serde_json::Map::new(),
         };
         let reply = self.calls.complete(model, &prompt, self.timeout).await?;
         Ok(Answer::Text {

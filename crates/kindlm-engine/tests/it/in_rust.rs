@@ -53,6 +53,7 @@ fn support_suite(status: &str) -> Suite {
             params: Params { temperature: Some(0.2), ..Params::default() },
             price: Some(Price { input: 2.5, output: 10.0, cached_input: None }),
             limits: Limits::default(),
+            tells_vars: false,
         }],
         cases: vec![TestCase::new("greets", greeting).on(&["support"]), order.on(&["support"])],
         gates: gates::defaults(),

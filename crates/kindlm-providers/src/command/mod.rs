@@ -52,7 +52,8 @@ pub enum Input {
     /// The whole request as one JSON object on stdin.
     #[default]
     Stdin,
-    /// As arguments behind the command line: the text of the prompt (a chat as JSON), `{}` and `{}`.
+    /// As arguments behind the command line: the text of the prompt (a chat as JSON), `{}`, and an object with the
+    /// variables of the test under `vars`.
     ///
     /// These are the arguments of promptfoo's `exec` providers: prompt, options, context.
     Argument,

@@ -26,14 +26,16 @@ pub(crate) async fn ask(
             (config.command.clone(), Some(input.map_err(unwritable)?))
         }
         Input::Argument => {
-            let text = argument(prompt).map_err(unwritable)?;
+            let text = crate::script::said(prompt);
             if text.contains('\0') {
                 let message = "the prompt has a NUL character, which no argument can have";
                 return Err(failed(message.to_owned()));
             }
             // In single quotes a shell reads everything as it is but the quote itself.
             let quoted = text.replace('\'', r"'\''");
-            (format!("{} '{quoted}' '{{}}' '{{}}'", config.command), None)
+            let context = serde_json::json!({"vars": prompt.vars}).to_string();
+            let context = context.replace('\'', r"'\''");
+            (format!("{} '{quoted}' '{{}}' '{context}'", config.command), None)
         }
     };
     let ran = capture(&line, folder, timeout, input)
@@ -61,17 +63,4 @@ pub(crate) async fn ask(
         latency_ms: ran.latency_ms,
         ..Reply::text(text)
     })
-}
-
-/// The prompt as one argument: its text if it is a single message, else the messages as JSON.
-fn argument(prompt: &Prompt) -> serde_json::Result<String> {
-    match prompt.messages.as_slice() {
-        [only] if only.tool_calls.is_empty() => Ok(only.content.clone()),
-        messages => serde_json::to_string(
-            &messages
-                .iter()
-                .map(|it| serde_json::json!({"role": it.role, "content": it.content}))
-                .collect::<Vec<_>>(),
-        ),
-    }
 }

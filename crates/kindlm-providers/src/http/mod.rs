@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use self::path::Path;
 use self::template::Template;
+pub(crate) use self::template::wants_vars;
 use crate::dialect::answer::{Reader, count, excerpt};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};

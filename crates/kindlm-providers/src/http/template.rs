@@ -3,7 +3,7 @@
 use std::str::FromStr as _;
 
 use kindlm_types::{Prompt, Role};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A text in pieces: what is literal, and which value goes where.
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ impl Template {
             tool_choice: None,
             response_format: None,
             sample: 0,
+            vars: Map::new(),
         };
         template.render(&sample)?;
         Ok(template)
@@ -86,7 +87,7 @@ fn placeholder(text: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, behind))
 }
 
-/// The value of a placeholder; `null` for one that nobody knows.
+/// The value of a placeholder: any other name is a variable of the test, `null` where that has none.
 fn value(name: &str, prompt: &Prompt) -> Value {
     match name {
         "model" => json!(prompt.model),
@@ -96,10 +97,33 @@ fn value(name: &str, prompt: &Prompt) -> Value {
         "maxTokens" => json!(prompt.params.max_tokens),
         "topP" => json!(prompt.params.top_p),
         "seed" => json!(prompt.params.seed),
+        "prompt" => json!(crate::script::said(prompt)),
         "messages_json" => json!(prompt.messages),
         "tools_json" => json!(prompt.tools),
-        _ => Value::Null,
+        name => prompt.vars.get(name).cloned().unwrap_or_default(),
     }
+}
+
+/// The placeholders that are no variables of the test.
+const OWN: [&str; 10] = [
+    "model",
+    "system",
+    "user",
+    "temperature",
+    "maxTokens",
+    "topP",
+    "seed",
+    "prompt",
+    "messages_json",
+    "tools_json",
+];
+
+/// Whether a body has a place for a variable of the test.
+pub(crate) fn wants_vars(text: &str) -> bool {
+    pieces(text).iter().any(|piece| match piece {
+        Piece::Text(_) => false,
+        Piece::Inside(name) | Piece::Whole(name) => !OWN.contains(&name.as_str()),
+    })
 }
 
 /// The last message of somebody: that of a conversation's newest turn.
@@ -133,6 +157,7 @@ mod tests {
             tool_choice: None,
             response_format: None,
             sample: 0,
+            vars: Map::new(),
         }
     }
 

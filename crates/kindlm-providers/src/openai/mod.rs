@@ -45,7 +45,14 @@ struct Config {
     /// Whether to ask for the probabilities of the answer's tokens, which `perplexity` needs. Not every model has them.
     #[serde(default)]
     logprobs: bool,
+    /// More keys for the body of a chat request, as the API has them: `response_format`, `reasoning_effort`, …
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
 }
+
+/// What decides which model is asked what, and so is no matter of the configuration.
+const TAKEN: [&str; 4] = ["model", "messages", "tools", "stream"];
 
 const BASE: &str = "https://api.openai.com/v1";
 const CHAT: &str = "/chat/completions";
@@ -57,16 +64,24 @@ struct OpenAi {
     key: String,
     organization: Option<String>,
     logprobs: bool,
+    body: Map<String, Value>,
 }
 
 impl OpenAi {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        if let Some(key) = TAKEN.iter().find(|it| config.body.contains_key(**it)) {
+            let help = "it is said elsewhere in the suite: by the model, its prompt and the tools of the test";
+            let problem =
+                Problem::key(format!("/body/{key}"), format!("`{key}` cannot stand here"));
+            return Err(vec![problem.with_help(help)]);
+        }
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT),
             key: config.api_key_env,
             organization: config.organization.filter(|it| !it.is_empty()),
             logprobs: config.logprobs,
+            body: config.body,
         })
     }
 
@@ -116,6 +131,13 @@ impl Codec for OpenAi {
             "response_format",
             prompt.response_format.as_ref().map(response_format),
         );
+        for (key, value) in &self.body {
+            // A judge's form of the answer is what its question asks for.
+            let is_asked = key == "response_format" && prompt.response_format.is_some();
+            if !is_asked {
+                body.insert(key.clone(), value.clone());
+            }
+        }
         Ok(self.request(CHAT, Value::Object(body)))
     }
 

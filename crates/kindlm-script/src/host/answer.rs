@@ -5,12 +5,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use kindlm_types::script::{
-    ScriptAnswer, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptQuestion, ScriptSource,
-    ScriptValue,
+    ExportUse, ScriptAnswer, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptQuestion,
+    ScriptSource, ScriptValue,
 };
 
 use super::{Shared, error};
-use crate::frame::{self, Call, Ending, Stop, ToWorker, What};
+use crate::frame::{self, Call, Ending, Stop, ToWorker, Usage, What};
 
 /// A question as a frame.
 pub(crate) fn call(
@@ -32,7 +32,14 @@ pub(crate) fn call(
             What::Body { params: params.clone() }
         }
         ScriptSource::File { path, function } => {
-            What::File { path: path.clone(), function: function.clone() }
+            What::File { path: path.clone(), function: function.clone(), usage: Usage::Call }
+        }
+        ScriptSource::Export { path, name, usage } => {
+            let usage = match usage {
+                ExportUse::Value => Usage::Value,
+                ExportUse::Provider => Usage::Provider,
+            };
+            What::File { path: path.clone(), function: name.clone(), usage }
         }
     };
     parts.extend(question.args.iter().map(|arg| arg.as_bytes()));

@@ -122,9 +122,15 @@ async function load(file) {
     return { default: module.exports };
   }
 }
-function pick(exported, name, shown) {
+function pick(exported, name, shown, use) {
   const module = exported.default?.default || exported.default || exported;
   const chosen = name === null || name === undefined ? module : module[name];
+  if (use === "value" && (chosen !== undefined || !name)) return typeof chosen === "function" ? chosen : () => chosen;
+  if (use === "provider") {
+    if (typeof chosen?.prototype?.callApi === "function") return (options, ...args) => new chosen(options).callApi(...args);
+    if (typeof chosen?.callApi === "function") return (_, ...args) => chosen.callApi(...args);
+    if (typeof chosen === "function") return (_, ...args) => chosen(...args);
+  }
   if (typeof chosen === "function") return chosen;
   if (typeof chosen?.default === "function") return chosen.default;
   const names = Object.keys(module ?? {}).map((it) => `\`${it}\``).join(", ") || "nothing by name";
@@ -146,7 +152,7 @@ async function run(call, parts) {
       fn = bodies.get(key);
       if (!fn) bodies.set(key, (fn = new AsyncFunction(...params, code)));
     } else {
-      fn = pick(await load(path.resolve(root, call.what.path)), call.what.function, call.what.path);
+      fn = pick(await load(path.resolve(root, call.what.path)), call.what.function, call.what.path, call.what.use);
     }
   } catch (error) {
     return threw(call, error, true);

@@ -226,7 +226,7 @@
   main.require = (specifier) => requireFrom("")(specifier);
 
   // Which function a file means, as promptfoo finds it.
-  function pick(exported, name, shown) {
+  function pick(exported, name, shown, use) {
     const module = exported?.default?.default ?? exported?.default ?? exported;
     const wrong = (message) => {
       throw Object.assign(new Error(message), { code: "ERR_SCRIPT_EXPORT" });
@@ -244,6 +244,14 @@
           ? `\`${shown}\` has a default export, which hides its named export \`${name}\`: make \`${name}\` a property of the default export, or remove the default export`
           : `\`${shown}\` exports no function \`${name}\`; ${there(module)}`);
       }
+    }
+    if (use === "value") return typeof chosen === "function" ? chosen : () => chosen;
+    if (use === "provider") {
+      // Its first argument is for the constructor, the others are for the call.
+      if (typeof chosen?.prototype?.callApi === "function") return (options, ...args) => new chosen(options).callApi(...args);
+      if (typeof chosen?.callApi === "function") return (_, ...args) => chosen.callApi(...args);
+      if (typeof chosen === "function") return (_, ...args) => chosen(...args);
+      return wrong(`\`${shown}\` is no provider: it must export a class or an object with \`callApi\`, or a function; ${there(chosen)}`);
     }
     if (typeof chosen === "function") return chosen;
     if (typeof chosen?.default === "function") return chosen.default;
@@ -314,12 +322,12 @@
       const exports = load(path);
       return exports;
     },
-    entry(path, name, shown) {
+    entry(path, name, shown, use) {
       // An ES module comes as a promise of its namespace.
       if (native.format(path) === "module") {
-        return native.import(path).then((namespace) => pick(namespace, name, shown));
+        return native.import(path).then((namespace) => pick(namespace, name, shown, use));
       }
-      return pick({ default: load(path), __cjs: true }, name, shown);
+      return pick({ default: load(path), __cjs: true }, name, shown, use);
     },
     // The parts of a module that is not an ES module, for `import`.
     exportsOf(path) {

@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Error, Exception, Function, Object, Promise, Type, Value};
 
 use super::engine::Shared;
 use super::state::Compiled;
-use crate::frame::{Ask, Call, Ending, Stop, What};
+use crate::frame::{Ask, Call, Ending, Stop, Usage, What};
 use crate::limits;
 
 /// A call that cannot go on.
@@ -83,8 +83,8 @@ impl<'js> Driver<'_, 'js> {
                 let function = compiled.ok_or(Error::Unknown)?.restore(ctx)?;
                 (function, params.as_slice())
             }
-            (_, What::File { path, function }) => {
-                (self.exported(path, function.as_deref())?, &[][..])
+            (_, What::File { path, function, usage }) => {
+                (self.exported(path, function.as_deref(), *usage)?, &[][..])
             }
             _ => return Err(Error::Unknown.into()),
         };
@@ -114,7 +114,12 @@ impl<'js> Driver<'_, 'js> {
     }
 
     /// The function that a file exports.
-    fn exported(&self, path: &str, function: Option<&str>) -> Result<Function<'js>, Trouble> {
+    fn exported(
+        &self,
+        path: &str,
+        function: Option<&str>,
+        usage: Usage,
+    ) -> Result<Function<'js>, Trouble> {
         let specifier =
             if path.starts_with(['/', '.']) { path.to_owned() } else { format!("./{path}") };
         let absolute =
@@ -126,7 +131,8 @@ impl<'js> Driver<'_, 'js> {
             Trouble::Js(err) => Trouble::Loading(err),
             other => other,
         };
-        let picked = entry.call((absolute, function, path)).map_err(Trouble::Loading)?;
+        let picked =
+            entry.call((absolute, function, path, usage.as_str())).map_err(Trouble::Loading)?;
         let picked = self.settle(picked).map_err(loading)?;
         Ok(Function::from_value(picked)?)
     }

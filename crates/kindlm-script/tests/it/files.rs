@@ -1,6 +1,9 @@
 //! Files: CommonJS, ES modules, JSON, and which of their functions is meant.
 
-use crate::support::{file, folder, host, shown};
+use kindlm_testing::installed;
+use kindlm_types::script::{ExportUse, ScriptQuestion, ScriptRuntime, ScriptSource};
+
+use crate::support::{body, file, folder, host, shown};
 
 /// A file and the function that is wanted, the files of the folder, and what comes of it.
 type Case =
@@ -216,6 +219,56 @@ async fn the_exported_function_is_found() {
             let open = expected.starts_with("Load: ");
             let as_expected = if open { shown.starts_with(expected) } else { shown == expected };
             assert!(as_expected, "time {time}: {name} {function:?} {files:?}\n{shown}\n{expected}");
+        }
+    }
+}
+
+/// A file, the name of an export, what is done with it, and what comes of it; the arguments are `"hello world"` and a
+/// context.
+const EXPORTS: &[(&str, Option<&str>, ExportUse, &str)] = &[
+    ("module.exports = [1, { a: 2 }]", None, ExportUse::Value, r#"[1,{"a":2}]"#),
+    ("module.exports = (text) => [text.length]", None, ExportUse::Value, "[11]"),
+    ("export const rows = [1]", Some("rows"), ExportUse::Value, "[1]"),
+    ("export default async () => 'x'", None, ExportUse::Value, r#""x""#),
+    ("exports.a = 1", Some("b"), ExportUse::Value, "Load: `a.js` exports no function `b`"),
+    (
+        "module.exports = class { constructor(text) { this.text = text } callApi(context) { return this.text + context.vars.topic } }",
+        None,
+        ExportUse::Provider,
+        r#""hello worldbananas""#,
+    ),
+    (
+        "export default { callApi: async (context) => context.vars.topic }",
+        None,
+        ExportUse::Provider,
+        r#""bananas""#,
+    ),
+    (
+        "exports.ask = (context) => context.vars.topic",
+        Some("ask"),
+        ExportUse::Provider,
+        r#""bananas""#,
+    ),
+    ("module.exports = { ask: 1 }", None, ExportUse::Provider, "Load: "),
+];
+
+#[tokio::test]
+async fn exports_may_be_values_and_providers() {
+    for runtime in [ScriptRuntime::QuickJs, ScriptRuntime::Node] {
+        if runtime == ScriptRuntime::Node && !installed("node") {
+            continue;
+        }
+        for (code, name, usage, expected) in EXPORTS {
+            let folder = folder(&[("a.js", code)]);
+            let env = std::sync::Arc::new(|name: &str| std::env::var(name).ok());
+            let options = crate::support::options(folder.path());
+            let host =
+                kindlm_script::ScriptHost::new(kindlm_script::HostOptions { env, ..options });
+            let name = name.map(str::to_owned);
+            let source = ScriptSource::Export { path: "a.js".to_owned(), name, usage: *usage };
+            let question = ScriptQuestion { runtime, source, ..body("") };
+            let shown = shown(&host.run(&question).await);
+            assert!(shown.starts_with(expected), "{runtime:?} {code}\n{shown}");
         }
     }
 }

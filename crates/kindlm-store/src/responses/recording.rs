@@ -34,6 +34,8 @@ struct Recording<Q, R> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedReply {
     text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output_json: Option<Value>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall>,
     #[serde(default)]
@@ -86,6 +88,7 @@ impl Answer for Reply {
     fn to_json(&self, secrets: &Secrets) -> Option<(Value, bool)> {
         let mut value = serde_json::to_value(RecordedReply {
             text: self.text.clone(),
+            output_json: self.output_json.clone(),
             tool_calls: self.tool_calls.clone(),
             usage: self.usage,
             finish_reason: self.finish_reason.clone(),
@@ -106,6 +109,7 @@ impl From<RecordedReply> for Reply {
     fn from(recorded: RecordedReply) -> Self {
         Self {
             text: recorded.text,
+            output_json: recorded.output_json,
             tool_calls: recorded.tool_calls,
             usage: recorded.usage,
             finish_reason: recorded.finish_reason,

@@ -146,13 +146,29 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     let numbers =
         (any::<u32>(), usage(), of(number()), of(number()), of(number()), of(finish_reason()));
     let rest = (any::<bool>(), any::<bool>(), of(any::<i32>()), text(), object());
-    let told = (of(vec(number(), 0..3)), object(), of(json()), of(trace()), events(), coverage());
+    let told = (
+        of(vec(number(), 0..3)),
+        object(),
+        of(json()),
+        of(trace()),
+        events(),
+        coverage(),
+        object(),
+    );
     (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
         let (input, output, output_json, tool_calls, turns) = said;
         let (requests, usage, latency_ms, cost_usd, spent_usd, finish_reason) = numbers;
         let (truncated, cached, exit_code, stderr, vars) = rest;
-        let (log_probs, metadata, provider_response, trace, recorded_events, coverage) = told;
+        let (
+            log_probs,
+            metadata,
+            provider_response,
+            trace,
+            recorded_events,
+            coverage,
+            test_metadata,
+        ) = told;
         Execution {
             case,
             model,
@@ -173,6 +189,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             exit_code,
             stderr,
             vars,
+            test_metadata,
             log_probs,
             metadata,
             provider_response,

@@ -91,6 +91,7 @@ fn prompt(user: &str) -> Prompt {
         tool_choice: None,
         response_format: None,
         sample: 0,
+        vars: serde_json::Map::new(),
     }
 }
 
@@ -248,6 +249,7 @@ fn ids_that_providers_make_up_do_not_matter() {
 fn answers_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let reply = Reply {
+        output_json: Some(json!({"a": 1})),
         text: "Très \"bien\"\n".to_owned(),
         tool_calls: vec![ToolCall {
             malformed_arguments: Some("{".to_owned()),

@@ -130,7 +130,7 @@ impl Interpreted {
     fn raised(&self, what: &str) -> AssertionResult {
         let said = format!("Error running {} script: {what}", self.language.name);
         match self.source {
-            ScriptSource::File { .. } => self.failed(said),
+            ScriptSource::File { .. } | ScriptSource::Export { .. } => self.failed(said),
             ScriptSource::Body { .. } => self.not_executed(&said),
         }
     }

@@ -114,6 +114,7 @@ fn prompt(text: &str) -> Prompt {
         tool_choice: None,
         response_format: None,
         sample: 0,
+        vars: serde_json::Map::new(),
     }
 }
 

@@ -91,6 +91,9 @@ pub struct Execution {
     /// The test case's variables.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
+    /// What the test case says of itself beyond the words of this report.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub test_metadata: Map<String, Value>,
     /// The natural logarithms of the probabilities of the answer's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_probs: Option<Vec<f64>>,
@@ -322,6 +325,7 @@ impl From<&ExecutionResult> for Execution {
             exit_code: execution.exit_code,
             stderr: execution.stderr,
             vars: execution.vars,
+            test_metadata: execution.test_metadata,
             log_probs: execution.log_probs,
             metadata: execution.metadata,
             provider_response: execution.provider_response,
@@ -362,6 +366,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 exit_code: wire.exit_code,
                 stderr: wire.stderr,
                 vars: wire.vars,
+                test_metadata: wire.test_metadata,
                 log_probs: wire.log_probs,
                 metadata: wire.metadata,
                 provider_response: wire.provider_response,

@@ -1,0 +1,8 @@
+//! Whole promptfoo configs, run as they are by the binary.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod eval_level;
+mod imported;
+mod programs;
+mod projects;
+mod ran;

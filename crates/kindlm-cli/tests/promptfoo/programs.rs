@@ -1,0 +1,371 @@
+//! Programs of a config: what they make, what they may do, and what is said when they fail.
+
+use kindlm_testing::installed;
+use serde_json::{Value, json};
+
+use crate::ran::{CONFIG, folder, kindlm, rows};
+
+/// Files, with the config first, and what each execution says: its output.
+type Makes = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+
+const MAKES: &[Makes] = &[
+    (
+        "a prompt function is told variables and provider",
+        &[
+            (
+                CONFIG,
+                "prompts: [file://p.js]\nproviders: [echo, { id: echo, label: loud }]\ntests: [{ vars: { name: Ada } }, { vars: { name: Bob } }]\n",
+            ),
+            (
+                "p.js",
+                "module.exports = ({ vars, provider }) => `${provider.label === 'loud' ? 'HEY' : 'hey'} ${vars.name}`;",
+            ),
+        ],
+        &["hey Ada", "HEY Ada", "hey Bob", "HEY Bob"],
+    ),
+    (
+        "a named prompt function, its config, and a template that it returns",
+        &[
+            (
+                CONFIG,
+                "prompts: [{ id: 'file://p.mjs:ask', label: asking, config: { mark: '?' } }]\nproviders: [echo]\ntests: [{ vars: { name: Ada } }]\n",
+            ),
+            (
+                "p.mjs",
+                "export async function ask({ config }) { return { prompt: 'Who is {{ name }}' + config.mark }; }",
+            ),
+        ],
+        &["Who is Ada?"],
+    ),
+    (
+        "a prompt function in Python that returns a chat",
+        &[
+            (
+                CONFIG,
+                "prompts: ['file://p.py:chat']\nproviders: [echo]\ntests: [{ vars: { name: Ada } }]\n",
+            ),
+            (
+                "p.py",
+                "def chat(context):\n    return [{'role': 'system', 'content': 'x'}, {'role': 'user', 'content': 'Hi ' + context['vars']['name']}]\n",
+            ),
+        ],
+        &["Hi Ada"],
+    ),
+    (
+        "tests that a program makes, with its config",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{n}}']\nproviders: [echo]\ntests: [{ path: 'file://t.ts:make', config: { count: 3 } }, { vars: { n: last } }]\n",
+            ),
+            (
+                "t.ts",
+                "type Config = { count: number };\nexport const make = ({ count }: Config) => Array.from({ length: count }, (_, n) => ({ vars: { n } }));",
+            ),
+        ],
+        &["0", "1", "2", "last"],
+    ),
+    (
+        "tests that a module exports, and tests of a Python function",
+        &[
+            (CONFIG, "prompts: ['{{n}}']\nproviders: [echo]\ntests: [file://t.js, file://t.py]\n"),
+            ("t.js", "module.exports = [{ vars: { n: 'js' } }];"),
+            ("t.py", "def generate_tests():\n    return [{'vars': {'n': 'py'}}]\n"),
+        ],
+        &["js", "py"],
+    ),
+    (
+        "a variable that a program makes",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{ctx}}']\nproviders: [echo]\ntests: [{ vars: { topic: tea, ctx: file://v.js } }, { vars: { topic: rye, ctx: file://v.py } }]\n",
+            ),
+            (
+                "v.js",
+                "module.exports = (name, prompt, vars) => ({ output: `${name} of ${vars.topic} for ${prompt}` });",
+            ),
+            (
+                "v.py",
+                "def get_var(name, prompt, vars):\n    return {'output': name + ' about ' + vars['topic']}\n",
+            ),
+        ],
+        &["ctx of tea for {{ctx}}", "ctx about rye"],
+    ),
+    (
+        "variables that are transformed",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{a}} {{b}}']\nproviders: [echo]\ndefaultTest: { options: { transformVars: '({ a: vars.a.toUpperCase(), b: 1 })' } }\ntests: [{ vars: { a: x } }, { vars: { a: y }, options: { transformVars: file://t.js } }]\n",
+            ),
+            ("t.js", "module.exports = (vars) => ({ ...vars, b: [...vars.a].length });"),
+        ],
+        &["X 1", "y 1"],
+    ),
+    (
+        "filters, in prompts and in the values of checks",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{ name | shout(2) }} {{ \"{{\" }}']\nproviders: [echo]\nnunjucksFilters: { shout: ./shout.js }\ntests:\n  - vars: { name: ada }\n    assert: [{ type: starts-with, value: '{{ name | shout(2) }}' }]\n",
+            ),
+            (
+                "shout.js",
+                "module.exports = (text, count) => text.toUpperCase() + '!'.repeat(count);",
+            ),
+        ],
+        &["ADA!! {{"],
+    ),
+    (
+        "providers in files: a class, a function, Python",
+        &[
+            (
+                CONFIG,
+                "prompts: ['Hi {{name}}']\nproviders:\n  - { id: file://class.js, config: { mark: '!' } }\n  - 'file://fn.mjs:ask'\n  - file://p.py\ntests: [{ vars: { name: Ada } }]\n",
+            ),
+            (
+                "class.js",
+                "module.exports = class {\n  constructor(options) { this.mark = options.config.mark; }\n  id() { return 'mine'; }\n  async callApi(prompt, context) { return { output: prompt + this.mark + context.vars.name }; }\n};",
+            ),
+            ("fn.mjs", "export const ask = async (prompt) => ({ output: { said: prompt } });"),
+            (
+                "p.py",
+                "def call_api(prompt, options, context):\n    return {'output': prompt + ' ' + context['vars']['name']}\n",
+            ),
+        ],
+        &["Hi Ada!Ada", r#"{"said":"Hi Ada"}"#, "Hi Ada Ada"],
+    ),
+    (
+        "variables that name each other",
+        &[(
+            CONFIG,
+            "prompts: ['{{greeting}}']\nproviders: [echo]\ntests: [{ vars: { name: Ada, greeting: 'Hi {{ name }}' } }]\n",
+        )],
+        &["Hi Ada"],
+    ),
+    (
+        "outputs that are there already",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{x}}']\nproviders: [file://never.js]\ntests: [{ vars: { x: 1 }, providerOutput: canned, assert: [{ type: equals, value: canned }] }, { vars: { x: 2 }, providerOutput: { a: 1 }, assert: [{ type: javascript, value: output.a === 1 }] }]\n",
+            ),
+            ("never.js", "module.exports = () => { throw new Error('asked') };"),
+        ],
+        &["canned", r#"{"a":1}"#],
+    ),
+];
+
+#[test]
+fn programs_make_their_parts_of_the_suite() {
+    for (name, files, expected) in MAKES {
+        let needs_python = files.iter().any(|(name, _)| name.ends_with(".py"));
+        if needs_python && !installed("python3") {
+            continue;
+        }
+        let folder = folder(files);
+        let (ran, rows) = rows(folder.path(), CONFIG, &[]);
+        assert_eq!(ran.code, 0, "{name}: {}{}", ran.stdout, ran.stderr);
+        let outputs: Vec<&str> = rows.iter().map(|it| it["output"].as_str().unwrap()).collect();
+        let mut expected = expected.to_vec();
+        let mut sorted = outputs.clone();
+        expected.sort_unstable();
+        sorted.sort_unstable();
+        assert_eq!(sorted, expected, "{name}");
+    }
+}
+
+/// Files, and a part of what is said on stderr; nothing is sent.
+type Fails = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
+const FAILS: &[Fails] = &[
+    (
+        "a program that throws, at its place",
+        &[
+            (CONFIG, "prompts: [file://p.js]\nproviders: [echo]\ntests: [{ vars: { a: 1 } }]\n"),
+            ("p.js", "module.exports = () => { throw new Error('no idea'); };"),
+        ],
+        "the prompt function `p.js` failed: it threw `no idea`\n --> promptfooconfig.yaml:3:9",
+    ),
+    (
+        "a program that never ends",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{a}}']\nproviders: [echo]\nscripts: { timeoutMs: 300 }\ntests: file://t.js\n",
+            ),
+            ("t.js", "module.exports = () => { for (;;); };"),
+        ],
+        "`t.js` failed: it ran longer than 0.3 s and was stopped",
+    ),
+    (
+        "a program that wants npm packages",
+        &[
+            (CONFIG, "prompts: ['x']\nproviders: [echo]\ntests: file://t.js\n"),
+            ("t.js", "const _ = require('lodash'); module.exports = () => [];"),
+        ],
+        "with `scripts.runtime: node`, Node.js runs the script, without a sandbox",
+    ),
+    (
+        "a program that reads what it may not",
+        &[
+            (CONFIG, "prompts: ['x']\nproviders: [echo]\ntests: file://t.js\n"),
+            ("t.js", "module.exports = () => require('fs').readFileSync('/etc/passwd');"),
+        ],
+        "a script sees no files unless `scripts.read` names their folder",
+    ),
+    (
+        "a program that makes no tests",
+        &[
+            (CONFIG, "prompts: ['x']\nproviders: [echo]\ntests: file://t.js\n"),
+            ("t.js", "module.exports = () => ({ a: 1 });"),
+        ],
+        "`t.js` made no list of tests, but `{\"a\":1}`",
+    ),
+    (
+        "a variable without an output",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{x}}']\nproviders: [echo]\ntests: [{ vars: { x: file://v.js } }]\n",
+            ),
+            ("v.js", "module.exports = () => ({ error: 'not today' });"),
+        ],
+        "the program of the variable `x`: not today",
+    ),
+    (
+        "a filter that fails",
+        &[
+            (
+                CONFIG,
+                "prompts: ['{{ x | bad }}']\nproviders: [echo]\nnunjucksFilters: { bad: bad.js }\ntests: [{ vars: { x: 1 } }]\n",
+            ),
+            ("bad.js", "module.exports = () => null.x;"),
+        ],
+        "the filter `bad`: it threw",
+    ),
+    (
+        "a function that is not there",
+        &[
+            (CONFIG, "prompts: ['file://p.js:ask']\nproviders: [echo]\ntests: [{}]\n"),
+            ("p.js", "exports.other = () => 'x';"),
+        ],
+        "`p.js` exports no function `ask`; it exports `other`",
+    ),
+];
+
+#[test]
+fn what_programs_cannot_do_is_said_at_its_place() {
+    for (name, files, expected) in FAILS {
+        let folder = folder(files);
+        let ran = kindlm(folder.path(), &["validate", "-c", CONFIG]);
+        assert_eq!(ran.code, 2, "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{name}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_config_that_is_only_looked_at_runs_nothing_outside_the_sandbox() {
+    let python = "import pathlib\npathlib.Path('ran').write_text('x')\ndef generate_tests():\n    return [{'vars': {'n': 1}}]\n";
+    let javascript = "module.exports = () => [{ vars: { n: 1 } }];";
+    for (scripts, file, program, refused) in [
+        ("", "t.js", javascript, None),
+        ("", "t.py", python, Some("Python would run it without a sandbox")),
+        ("scripts: { runtime: node }\n", "t.js", javascript, Some("Node.js would run it")),
+        ("scripts: { net: [localhost] }\n", "t.js", javascript, Some("it may use the network")),
+    ] {
+        let config =
+            format!("prompts: ['{{{{n}}}}']\nproviders: [echo]\n{scripts}tests: file://{file}\n");
+        let folder = folder(&[(CONFIG, &config), (file, program)]);
+        let needs = if file == "t.py" { "python3" } else { "node" };
+        if refused.is_some() && !installed(needs) {
+            continue;
+        }
+        let commands: [&[&str]; 3] = [
+            &["validate", "-c", CONFIG],
+            &["test", "-c", CONFIG, "--dry-run"],
+            &["import", CONFIG, "-o", "-"],
+        ];
+        for command in commands {
+            let ran = kindlm(folder.path(), command);
+            match refused {
+                None => assert_eq!(ran.code, 0, "{command:?}: {}", ran.stderr),
+                Some(refused) => {
+                    assert_eq!(ran.code, 2, "{command:?}: {}", ran.stderr);
+                    assert!(ran.stderr.contains(refused), "{command:?}: {}", ran.stderr);
+                    assert!(ran.stderr.contains("--allow-programs"), "{}", ran.stderr);
+                    let permitted: Vec<&str> =
+                        command.iter().copied().chain(["--allow-programs"]).collect();
+                    let ran = kindlm(folder.path(), &permitted);
+                    assert_eq!(ran.code, 0, "{permitted:?}: {}", ran.stderr);
+                }
+            }
+            if file == "t.py" {
+                let trace = folder.path().join("ran");
+                assert!(trace.exists(), "it was run once it was permitted");
+                std::fs::remove_file(trace).unwrap();
+            }
+        }
+        let ran = kindlm(folder.path(), &["test", "-c", CONFIG, "-q"]);
+        assert_eq!(ran.code, 0, "a run may run programs: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_provider_that_fails_is_a_provider_error() {
+    for (program, message) in [
+        ("module.exports = () => { throw new Error('down') };", "`p.js` threw: down"),
+        ("module.exports = () => ({ error: 'no luck' });", "`p.js`: no luck"),
+        ("module.exports = { notIt: 1 };", "`p.js` is no provider"),
+        (
+            "module.exports = async () => (await fetch('http://127.0.0.1:9/')).text();",
+            "a script has no network unless `scripts.net` names its hosts",
+        ),
+    ] {
+        let config = "prompts: ['hi']\nproviders: [file://p.js]\ntests: [{}]\n";
+        let folder = folder(&[(CONFIG, config), ("p.js", program)]);
+        let ran = kindlm(folder.path(), &["test", "-c", CONFIG]);
+        assert_eq!(ran.code, 3, "{}{}", ran.stdout, ran.stderr);
+        // The report wraps its lines.
+        let said: Vec<&str> = ran.stdout.split_whitespace().collect();
+        assert!(said.join(" ").contains(message), "{message}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_scoring_function_decides_over_the_checks() {
+    let config = "prompts: ['{{x}}']\nproviders: [echo]\ndefaultTest:\n  assertScoringFunction: file://score.js\n  threshold: 0.4\ntests:\n  - vars: { x: a }\n    assert: [{ type: equals, value: a, metric: right }, { type: equals, value: b, metric: wrong }]\n  - vars: { x: c }\n    assert: [{ type: equals, value: a, metric: right }]\n";
+    let score = "module.exports = (scores, { threshold, componentResults }) => {\n  const score = scores.right / componentResults.length;\n  return { pass: score >= threshold, score, reason: `${score} of ${threshold}` };\n};";
+    let folder = folder(&[(CONFIG, config), ("score.js", score)]);
+    let (ran, rows) = rows(folder.path(), CONFIG, &[]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let seen: Vec<Value> = rows
+        .iter()
+        .map(|it| json!([it["status"], it["score"], it["namedScores"], it["results"][0]["why"]]))
+        .collect();
+    assert_eq!(
+        json!(seen),
+        json!([
+            ["passed", 0.5, {"right": 1.0, "wrong": 0.0}, "0.5 of 0.4"],
+            ["failed", 0.0, {"right": 0.0}, "0 of 0.4"],
+        ])
+    );
+}
+
+#[test]
+fn reports_are_written_where_the_config_says() {
+    let config = "prompts: ['x']\nproviders: [echo]\noutputPath: [out/r.json, r.xml]\ntests: [{ metadata: { kind: a }, assert: [{ type: javascript, value: context.test.metadata.kind === 'a' }] }]\n";
+    let folder = folder(&[(CONFIG, config)]);
+    let ran = kindlm(folder.path(), &["test", "-c", CONFIG]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("PASSED"), "the usual report is shown too: {}", ran.stdout);
+    assert!(folder.path().join("out/r.json").is_file());
+    assert!(std::fs::read_to_string(folder.path().join("r.xml")).unwrap().contains("<testsuite"));
+
+    let outside = config.replace("out/r.json", "../r.json");
+    std::fs::write(folder.path().join(CONFIG), outside).unwrap();
+    let ran = kindlm(folder.path(), &["test", "-c", CONFIG]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("outside the folder of the config file"), "{}", ran.stderr);
+}

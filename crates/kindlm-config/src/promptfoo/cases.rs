@@ -1,0 +1,263 @@
+//! Multiplies tests: one for each combination of variables, prompt and group of providers.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use super::Translator;
+use super::build::{list, map, text, unique};
+use super::dynamic::{Asked, Made};
+use super::prompts::{Prompt, Prompts};
+use super::providers::Group;
+use super::said::Said;
+use super::vars::Vars;
+use crate::source::Span;
+use crate::tree::{Key, Kind, Node};
+
+/// One test with what it is multiplied by.
+struct Case<'a> {
+    span: Span,
+    name: String,
+    said: &'a Said,
+    prompt: &'a Prompt,
+    group: &'a Group,
+    /// The only models of the group, by place.
+    models: Vec<usize>,
+}
+
+impl Translator<'_> {
+    /// The tests of the suite.
+    pub(super) fn tests(&mut self, root: &Node, prompts: &Prompts) -> Node {
+        let written = self.written(root);
+        let mut names = HashSet::new();
+        let mut nodes = Vec::new();
+        for (number, (span, said)) in written.iter().enumerate() {
+            self.cases(*span, number + 1, said, prompts, &mut names, &mut nodes);
+        }
+        let span = root.get("tests").map_or(root.span, |it| it.span);
+        list(span, nodes)
+    }
+
+    fn cases(
+        &mut self,
+        span: Span,
+        number: usize,
+        said: &Said,
+        prompts: &Prompts,
+        names: &mut HashSet<String>,
+        nodes: &mut Vec<Node>,
+    ) {
+        let vars = self.transformed(said);
+        let combinations = self.combinations(&vars, said.expand.unwrap_or(true));
+        let several = combinations.len() > 1;
+        let description = said.description.clone().unwrap_or_else(|| format!("Test {number}"));
+        let groups = self.groups_of(said);
+        let count = nodes.len();
+        self.check_filters(span, said, prompts, &groups);
+        for (index, vars) in combinations.iter().enumerate() {
+            let vars = with_each_other(vars);
+            for (group, models) in &groups {
+                for prompt in meant(said, prompts, group) {
+                    let mut name = description.clone();
+                    if several {
+                        name = format!("{name}, variant {}", index + 1);
+                    }
+                    if prompts.len() > 1 {
+                        name = format!("{name} · {}", prompt.name);
+                    }
+                    let models = models.clone();
+                    let case = Case { span, name, said, prompt, group, models };
+                    self.case(&case, &vars, names, nodes);
+                }
+            }
+        }
+        if nodes.len() == count && self.diagnostics.is_empty() && !combinations.is_empty() {
+            let help = "its `prompts` and `providers`, and the `prompts` of its providers, leave nothing to do";
+            self.error(span, "this test is sent to nobody", Some(help));
+        }
+    }
+
+    /// The groups of providers that a test is for, each with the places of its models.
+    fn groups_of(&mut self, said: &Said) -> Vec<(Rc<Group>, Vec<usize>)> {
+        if let Some(node) = &said.provider
+            && node.text().is_none_or(|it| self.providers.find(it).is_none())
+        {
+            let Some(group) = self.extra_group(node) else { return Vec::new() };
+            let all = (0..group.models.len()).collect();
+            return vec![(group, all)];
+        }
+        let wanted = said.providers.as_ref().or(said.provider.as_ref()).map(texts);
+        let groups = self.providers.groups();
+        let groups = groups.iter().map(|group| {
+            let is_wanted = |place: &usize| {
+                wanted.as_ref().is_none_or(|it| it.iter().any(|it| group.has(*place, it)))
+            };
+            let models = (0..group.models.len()).filter(is_wanted).collect();
+            (Rc::clone(group), models)
+        });
+        groups.filter(|(_, models): &(_, Vec<usize>)| !models.is_empty()).collect()
+    }
+
+    /// Says which names of a test's filters mean nothing.
+    fn check_filters(
+        &mut self,
+        span: Span,
+        said: &Said,
+        prompts: &Prompts,
+        groups: &[(Rc<Group>, Vec<usize>)],
+    ) {
+        let mut unknown = Vec::new();
+        let wanted = |node: &Option<Node>| node.as_ref().map(texts).unwrap_or_default();
+        for name in wanted(&said.prompts) {
+            if !prompts.iter().any(|it| it.is_called(&name)) {
+                unknown.push((said.prompts.as_ref(), "prompt", name));
+            }
+        }
+        for name in wanted(&said.providers) {
+            let is_known = |(group, models): &(Rc<Group>, Vec<usize>)| {
+                models.iter().any(|place| group.has(*place, &name))
+            };
+            if !groups.iter().any(is_known) {
+                unknown.push((said.providers.as_ref(), "provider", name));
+            }
+        }
+        for (node, what, name) in unknown {
+            let span = node.map_or(span, |it| it.span);
+            let help = format!("name it by its label or its id, as it is written under `{what}s`");
+            self.error(span, format!("there is no {what} `{name}`"), Some(&help));
+        }
+    }
+
+    fn case(
+        &mut self,
+        case: &Case<'_>,
+        vars: &Vars,
+        names: &mut HashSet<String>,
+        nodes: &mut Vec<Node>,
+    ) {
+        let Case { span, said, prompt, group, .. } = *case;
+        let models = case.models.iter().filter_map(|it| group.models.get(*it));
+        let mut parts: Vec<(Made, Vec<Node>)> = Vec::new();
+        if self.is_dynamic(said, vars, prompt) {
+            for (place, model) in case.models.iter().zip(models) {
+                let label = model.text().unwrap_or_default();
+                let asked = Asked { label, id: group.written(*place) };
+                let Some(made) = self.made(span, said, vars, prompt, &asked) else { return };
+                match parts.iter_mut().find(|(it, _)| it.is_like(&made)) {
+                    Some((_, models)) => models.push(model.clone()),
+                    None => parts.push((made, vec![model.clone()])),
+                }
+            }
+        } else {
+            let prompt = self.embraced(span, prompt, &said.prefix, &said.suffix);
+            let made = Made { vars: vars.clone(), prompt, asserts: said.asserts.clone() };
+            parts.push((made, models.cloned().collect()));
+        }
+        let several = parts.len() > 1;
+        for (made, models) in parts {
+            let mut name = case.name.clone();
+            if several && let Some(model) = models.first().and_then(Node::text) {
+                name = format!("{name} · {model}");
+            }
+            let name = unique(&name, |it| names.contains(it));
+            names.insert(name.clone());
+            nodes.push(node(case, &name, made, models));
+        }
+    }
+}
+
+fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
+    let Case { span, said, group, .. } = *case;
+    let vars = Node { span, used_at: None, kind: Kind::Mapping(Rc::new(made.vars)) };
+    let expect = map(span, [("assert", list(span, said.checks(&made.asserts)))]);
+    let mut entries = vec![
+        ("name", text(span, name)),
+        ("prompt", text(span, &made.prompt)),
+        ("models", list(span, models)),
+        ("vars", vars),
+        ("expect", expect),
+    ];
+    // A scoring function is told the threshold, and decides in its place.
+    if let (Some(threshold), None) = (&said.threshold, &said.scoring) {
+        entries.push(("threshold", threshold.clone()));
+    }
+    let transform = said.transform.as_ref().or(group.transform.as_ref());
+    if let Some(transform) = transform {
+        entries.push(("transform", transform.clone()));
+    }
+    if let Some(output) = &said.output {
+        entries.push(("output", output.clone()));
+    }
+    if let Some(metadata) = &said.metadata {
+        entries.push(("metadata", metadata.clone()));
+    }
+    if let Some(tools) = &group.tools {
+        entries.push(("tools", tools.clone()));
+        entries.push(("answerTools", Node { span, used_at: None, kind: Kind::Bool(false) }));
+    }
+    map(span, entries)
+}
+
+/// The prompts that a test and a group of providers are for.
+fn meant<'p>(said: &Said, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt> {
+    let filter = said.prompts.as_ref().map(texts);
+    let is_meant = |prompt: &&Prompt| {
+        let by = |names: &Option<Vec<String>>| {
+            names.as_ref().is_none_or(|names| names.iter().any(|it| prompt.is_called(it)))
+        };
+        by(&filter) && by(&group.prompts)
+    };
+    prompts.iter().filter(is_meant).collect()
+}
+
+/// Variables whose texts name others with those put in, as promptfoo does it: plain names only, a few levels deep.
+fn with_each_other(vars: &Vars) -> Vars {
+    const DEPTH: usize = 5;
+    let is_open =
+        |vars: &Vars| vars.iter().any(|(_, it)| it.text().is_some_and(|it| it.contains("{{")));
+    let mut vars = vars.clone();
+    for _ in 0..DEPTH {
+        if !is_open(&vars) {
+            break;
+        }
+        let before = vars.clone();
+        for (key, node) in &mut vars {
+            let Some(written) = node.text() else { continue };
+            let mut put = written.to_owned();
+            for (other, value) in before.iter().filter(|(it, _)| it.name != key.name) {
+                let value = match &value.kind {
+                    Kind::Text(text) => text.to_string(),
+                    _ => value.to_json().to_string(),
+                };
+                for mark in [format!("{{{{{}}}}}", other.name), format!("{{{{ {} }}}}", other.name)]
+                {
+                    put = put.replace(&mark, &value);
+                }
+            }
+            if put != written {
+                node.kind = Kind::Text(put.as_str().into());
+            }
+        }
+    }
+    vars
+}
+
+/// A mapping with one entry more, or another.
+pub(super) fn with(node: &Node, name: &str, value: Node) -> Node {
+    let mut entries: Vec<(Key, Node)> =
+        node.entries().iter().filter(|(key, _)| &*key.name != name).cloned().collect();
+    entries.push((super::build::key(value.span, name), value));
+    Node { kind: Kind::Mapping(Rc::new(entries)), ..node.clone() }
+}
+
+/// A text, or the texts of a list.
+fn texts(node: &Node) -> Vec<String> {
+    match &node.kind {
+        Kind::Text(text) => vec![text.to_string()],
+        _ => node
+            .items()
+            .iter()
+            .filter_map(|it| it.text().or_else(|| it.get("id").and_then(Node::text)))
+            .map(str::to_owned)
+            .collect(),
+    }
+}

@@ -1,0 +1,243 @@
+//! Tests of which a program makes a part: the prompt, a variable, or what a filter of the config gives.
+
+use serde_json::{Map, Value, json};
+
+use super::Translator;
+use super::build::unique;
+use super::files::{extension, is_script, path};
+use super::prompts::Prompt;
+use super::said::Said;
+use super::vars::Vars;
+use crate::source::Span;
+use crate::tree::{Kind, Node};
+
+/// A test on one model, when its programs have run.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    pub(super) vars: Vars,
+    /// The name of the prompt.
+    pub(super) prompt: String,
+    pub(super) asserts: Vec<Node>,
+}
+
+/// A model, as programs are told about it.
+pub(super) struct Asked<'a> {
+    /// Its id here, which is its label there.
+    pub(super) label: &'a str,
+    /// Its id there.
+    pub(super) id: &'a str,
+}
+
+impl Made {
+    /// Whether two tests send and expect the same.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let vars = |it: &Self| Value::Object(values(&it.vars));
+        let asserts = |it: &Self| it.asserts.iter().map(Node::to_json).collect::<Value>();
+        self.prompt == other.prompt && vars(self) == vars(other) && asserts(self) == asserts(other)
+    }
+}
+
+/// Variables as an object.
+pub(super) fn values(vars: &Vars) -> Map<String, Value> {
+    vars.iter().map(|(key, it)| (key.name.to_string(), it.to_json())).collect()
+}
+
+/// The program that a variable's value names.
+fn program_of(value: &Node) -> Option<&str> {
+    value.text().and_then(path).filter(|it| is_script(&extension(it)))
+}
+
+impl Translator<'_> {
+    /// Whether a program makes something of this test.
+    pub(super) fn is_dynamic(&self, said: &Said, vars: &Vars, prompt: &Prompt) -> bool {
+        prompt.program.is_some()
+            || vars.iter().any(|(_, it)| program_of(it).is_some())
+            || self.filters.as_ref().is_some_and(|own| {
+                own.are_within(&prompt.node) || said.asserts.iter().any(|it| own.are_within(it))
+            })
+    }
+
+    /// The test as it is on one model; `None` if something is wrong, which is told.
+    pub(super) fn made(
+        &mut self,
+        span: Span,
+        said: &Said,
+        vars: &Vars,
+        prompt: &Prompt,
+        model: &Asked<'_>,
+    ) -> Option<Made> {
+        let provider = json!({"id": model.id, "label": model.label});
+        let vars = self.computed(vars, prompt, &provider)?;
+        let prompt = if prompt.program.is_some() {
+            self.prompted(span, said, &vars, prompt, &provider)?
+        } else {
+            self.rendered(span, said, &vars, prompt)?
+        };
+        let asserts = said.asserts.iter().map(|it| self.filtered_within(it, &vars));
+        let asserts = asserts.collect::<Option<Vec<_>>>()?;
+        Some(Made { vars, prompt, asserts })
+    }
+
+    /// The variables, with what programs make of theirs.
+    fn computed(&mut self, vars: &Vars, prompt: &Prompt, provider: &Value) -> Option<Vars> {
+        let given = Value::Object(values(vars));
+        let mut computed = Vars::with_capacity(vars.len());
+        for (key, value) in vars {
+            let Some(file) = program_of(value) else {
+                computed.push((key.clone(), value.clone()));
+                continue;
+            };
+            let program = self.program(value.span, file, Some("get_var"))?;
+            let mut args = vec![json!(*key.name), json!(prompt.text), given.clone()];
+            if !program.is_python() {
+                args.push(provider.clone());
+            }
+            let answer = self.call(value.span, &program, "the program of a variable", &args)?;
+            let Some(output) = answer.get("output") else {
+                let why = match answer.get("error").and_then(Value::as_str) {
+                    Some(error) => format!("the program of the variable `{}`: {error}", key.name),
+                    None => {
+                        format!("the program of the variable `{}` returned no `output`", key.name)
+                    }
+                };
+                let help = "it must return an object with the value under `output`";
+                self.error(value.span, why, Some(help));
+                return None;
+            };
+            computed.push((key.clone(), Node::at(value.span, output)));
+        }
+        Some(computed)
+    }
+
+    /// The prompt that a function makes.
+    fn prompted(
+        &mut self,
+        span: Span,
+        said: &Said,
+        vars: &Vars,
+        prompt: &Prompt,
+        provider: &Value,
+    ) -> Option<String> {
+        let program = prompt.program.as_ref()?;
+        let mut context = json!({"vars": values(vars), "provider": provider});
+        if let Some(config) = &prompt.config {
+            context["config"] = config.clone();
+        }
+        let answer = self.call(span, program, "the prompt function", &[context])?;
+        let has_config = answer.get("config").and_then(Value::as_object);
+        if answer.get("prompt").is_some() && has_config.is_some_and(|it| !it.is_empty()) {
+            let help = "configure the provider instead";
+            self.unsupported(span, "a `config` that a prompt function returns", Some(help));
+            return None;
+        }
+        let text = match answer.get("prompt").unwrap_or(&answer) {
+            Value::String(text) => format!("{}{text}{}", said.prefix, said.suffix),
+            Value::Array(_) | Value::Object(_)
+                if said.prefix.is_empty() && said.suffix.is_empty() =>
+            {
+                answer.get("prompt").unwrap_or(&answer).to_string()
+            }
+            Value::Array(_) | Value::Object(_) => {
+                let help = "write it into the message of the chat";
+                self.unsupported(span, "`prefix` or `suffix` of a chat", Some(help));
+                return None;
+            }
+            _ => {
+                let message = "a prompt function must return a text, or a chat";
+                self.error(span, message, None);
+                return None;
+            }
+        };
+        let node = self.template(span, &text)?;
+        Some(self.add_made(&prompt.name, node))
+    }
+
+    /// The prompt whose template uses filters of the config, rendered.
+    fn rendered(
+        &mut self,
+        span: Span,
+        said: &Said,
+        vars: &Vars,
+        prompt: &Prompt,
+    ) -> Option<String> {
+        let is_own = self.filters.as_ref().is_some_and(|own| own.are_within(&prompt.node));
+        if !is_own {
+            return Some(self.embraced(span, prompt, &said.prefix, &said.suffix));
+        }
+        let node = match prompt.node.get("user").and_then(Node::text) {
+            Some(user) => {
+                let user = format!("{}{user}{}", said.prefix, said.suffix);
+                let user = super::build::text(prompt.node.span, &user);
+                super::cases::with(&prompt.node, "user", user)
+            }
+            None => prompt.node.clone(),
+        };
+        let node = self.filtered_within(&node, vars)?;
+        Some(self.add_made(&prompt.name, node))
+    }
+
+    /// The name of a prompt that was made; equal ones share it.
+    fn add_made(&mut self, name: &str, node: Node) -> String {
+        let json = node.to_json().to_string();
+        if let Some(name) = self.made.by_content.get(&json) {
+            return name.clone();
+        }
+        let name = unique(name, |it| self.made.prompts.iter().any(|(known, _)| known == it));
+        self.made.by_content.insert(json, name.clone());
+        self.made.prompts.push((name.clone(), node));
+        name
+    }
+
+    /// The variables after `transformVars`: what it returns is put over them.
+    pub(super) fn transformed(&mut self, said: &Said) -> Vars {
+        let Some(transform) = &said.transform_vars else { return said.vars.clone() };
+        let Some(text) = transform.text() else {
+            self.error(transform.span, "expected code, or the file of a script", None);
+            return said.vars.clone();
+        };
+        let args = [Value::Object(values(&said.vars)), json!({"vars": {}, "prompt": {}})];
+        let made = if path(text).is_some() {
+            let Some(program) = self.program(transform.span, text, Some("get_transform")) else {
+                return said.vars.clone();
+            };
+            self.call(transform.span, &program, "`transformVars`", &args)
+        } else {
+            match super::programs::evaluate(&self.runner(), text, &["vars", "context"], &args) {
+                Ok(made) => Some(made),
+                Err(why) => {
+                    let message = format!("`transformVars` failed: {why}");
+                    self.error(transform.span, message, None);
+                    None
+                }
+            }
+        };
+        match made {
+            Some(Value::Object(made)) => {
+                let made = Node::at(transform.span, &Value::Object(made));
+                super::vars::merged(&said.vars, made.entries())
+            }
+            Some(_) => {
+                let message = "`transformVars` must return an object of variables";
+                self.error(
+                    transform.span,
+                    message,
+                    Some("such as `({ ...vars, name: vars.name.trim() })`"),
+                );
+                said.vars.clone()
+            }
+            None => said.vars.clone(),
+        }
+    }
+}
+
+/// Prompts that programs made.
+#[derive(Debug, Default)]
+pub(super) struct MadePrompts {
+    pub(super) prompts: Vec<(String, Node)>,
+    by_content: std::collections::HashMap<String, String>,
+}
+
+/// Whether a node is a list.
+pub(super) fn is_list(node: &Node) -> bool {
+    matches!(node.kind, Kind::List(_))
+}

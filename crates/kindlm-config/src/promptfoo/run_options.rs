@@ -1,0 +1,123 @@
+//! How the run goes: `evaluateOptions`, `commandLineOptions`, and where the report is written.
+
+use super::Translator;
+use super::build::{entries, number, text};
+use super::files::extension;
+use crate::tree::{Kind, Node};
+
+/// Options that change nothing of what comes out here.
+const INERT: [&str; 14] = [
+    "cache",
+    "showProgressBar",
+    "progressBar",
+    "verbose",
+    "table",
+    "tableCellMaxLength",
+    "write",
+    "share",
+    "interactiveProviders",
+    "grader",
+    "color",
+    "watch",
+    "generateSuggestions",
+    "eventSource",
+];
+
+/// The reporters here, by the ending of promptfoo's output file.
+const REPORTERS: [(&str, &str); 3] = [("json", "json"), ("xml", "junit"), ("html", "html")];
+
+impl Translator<'_> {
+    /// `evaluateOptions`, and what may be said in `commandLineOptions` too, as `defaults`.
+    pub(super) fn defaults(&mut self, root: &Node) -> Vec<(&'static str, Node)> {
+        let mut defaults: Vec<(&'static str, Node)> = Vec::new();
+        for block in ["commandLineOptions", "evaluateOptions"] {
+            for (key, node) in root.get(block).map(Node::entries).unwrap_or_default() {
+                let name = &*key.name;
+                let known = match name {
+                    "maxConcurrency" => Some("concurrency"),
+                    "repeat" => Some("repeat"),
+                    "timeoutMs" => Some("timeoutMs"),
+                    _ => None,
+                };
+                if let Some(known) = known {
+                    // What stands in `evaluateOptions` is said last.
+                    defaults.retain(|(it, _)| *it != known);
+                    defaults.push((known, node.clone()));
+                } else if name == "delay" {
+                    if !matches!(node.to_json().as_f64(), Some(0.0)) {
+                        defaults.retain(|(it, _)| *it != "concurrency");
+                        defaults.push(("concurrency", number(node.span, 1.0)));
+                    }
+                } else if name == "grader" && node.text().is_some() {
+                    let help =
+                        "name it where it grades: `defaultTest: { options: { provider: … } }`";
+                    self.unsupported(key.span, &format!("`{block}.grader`"), Some(help));
+                } else if INERT.contains(&name) {
+                    self.warn(key.span, format!("`{name}` has no effect here"), None);
+                } else {
+                    let help = match name {
+                        "maxEvalTimeMs" => {
+                            "bound the job that runs it; `--resume` goes on with what is missing"
+                        }
+                        "filterPattern" | "filterFirstN" | "filterSample" | "filterFailing"
+                        | "filterProviders" | "filterTargets" | "filterMetadata" => {
+                            "select on the command line: `--test`, `--models`, `--tags`, `--failed`"
+                        }
+                        "vars" | "prompts" | "providers" | "config" | "tests" | "assertions" => {
+                            "write it at the top of the file"
+                        }
+                        "promptPrefix" | "promptSuffix" => {
+                            "write it as `defaultTest: { options: { prefix: …, suffix: … } }`"
+                        }
+                        _ => {
+                            "no option of `kindlm test` does this: `kindlm test --help` lists them"
+                        }
+                    };
+                    self.unsupported(key.span, &format!("`{block}.{name}`"), Some(help));
+                }
+            }
+        }
+        defaults
+    }
+
+    /// The pause between requests that is asked for.
+    pub(super) fn pause(root: &Node) -> Option<Node> {
+        let said = |block: &str| root.get(block).and_then(|it| it.get("delay"));
+        said("evaluateOptions").or_else(|| said("commandLineOptions")).cloned()
+    }
+
+    /// Where reports are written.
+    pub(super) fn reports(&mut self, root: &Node) -> Option<Node> {
+        let node = root.get("outputPath")?;
+        let one = [node.clone()];
+        let paths = if matches!(node.kind, Kind::List(_)) { node.items() } else { &one[..] };
+        let mut reports: Vec<(String, Node)> = Vec::new();
+        for path in paths {
+            let Some(written) = path.text() else {
+                if !matches!(path.kind, Kind::Null) {
+                    self.error(path.span, "expected the path of a file", None);
+                }
+                continue;
+            };
+            let ending = extension(written);
+            let reporter = REPORTERS.iter().find(|(it, _)| *it == ending).map(|(_, it)| *it);
+            let is_there = |it: &&str| {
+                self.sources.reporters.is_empty() || self.sources.reporters.contains(it)
+            };
+            match reporter.filter(is_there) {
+                Some(reporter) if reports.iter().any(|(it, _)| it == reporter) => {
+                    let help = "copy the file after the run";
+                    let what = format!("a second `.{ending}` file");
+                    self.unsupported(path.span, &what, Some(help));
+                }
+                Some(reporter) => reports.push((reporter.to_owned(), text(path.span, written))),
+                None => {
+                    let help = "`.json` is written with every result, `.xml` as JUnit";
+                    let what = format!("an `outputPath` that ends with `.{ending}`");
+                    self.unsupported(path.span, &what, Some(help));
+                }
+            }
+        }
+        (!reports.is_empty()).then(|| entries(node.span, reports))
+    }
+}

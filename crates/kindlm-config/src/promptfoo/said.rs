@@ -1,0 +1,180 @@
+//! What is said of a test, or of all tests.
+
+use kindlm_types::Class;
+use serde_json::Value;
+
+use super::Translator;
+use super::asserts::accepts;
+use super::build::{list, map};
+use super::cases::with;
+use super::vars::{Vars, merged};
+use crate::tree::{Key, Kind, Node};
+
+/// What is said of a test or of all tests. Nodes of the test stand above those of the defaults.
+#[derive(Clone, Default)]
+pub(super) struct Said {
+    pub(super) vars: Vars,
+    pub(super) asserts: Vec<Node>,
+    pub(super) threshold: Option<Node>,
+    /// The script that decides instead of the threshold.
+    pub(super) scoring: Option<Node>,
+    pub(super) transform: Option<Node>,
+    pub(super) transform_vars: Option<Node>,
+    pub(super) prefix: String,
+    pub(super) suffix: String,
+    pub(super) expand: Option<bool>,
+    pub(super) description: Option<String>,
+    pub(super) prompts: Option<Node>,
+    /// The only providers, by name.
+    pub(super) providers: Option<Node>,
+    /// The provider that is asked in the place of all others.
+    pub(super) provider: Option<Node>,
+    /// The output, if nobody is to be asked for it.
+    pub(super) output: Option<Node>,
+    pub(super) metadata: Option<Node>,
+    pub(super) graders: Graders,
+    /// The prompt of graders.
+    pub(super) rubric: Option<Node>,
+}
+
+/// Who grades where an assertion does not say: references to models.
+#[derive(Clone, Default)]
+pub(super) struct Graders {
+    text: Option<Node>,
+    embedding: Option<Node>,
+}
+
+impl Translator<'_> {
+    /// What a test says, above what is said for all.
+    pub(super) fn said(&mut self, node: &Node, defaults: &Said) -> Said {
+        let mut said = defaults.clone();
+        if !matches!(node.kind, Kind::Mapping(_)) {
+            self.error(node.span, "expected a test: an object with `vars` and `assert`", None);
+            return said;
+        }
+        for (key, value) in node.entries() {
+            match &*key.name {
+                "vars" => {
+                    let own = self.vars(Some(value));
+                    said.vars = merged(&defaults.vars, &own);
+                }
+                "assert" => said.asserts.extend(self.assertions(Some(value))),
+                "threshold" => said.threshold = Some(value.clone()),
+                "description" => said.description = value.text().map(str::to_owned),
+                "options" => self.options(value, &mut said),
+                "prompts" => said.prompts = Some(value.clone()),
+                "provider" => said.provider = Some(value.clone()),
+                "providers" => said.providers = Some(value.clone()),
+                "providerOutput" => said.output = Some(value.clone()),
+                "metadata" => said.metadata = Some(merged_objects(said.metadata.as_ref(), value)),
+                "assertScoringFunction" => said.scoring = Some(value.clone()),
+                "author" => {}
+                name => self.unsupported(key.span, &format!("`{name}` of a test"), None),
+            }
+        }
+        let drops = node.get("options").and_then(|it| it.get("disableDefaultAsserts"));
+        if drops.is_some_and(|it| it.to_json() == Value::Bool(true)) {
+            said.asserts.drain(..defaults.asserts.len());
+        }
+        said
+    }
+
+    fn options(&mut self, block: &Node, said: &mut Said) {
+        for (key, value) in block.entries() {
+            let words = || value.text().unwrap_or_default().to_owned();
+            match &*key.name {
+                "transform" | "postprocess" => said.transform = Some(value.clone()),
+                "transformVars" => said.transform_vars = Some(value.clone()),
+                "prefix" => said.prefix = words(),
+                "suffix" => said.suffix = words(),
+                "disableVarExpansion" => {
+                    said.expand = Some(value.to_json() != Value::Bool(true));
+                }
+                "rubricPrompt" => said.rubric = Some(value.clone()),
+                "provider" => self.graders(value, &mut said.graders),
+                // The first is read with the whole test; the others mean nothing where no test sees what another one
+                // left behind.
+                "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
+                "storeOutputAs" => {
+                    let help = "a test sees nothing of another one: write both as one `conversation` of a `kindlm.yaml`";
+                    self.unsupported(key.span, "`options.storeOutputAs`", Some(help));
+                }
+                name => self.unsupported(key.span, &format!("`options.{name}`"), None),
+            }
+        }
+    }
+
+    /// Who grades: one for everything, or one each for texts and embeddings.
+    fn graders(&mut self, node: &Node, graders: &mut Graders) {
+        let typed = ["text", "embedding", "classification", "moderation"];
+        if !node.entries().iter().any(|(key, _)| typed.contains(&&*key.name)) {
+            let model = self.grader(node);
+            *graders = Graders { embedding: model.clone(), text: model };
+            return;
+        }
+        for (key, value) in node.entries() {
+            match &*key.name {
+                "text" => graders.text = self.grader(value),
+                "embedding" => graders.embedding = self.grader(value),
+                name => self.unsupported(key.span, &format!("a grader for `{name}`"), None),
+            }
+        }
+    }
+}
+
+impl Said {
+    /// The checks, each with who grades it and how, where it does not say so itself.
+    pub(super) fn graded(&self, checks: &[Node]) -> Vec<Node> {
+        checks.iter().map(|it| self.graded_one(it)).collect()
+    }
+
+    fn graded_one(&self, check: &Node) -> Node {
+        if let Some(parts) = check.get("assert") {
+            let parts = list(parts.span, self.graded(parts.items()));
+            return with(check, "assert", parts);
+        }
+        let kind = check.get("type").and_then(Node::text).unwrap_or_default();
+        let grader = match kind.strip_prefix("not-").unwrap_or(kind) {
+            plain if plain.starts_with("similar") => &self.graders.embedding,
+            plain if is_graded(plain) => &self.graders.text,
+            _ => return check.clone(),
+        };
+        let mut check = check.clone();
+        if let Some(model) = grader.as_ref().filter(|_| check.get("model").is_none()) {
+            check = with(&check, "model", model.clone());
+        }
+        let rubric = self.rubric.as_ref();
+        let rubric = rubric.filter(|_| check.get("rubricPrompt").is_none());
+        match rubric.filter(|_| accepts(kind, "rubricPrompt")) {
+            Some(rubric) => with(&check, "rubricPrompt", rubric.clone()),
+            None => check,
+        }
+    }
+
+    /// The checks as they are written into the test: a scoring function makes one set of them.
+    pub(super) fn checks(&self, checks: &[Node]) -> Vec<Node> {
+        let checks = self.graded(checks);
+        let Some(scoring) = &self.scoring else { return checks };
+        let mut set = vec![
+            ("type", super::build::text(scoring.span, "assert-set")),
+            ("scoring", scoring.clone()),
+            ("assert", list(scoring.span, checks)),
+        ];
+        if let Some(threshold) = &self.threshold {
+            set.push(("threshold", threshold.clone()));
+        }
+        vec![map(scoring.span, set)]
+    }
+}
+
+/// Whether a model judges by this assertion.
+fn is_graded(kind: &str) -> bool {
+    kindlm_assertions::find(kind).is_some_and(|it| it.meta.class == Class::Probabilistic)
+}
+
+/// Two objects, the second above the first.
+fn merged_objects(first: Option<&Node>, second: &Node) -> Node {
+    let Some(first) = first else { return second.clone() };
+    let entries: Vec<(Key, Node)> = merged(first.entries(), second.entries());
+    Node { kind: Kind::Mapping(entries.into()), ..second.clone() }
+}

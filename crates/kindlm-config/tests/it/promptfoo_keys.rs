@@ -1,0 +1,457 @@
+//! promptfoo's keys one by one: each row of the table in `docs/promptfoo.md`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kindlm_config::{Imported, Sources, import_with};
+use kindlm_types::script::{
+    ScriptAnswer, ScriptOutcome, ScriptQuestion, ScriptSource, ScriptValue,
+};
+use serde_json::{Value, json};
+
+use crate::memory::Memory;
+
+/// What comes of a config.
+enum Comes {
+    /// A suite with these texts in it.
+    As(&'static [&'static str]),
+    /// The same, and a warning that says this.
+    Warned(&'static str),
+    /// An error that says this.
+    Refused(&'static str),
+}
+
+use Comes::{As, Refused, Warned};
+
+/// The key as the table has it, a config, and what comes of it. Prompts, providers and tests are put in where a config has none.
+const ROWS: &[(&str, &str, Comes)] = &[
+    ("description", "description: greetings", As(&["name: greetings"])),
+    (
+        "prompts",
+        "prompts: [file://p.txt, { raw: 'Raw {{x}}', label: raw }, { id: file://p.md, label: md }, file://chat.json]",
+        As(&["user: one", "user: two", "raw:", "md:", "role: system"]),
+    ),
+    ("prompts", "prompts: { 'Hi {{x}}': greeting }", As(&["greeting:", "user: Hi {{x}}"])),
+    (
+        "prompts: file://prompt.js:fn",
+        "prompts: ['file://prompt.js:fn']",
+        As(&["user: made by prompt.js fn"]),
+    ),
+    ("prompts: exec:…", "prompts: ['exec:./p.sh']", Refused("a prompt that a command writes")),
+    ("providers", "providers: echo", As(&["id: echo"])),
+    ("providers", "targets: [{ echo: { label: e } }]", As(&["id: e"])),
+    (
+        "providers: file://providers.yaml",
+        "providers: [file://providers.yaml]",
+        As(&["id: from file"]),
+    ),
+    (
+        "providers: openai:…",
+        "providers: ['openai:chat:gpt-4o']",
+        As(&["provider: openai", "model: gpt-4o"]),
+    ),
+    ("providers: openai:…", "providers: ['openai:responses:gpt-5']", Refused("`openai:responses`")),
+    (
+        "providers: anthropic:…",
+        "providers: ['anthropic:messages:claude-sonnet-4-5']",
+        As(&["provider: anthropic"]),
+    ),
+    (
+        "providers: google:…",
+        "providers: ['google:gemini-2.5-flash', 'ollama:chat:llama3']",
+        As(&["provider: gemini", "provider: ollama"]),
+    ),
+    (
+        "providers: openrouter:…",
+        "providers: ['groq:llama', 'cerebras:x']",
+        As(&["baseUrl: https://api.groq.com/openai/v1", "CEREBRAS_API_KEY"]),
+    ),
+    (
+        "providers: azure:chat:…",
+        "providers: [{ id: 'azure:chat:mine', config: { apiHost: r.openai.azure.com } }]",
+        As(&[
+            "baseUrl: https://r.openai.azure.com/openai/v1",
+            "apiKeyEnv: AZURE_API_KEY",
+            "model: mine",
+        ]),
+    ),
+    (
+        "providers: azure:chat:…",
+        "providers: ['azure:chat:mine']",
+        Refused("does not say where it is"),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: ['bedrock:claude']",
+        Refused("the provider `bedrock:claude`"),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: ['vertex:gemini']",
+        Refused("the provider `vertex:gemini`"),
+    ),
+    ("providers: echo", "providers: [echo]", As(&["provider: echo"])),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { body: { q: '{{ prompt }}', n: '{{name}}' }, transformResponse: 'json.a[0]' } }]",
+        As(&["url: https://a.example/x", "{{prompt}}", "responsePath: a.0"]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { transformResponse: '(json) => json.a + 1' } }]",
+        As(&["responsePath: ''", "json.a + 1"]),
+    ),
+    (
+        "providers: https://…",
+        "providers: ['https://a.example/{{x}}']",
+        Refused("a variable in the URL"),
+    ),
+    (
+        "providers: exec:…",
+        "providers: ['exec:./run.sh -q']",
+        As(&["command: ./run.sh -q", "input: argument"]),
+    ),
+    (
+        "providers: file://provider.js",
+        "providers: [{ id: 'file://provider.js:fn', config: { a: 1 } }, 'python:provider.py']",
+        As(&["file: provider.js", "function: fn", "a: 1", "function: call_api"]),
+    ),
+    ("providers[].label", "providers: [{ id: echo, label: mine }]", As(&["id: mine"])),
+    (
+        "providers[].prompts",
+        "prompts: [{ raw: A, label: a }, { raw: B, label: b }]\nproviders: [{ id: echo, prompts: [b] }]",
+        As(&["prompt: b"]),
+    ),
+    (
+        "providers[].transform",
+        "providers: [{ id: echo, transform: output.trim() }]",
+        As(&["transform: output.trim()"]),
+    ),
+    ("providers[].delay", "providers: [{ id: echo, delay: 1000 }]", As(&["rpm: 60"])),
+    (
+        "providers[].env",
+        "providers: [{ id: echo, env: { OPENAI_API_KEY: '{{x}}' } }]",
+        Refused("a secret does not belong into a file"),
+    ),
+    (
+        "config.temperature",
+        "providers: [{ id: 'openai:x', config: { temperature: 0.5, max_tokens: 9, top_p: 1, stop: [a], seed: 7 } }]",
+        As(&["temperature: 0.5", "maxTokens: 9", "topP: 1", "seed: 7", "stopSequences"]),
+    ),
+    (
+        "config.apiKeyEnvar",
+        "providers: [{ id: 'openai:x', config: { apiKey: '{{env.MY_KEY}}' } }]",
+        As(&["apiKeyEnv: MY_KEY"]),
+    ),
+    (
+        "config.apiKey",
+        "providers: [{ id: 'openai:x', config: { apiKey: abc } }]",
+        Refused("a key does not belong into a file"),
+    ),
+    (
+        "config.apiBaseUrl",
+        "providers: [{ id: 'openai:x', config: { apiHost: h.example } }]",
+        As(&["baseUrl: https://h.example/v1"]),
+    ),
+    (
+        "config.tools",
+        "providers: [{ id: 'openai:x', config: { tools: [{ type: function, function: { name: f } }] } }]",
+        As(&["name: f", "answerTools: false"]),
+    ),
+    (
+        "config.response_format",
+        "providers: [{ id: 'openai:x', config: { response_format: { type: json_schema, json_schema: { name: n, schema: {} } } } }]",
+        As(&["body:", "response_format:", "JSON.parse(output)"]),
+    ),
+    (
+        "config.passthrough",
+        "providers: [{ id: 'openai:x', config: { passthrough: { a: 1 }, reasoning_effort: low } }]",
+        As(&["a: 1", "reasoning_effort: low"]),
+    ),
+    (
+        "config.cost",
+        "providers: [{ id: 'openai:x', config: { cost: 0.000001 } }]",
+        As(&["price:", "input: 1"]),
+    ),
+    (
+        "config.functions",
+        "providers: [{ id: 'openai:x', config: { functions: [] } }]",
+        Refused("`config.functions`"),
+    ),
+    (
+        "tests",
+        "tests: [file://t.csv, file://t.jsonl, file://t.yaml, { vars: { x: in place } }]",
+        As(&["x: csv", "x: jsonl", "x: yaml", "x: in place"]),
+    ),
+    (
+        "tests: file://tests.js:fn",
+        "tests: ['file://tests.js:fn', { path: file://tests.js, config: { a: 1 } }]",
+        As(&["x: tests.js fn []", r#"x: tests.js [{"a":1}]"#]),
+    ),
+    ("tests: https://…", "tests: 'https://docs.google.com/x'", Refused("tests from the network")),
+    (
+        "tests[].vars",
+        "tests: [{ vars: { x: [a, b], y: '{{x}}!', z: file://p.md } }]",
+        As(&["y: a!", "y: b!", "z: md"]),
+    ),
+    (
+        "tests[].vars: file://var.js",
+        "tests: [{ vars: { x: file://var.js } }]",
+        As(&["x: value of x"]),
+    ),
+    (
+        "tests[].vars: file://image.png",
+        "tests: [{ vars: { x: file://image.png } }]",
+        Refused("a variable that is not text"),
+    ),
+    (
+        "tests[].assert",
+        "tests: [{ assert: [{ type: not-equals, value: a, weight: 2, metric: m }] }]",
+        As(&["type: not-equals", "weight: 2", "metric: m"]),
+    ),
+    (
+        "tests[].assertScoringFunction",
+        "tests: [{ assertScoringFunction: file://score.js, assert: [{ type: equals, value: a }] }]",
+        As(&["type: assert-set", "scoring: file://score.js"]),
+    ),
+    ("tests[].threshold", "tests: [{ threshold: 0.5 }]", As(&["threshold: 0.5"])),
+    ("tests[].metadata", "tests: [{ metadata: { kind: a } }]", As(&["metadata:", "kind: a"])),
+    ("tests[].providerOutput", "tests: [{ providerOutput: { a: 1 } }]", As(&["output:", "a: 1"])),
+    (
+        "tests[].prompts",
+        "prompts: [{ raw: A, label: a }, { raw: B, label: b }]\ntests: [{ prompts: [b] }]",
+        As(&["prompt: b"]),
+    ),
+    ("tests[].prompts", "tests: [{ prompts: [nobody] }]", Refused("there is no prompt `nobody`")),
+    (
+        "tests[].providers",
+        "providers: [echo, { id: echo, label: e2 }]\ntests: [{ providers: [e2] }]",
+        As(&["models:\n  - e2"]),
+    ),
+    (
+        "tests[].providers",
+        "tests: [{ providers: [nobody] }]",
+        Refused("there is no provider `nobody`"),
+    ),
+    (
+        "tests[].provider",
+        "tests: [{ provider: { id: 'openai:o', config: { temperature: 1 } } }]",
+        As(&["models:\n  - openai:o"]),
+    ),
+    (
+        "options.transform",
+        "tests: [{ options: { transform: output.trim() } }]",
+        As(&["transform: output.trim()"]),
+    ),
+    (
+        "options.transformVars",
+        "tests: [{ vars: { x: 1 }, options: { transformVars: '({})' } }]",
+        As(&["y: transformed"]),
+    ),
+    (
+        "options.prefix",
+        "tests: [{ options: { prefix: 'a ', suffix: ' b' } }]",
+        As(&["user: a hi b"]),
+    ),
+    (
+        "options.provider",
+        "defaultTest: { options: { provider: { id: 'openai:j', config: { temperature: 0.7 } } } }\ntests: [{ assert: [{ type: similar, value: a }] }]",
+        As(&["id: openai:j", "temperature: 0.7", "model: openai:j"]),
+    ),
+    ("options.rubricPrompt", "tests: [{ options: { rubricPrompt: x } }]", As(&["prompt: hi"])),
+    (
+        "options.disableVarExpansion",
+        "tests: [{ vars: { x: [a, b] }, options: { disableVarExpansion: true } }]",
+        As(&["x:\n    - a\n    - b"]),
+    ),
+    (
+        "options.disableDefaultAsserts",
+        "defaultTest: { assert: [{ type: equals, value: gone }] }\ntests: [{ options: { disableDefaultAsserts: true } }]",
+        As(&["assert: []"]),
+    ),
+    ("options.runSerially", "tests: [{ options: { runSerially: true } }]", As(&["prompt: hi"])),
+    (
+        "options.storeOutputAs",
+        "tests: [{ options: { storeOutputAs: x } }]",
+        Refused("`options.storeOutputAs`"),
+    ),
+    ("_conversation", "prompts: ['{{ _conversation }}']", Refused("the variable `_conversation`")),
+    ("defaultTest", "defaultTest: file://default.yaml", As(&["type: equals", "value: by default"])),
+    (
+        "scenarios",
+        "tests: []\nscenarios: [file://scenario.yaml]",
+        As(&["who: a", "who: b", "x: each"]),
+    ),
+    (
+        "assertionTemplates",
+        "assertionTemplates: { t: { type: equals, value: a } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/t' }] }]",
+        As(&["assertionTemplates:", "$ref:"]),
+    ),
+    (
+        "derivedMetrics",
+        "derivedMetrics: [{ name: total, value: a + 1 }]",
+        As(&["derivedMetrics:", "name: total"]),
+    ),
+    (
+        "nunjucksFilters",
+        "prompts: ['{{ x | shout }}']\nnunjucksFilters: { shout: ./filter.js }\ntests: [{ vars: { x: a } }]",
+        As(&["user: filtered"]),
+    ),
+    ("env", "env: { REGION: eu }\nprompts: ['in {{ env.REGION }}']", As(&["user: in eu"])),
+    ("env", "env: { OPENAI_API_KEY: abc }", Refused("a secret does not belong into a file")),
+    (
+        "outputPath",
+        "outputPath: [a.json, a.xml]",
+        As(&["reports:", "json: a.json", "junit: a.xml"]),
+    ),
+    ("outputPath", "outputPath: a.csv", Refused("an `outputPath` that ends with `.csv`")),
+    (
+        "evaluateOptions.maxConcurrency",
+        "evaluateOptions: { maxConcurrency: 3 }",
+        As(&["concurrency: 3"]),
+    ),
+    ("evaluateOptions.repeat", "evaluateOptions: { repeat: 2 }", As(&["repeat: 2"])),
+    ("evaluateOptions.timeoutMs", "evaluateOptions: { timeoutMs: 900 }", As(&["timeoutMs: 900"])),
+    (
+        "evaluateOptions.delay",
+        "evaluateOptions: { delay: 500 }",
+        As(&["rpm: 120", "concurrency: 1"]),
+    ),
+    (
+        "evaluateOptions.cache",
+        "evaluateOptions: { cache: false, showProgressBar: true }",
+        Warned("`cache` has no effect here"),
+    ),
+    (
+        "evaluateOptions.maxEvalTimeMs",
+        "evaluateOptions: { maxEvalTimeMs: 1 }",
+        Refused("`evaluateOptions.maxEvalTimeMs`"),
+    ),
+    ("commandLineOptions", "commandLineOptions: { maxConcurrency: 5 }", As(&["concurrency: 5"])),
+    (
+        "commandLineOptions",
+        "commandLineOptions: { filterPattern: x }",
+        Refused("`commandLineOptions.filterPattern`"),
+    ),
+    (
+        "$ref",
+        "defaultTest: { $ref: 'refs.yaml#/both' }\ntests: [{ $ref: '#/defaultTest' }]",
+        As(&["value: by reference"]),
+    ),
+    ("$ref", "defaultTest: { $ref: '#/nowhere' }", Refused("`#/nowhere` leads to nothing")),
+    ("$ref", "defaultTest: { $ref: '#/defaultTest' }", Refused("leads in a circle")),
+    ("scripts", "scripts: { net: [a.example] }", As(&["net:\n  - a.example"])),
+    ("tags", "tags: { a: b }", Warned("`tags` has no effect here")),
+    ("redteam", "redteam: {}", Refused("`redteam`")),
+    ("extensions", "extensions: [file://hook.js:all]", Refused("`extensions`")),
+    ("tracing", "tracing: { enabled: true }", Refused("`tracing`")),
+];
+
+fn files() -> Memory {
+    Memory::of([
+        ("p.txt", "one\n---\ntwo\n"),
+        ("p.md", "md\n"),
+        ("chat.json", r#"[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]"#),
+        ("providers.yaml", "- { id: echo, label: from file }\n"),
+        ("t.csv", "x\ncsv\n"),
+        ("t.jsonl", "{\"vars\": {\"x\": \"jsonl\"}}\n"),
+        ("t.yaml", "- vars: { x: yaml }\n"),
+        ("default.yaml", "assert: [{ type: equals, value: by default }]\n"),
+        (
+            "scenario.yaml",
+            "config: [{ vars: { who: a } }, { vars: { who: b } }]\ntests: [{ vars: { x: each } }]\n",
+        ),
+        ("refs.yaml", "both: { assert: [{ type: equals, value: by reference }] }\n"),
+        ("prompt.js", "x"),
+        ("tests.js", "x"),
+        ("var.js", "x"),
+        ("filter.js", "x"),
+        ("score.js", "x"),
+        ("provider.js", "x"),
+        ("provider.py", "x"),
+        ("image.png", "x"),
+    ])
+}
+
+/// Stands in for the host: what each program of the rows makes.
+fn answer(question: &ScriptQuestion) -> Value {
+    let args: Vec<Value> =
+        question.args.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let (path, name) = match &question.source {
+        ScriptSource::Export { path, name, .. } => {
+            (path.as_str(), name.clone().unwrap_or_default())
+        }
+        ScriptSource::File { path, function } => {
+            (path.as_str(), function.clone().unwrap_or_default())
+        }
+        ScriptSource::Body { .. } => return json!({"y": "transformed"}),
+    };
+    match path {
+        "prompt.js" => json!(format!("made by {path} {name}")),
+        "tests.js" => {
+            json!([{"vars": {"x": format!("{path} {name} {}", Value::from(args))}}])
+        }
+        "var.js" => json!({"output": format!("value of {}", args[0].as_str().unwrap())}),
+        "filter.js" => json!("filtered"),
+        other => panic!("nobody should run {other}"),
+    }
+}
+
+fn imported(row: &str) -> Imported {
+    let mut config = format!("{row}\n");
+    for (key, default) in
+        [("prompts", "[hi]"), ("providers", "[echo]"), ("tests", "[{ vars: { x: 1 } }]")]
+    {
+        let is_there = |name: &str| config.lines().any(|it| it.starts_with(&format!("{name}:")));
+        if !is_there(key) && !(key == "providers" && is_there("targets")) {
+            config.push_str(&format!("{key}: {default}\n"));
+        }
+    }
+    let files = files();
+    let env = |_: &str| None;
+    let sources = Sources {
+        scripts: Arc::new(|question| {
+            let outcome = ScriptOutcome::Returned(ScriptValue::from(answer(question)));
+            Ok(ScriptAnswer { outcome, console: Vec::new() })
+        }),
+        reporters: &["json", "junit"],
+        ..Sources::new(&files, &env)
+    };
+    import_with("promptfooconfig.yaml", config.as_bytes(), &sources)
+}
+
+#[test]
+fn every_key_means_what_the_table_says() {
+    let mut wrong = Vec::new();
+    for (key, config, expected) in ROWS {
+        let Imported { yaml, diagnostics, warnings } = imported(config);
+        let errors: Vec<&str> = diagnostics.iter().map(|it| it.message.as_str()).collect();
+        let has_warning = |part: &str| warnings.iter().any(|it| it.message.contains(part));
+        let is_right = match expected {
+            As(parts) => {
+                let yaml = yaml.clone().unwrap_or_default();
+                // Places in lists are a matter of depth.
+                let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+                !yaml.is_empty() && parts.iter().all(|it| plain(&yaml).contains(&plain(it)))
+            }
+            Warned(part) => yaml.is_some() && has_warning(part),
+            Refused(part) => yaml.is_none() && errors.iter().any(|it| it.contains(part)),
+        };
+        if !is_right {
+            wrong.push(format!("{key}: {config}\n{errors:?}\n{}", yaml.unwrap_or_default()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn the_page_has_the_rows_of_the_table_and_no_others() {
+    let page = include_str!("../../../../docs/promptfoo.md");
+    let table = page.split("## Key by key").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter_map(|it| it.strip_prefix("| `")?.split("` |").next());
+    let said: BTreeSet<&str> = rows.collect();
+    let tested: BTreeSet<&str> = ROWS.iter().map(|(key, ..)| *key).collect();
+    let said: Vec<&str> = said.into_iter().collect();
+    let tested: Vec<&str> = tested.into_iter().collect();
+    assert_eq!(said, tested);
+}

@@ -1,0 +1,85 @@
+//! `script`: a program in JavaScript or Python as the model.
+
+#[cfg(feature = "http")]
+mod ask;
+
+use kindlm_types::{Problem, Prompt, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+#[cfg(feature = "http")]
+pub use ask::Scripts;
+#[cfg(feature = "http")]
+pub(crate) use ask::ask;
+
+use crate::{Kind, Meta, Registration};
+
+/// The provider `script`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "script",
+        summary: "A program in JavaScript or Python as the model, in the form of promptfoo's custom providers.",
+        since: "0.1.0",
+        key_variable: None,
+        shorthand: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |generator| generator.subschema_for::<Config>(),
+    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+};
+
+/// Which program answers.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ScriptConfig")]
+#[expect(clippy::struct_field_names, reason = "the keys of the configuration")]
+pub(crate) struct Config {
+    /// The file, relative to the folder of the config file: `.js`, `.mjs`, `.cjs`, `.ts`, `.mts`, `.cts` or `.py`.
+    #[schemars(length(min = 1))]
+    file: String,
+    /// What it exports: a class or an object with `callApi`, or a function. The default export if absent; in Python the
+    /// function `call_api`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
+    function: Option<String>,
+    /// Handed to the program as it is.
+    #[serde(default)]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
+    config: Map<String, Value>,
+}
+
+/// The endings of JavaScript and TypeScript.
+const JAVASCRIPT: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "cts"];
+
+impl Config {
+    /// Reads the configuration.
+    pub(crate) fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+        let read: Self = serde_json::from_value(config.clone())
+            .map_err(|err| vec![Problem::new("", err.to_string())])?;
+        let ending = read.ending();
+        if ending != "py" && !JAVASCRIPT.contains(&ending.as_str()) {
+            let message = format!("`{}` is no program that can be run", read.file);
+            let help = "programs are .js, .mjs, .cjs, .ts, .mts, .cts and .py files";
+            return Err(vec![Problem::new("/file", message).with_help(help)]);
+        }
+        Ok(read)
+    }
+
+    fn ending(&self) -> String {
+        self.file.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase()
+    }
+}
+
+/// The prompt as one text: what the user says if that is all, else the messages as JSON.
+pub(crate) fn said(prompt: &Prompt) -> String {
+    match prompt.messages.as_slice() {
+        [only] if only.tool_calls.is_empty() => only.content.clone(),
+        messages => {
+            let messages =
+                messages.iter().map(|it| json!({"role": it.role, "content": it.content}));
+            ecma::stringify(&messages.collect::<Value>())
+        }
+    }
+}
