@@ -16,7 +16,7 @@ use crate::{Setup, schema_file};
 pub(crate) enum SchemaValue {
     /// The schema itself.
     Inline(Map<String, Value>),
-    /// The schema as a text of JSON, or `file://` and the path of one.
+    /// The schema as a text of JSON or YAML, or `file://` and the path of one.
     Text(String),
 }
 
@@ -46,14 +46,19 @@ impl SchemaValue {
     }
 }
 
-/// The schema in a text of JSON.
+/// The schema in a text of JSON, or of YAML.
 fn written(text: &str) -> Result<Value, Problem> {
     let help = "write the schema as an object, or name its file as `file://path`";
-    match serde_json::from_str(text) {
+    let read = serde_json::from_str(text).or_else(|err| {
+        let yaml: Option<Value> = serde_yaml::from_str(text).ok();
+        // A text that is no JSON is hardly ever meant as a YAML scalar.
+        yaml.filter(Value::is_object).ok_or(err)
+    });
+    match read {
         Ok(schema @ Value::Object(_)) => Ok(schema),
         Ok(_) => Err(Problem::new("/value", "a schema is an object").with_help(help)),
         Err(err) => {
-            let message = format!("the schema is not JSON: {err}");
+            let message = format!("the schema is neither JSON nor YAML: {err}");
             Err(Problem::new("/value", message).with_help(help))
         }
     }

@@ -25,13 +25,18 @@ pub(super) fn resolve<'v>(
             None if is_template(text) => Ok(Some(Value::String(rendered(text, variables())?))),
             None => Ok(None),
         },
-        Value::Array(items) if items.iter().any(is_rendered) => {
+        Value::Array(items) if items.iter().any(is_changed) => {
             let variables = variables();
-            let items = items.iter().enumerate().map(|(index, item)| match item {
-                Value::String(text) if is_template(text) => rendered(text, variables)
-                    .map(Value::String)
-                    .map_err(|it| it.under(&format!("/{index}"))),
-                item => Ok(item.clone()),
+            let items = items.iter().enumerate().map(|(index, item)| {
+                let resolved = match item {
+                    Value::String(text) => match text.strip_prefix(FILE) {
+                        Some(path) => file(path, false, setup).map(Option::unwrap_or_default),
+                        None if is_template(text) => rendered(text, variables).map(Value::String),
+                        None => Ok(item.clone()),
+                    },
+                    item => Ok(item.clone()),
+                };
+                resolved.map_err(|it| it.under(&format!("/{index}")))
             });
             items.collect::<Result<_, _>>().map(|it| Some(Value::Array(it)))
         }
@@ -39,8 +44,9 @@ pub(super) fn resolve<'v>(
     }
 }
 
-fn is_rendered(item: &Value) -> bool {
-    item.as_str().is_some_and(is_template)
+/// Whether an item of a list is a template, or names a file.
+fn is_changed(item: &Value) -> bool {
+    item.as_str().is_some_and(|it| is_template(it) || it.starts_with(FILE))
 }
 
 /// A text with its variables filled in.
@@ -52,7 +58,7 @@ pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Prob
     })
 }
 
-/// The content of a file: text without white space around it, or what a JSON file says.
+/// The content of a file: text without white space around it, or what a JSON or YAML file says.
 fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();
@@ -62,18 +68,24 @@ fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Val
             let text = read(path, setup)?;
             let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
             let parsed: Result<Value, _> = serde_json::from_str(text);
-            parsed.map(Some).map_err(|err| {
-                let kind = ProblemKind::File { outside: false };
-                Problem::new("", format!("`{path}` cannot be read: {err}")).with_kind(kind)
-            })
+            parsed.map(Some).map_err(|err| unreadable(path, &err))
+        }
+        "yaml" | "yml" => {
+            let parsed: Result<Value, _> = serde_yaml::from_str(&read(path, setup)?);
+            parsed.map(Some).map_err(|err| unreadable(path, &err))
         }
         _ if takes_scripts => Ok(None),
         _ => {
             let message = format!("a value cannot come from `{path}`: its ending is not known");
-            let help = "files with values are `.txt`, `.md` or `.json`; scripts go with `javascript`, `python` and `ruby`";
+            let help = "files with values are `.txt`, `.md`, `.json` or `.yaml`; scripts go with `javascript`, `python` and `ruby`";
             Err(Problem::new("", message).with_help(help))
         }
     }
+}
+
+fn unreadable(path: &str, err: &dyn std::fmt::Display) -> Problem {
+    let kind = ProblemKind::File { outside: false };
+    Problem::new("", format!("`{path}` cannot be read: {err}")).with_kind(kind)
 }
 
 /// The texts that were already read, by path: whoever compiles again needs no files.

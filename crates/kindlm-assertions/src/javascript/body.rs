@@ -7,12 +7,9 @@ use kindlm_types::script::ScriptSource;
 
 /// The script that a text is.
 pub(super) fn source(code: &str) -> ScriptSource {
-    let params = vec!["output".to_owned(), "context".to_owned()];
-    // What promptfoo gives is an object with functions, of which scripts use one.
-    let provider = "if(context&&context.provider&&typeof context.provider.id==='string'){const id=context.provider.id;context.provider.id=()=>id}";
-    let body = body(code);
-    let body = if code.contains("provider") { format!("{provider}{body}") } else { body };
-    ScriptSource::Body { params, code: body.into() }
+    // The third has no argument: it stands for the global of its name, as promptfoo has it.
+    let params = ["output", "context", "process"].map(str::to_owned).to_vec();
+    ScriptSource::Body { params, code: body(code).into() }
 }
 
 fn body(code: &str) -> String {

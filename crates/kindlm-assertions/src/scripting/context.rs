@@ -67,7 +67,9 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
         }
     };
     let vars = Value::Object(execution.vars.clone());
-    put("prompt", prompt(&execution.input));
+    // What promptfoo always has is there, also where it is not known.
+    let unknown = || json!({"$undefined": true});
+    put("prompt", prompt(&execution.input).or_else(|| Some(unknown())));
     put("vars", Some(vars.clone()));
     let mut test = json!({"vars": vars});
     if !execution.case.is_empty() {
@@ -77,8 +79,10 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
         test["metadata"] = Value::Object(execution.test_metadata.clone());
     }
     put("test", Some(test));
-    put("logProbs", execution.log_probs.as_ref().map(|it| json!(it)));
-    put("provider", (!execution.model.is_empty()).then(|| json!({"id": execution.model})));
+    put("logProbs", Some(execution.log_probs.as_ref().map_or_else(unknown, |it| json!(it))));
+    // Its `id` is a function in JavaScript, and a text elsewhere.
+    let provider = || json!({"id": {"$returns": execution.model}});
+    put("provider", Some(if execution.model.is_empty() { unknown() } else { provider() }));
     put("providerResponse", Some(provider_response(execution)));
     put("config", config.cloned());
     put("metadata", some_map(&execution.metadata));

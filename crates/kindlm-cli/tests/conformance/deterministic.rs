@@ -57,6 +57,15 @@ fn several_checks_together_agree() {
     agree(&vectors, TOGETHER);
 }
 
+/// `kindlm-assertions` has nobody who runs their scripts.
+#[test]
+fn checks_with_a_transform_agree() {
+    let mut vectors = vectors("deterministic.jsonl");
+    vectors.retain(|it| it.pointer("/assertion/transform").is_some());
+    assert_eq!(vectors.len(), 2);
+    agree(&vectors, &[]);
+}
+
 #[test]
 fn a_person_is_no_check_of_a_run() {
     let vectors = of(&["human"]);

@@ -4,24 +4,10 @@ use crate::workers::{Differences, agree, vectors};
 
 /// Where we differ on purpose, and why.
 const DIFFERENCES: Differences<'_> = &[
-    ("file/yaml-string", "Values come from text and JSON files; the checks read no YAML."),
     ("aggregate/empty-set", "An empty set checks nothing, so it is a mistake in the suite."),
     ("aggregate/implicit-global-leak", "Each call begins afresh: no global outlives a check."),
     ("body/await-multi", "`await` works in inline code."),
     ("body/await-single", "`await` works in inline code."),
-    ("context/arguments", "There is no third argument `process`."),
-    (
-        "context/keys",
-        "What is not known is left out of the context rather than there as `undefined`.",
-    ),
-    (
-        "context/keys-config-metadata",
-        "What is not known is left out of the context rather than there as `undefined`.",
-    ),
-    (
-        "context/trace-keys",
-        "What is not known is left out of the context rather than there as `undefined`.",
-    ),
     (
         "context/provider",
         "An execution knows the id of its model, not the configuration of the provider.",

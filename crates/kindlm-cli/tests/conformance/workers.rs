@@ -140,7 +140,7 @@ impl Fetch for Http {
     }
 }
 
-fn host(folder: &Path) -> ScriptHost {
+pub(crate) fn host(folder: &Path) -> ScriptHost {
     let transport = HttpTransport::new(TransportOptions::new(Arc::new(|_: &str| None))).unwrap();
     let program = env!("CARGO_BIN_EXE_kindlm");
     let options = HostOptions::new(program, [kindlm_cli::SCRIPT_WORKER], folder);

@@ -104,6 +104,9 @@ function returned(call, value) {
 }
 
 function revive(value) {
+  for (const key of ["prompt", "logProbs", "provider"]) {
+    if (value?.[key]?.$undefined === true) value[key] = undefined;
+  }
   const returns = value?.provider?.id?.$returns;
   if (typeof returns === "string") value.provider.id = () => returns;
   return value;
@@ -165,6 +168,10 @@ async function run(call, parts) {
     threw(call, error);
   }
 }
+
+// A script that never looks up must not outlive the host.
+const { Worker } = require("node:worker_threads");
+new Worker("const { workerData: host } = require('node:worker_threads'); setInterval(() => { if (process.ppid !== host) process.kill(process.pid, 'SIGKILL') }, 1000)", { eval: true, workerData: process.ppid }).unref();
 
 const queue = [];
 function next() {

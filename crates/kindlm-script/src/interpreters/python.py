@@ -1,5 +1,5 @@
 # A worker that runs scripts in Python: the same frames as the sandbox's worker, and no sandbox.
-import asyncio, importlib.util, inspect, json, math, os, struct, sys, textwrap, traceback
+import asyncio, importlib.util, inspect, json, math, os, struct, sys, textwrap, threading, time, traceback
 
 LINES, BYTES, MOST = 200, 64 * 1024, 16 << 20
 source = os.fdopen(os.dup(0), "rb")
@@ -146,7 +146,10 @@ def ending(value):
 
 
 def revive(value):
-    """Where JavaScript has a function that returns a text, Python has the text."""
+    """Where JavaScript has a function that returns a text, Python has the text; what is not known is None."""
+    for key in ("prompt", "logProbs", "provider") if isinstance(value, dict) else ():
+        if isinstance(value.get(key), dict) and value[key].get("$undefined") is True:
+            value[key] = None
     provider = value.get("provider") if isinstance(value, dict) else None
     if isinstance(provider, dict) and isinstance(provider.get("id"), dict) and "$returns" in provider["id"]:
         provider["id"] = provider["id"]["$returns"]
@@ -186,6 +189,14 @@ def run(call, parts, root):
         return {"e": "threw", "message": str(error), "stack": frames, "thrown": f"{type(error).__name__}: {error}"}, None
 
 
+def watch(host):
+    """A script that never looks up must not outlive the host."""
+    while os.getppid() == host:
+        time.sleep(1)
+    os._exit(0)
+
+
+threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
 root = os.getcwd()
 send({"t": "ready"})
 while True:

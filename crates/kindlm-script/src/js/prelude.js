@@ -287,8 +287,11 @@
       for (const name of Object.keys(env)) process.env[name] = env[name];
       main.filename = `${root}/[kindlm]`;
     },
-    // An argument: JSON, in which `provider.id` may stand for a function that returns it.
+    // The context: JSON, in which what is not known is marked, and `provider.id` stands for a function that returns it.
     revive(value) {
+      for (const key of ["prompt", "logProbs", "provider"]) {
+        if (value[key]?.$undefined === true) value[key] = undefined;
+      }
       const id = value?.provider?.id;
       if (typeof id === "object" && id !== null && typeof id.$returns === "string") {
         const returns = id.$returns;

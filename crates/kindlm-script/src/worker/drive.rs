@@ -106,8 +106,11 @@ impl<'js> Driver<'_, 'js> {
         let value = self.ctx.json_parse(json)?;
         // Freed by the rollback, not one by one.
         std::mem::forget(value.clone());
+        // What is given as context begins so, or has a function in it.
         let marker = b"\"$returns\"";
-        if json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker) {
+        let is_context = json.starts_with(b"{\"prompt\":")
+            || json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker);
+        if is_context {
             return Ok(self.shared.hook(self.ctx, "revive")?.call((value,))?);
         }
         Ok(value)

@@ -4,6 +4,7 @@ mod arena;
 mod builtins;
 mod drive;
 mod engine;
+mod host_watch;
 mod lockdown;
 mod modules;
 mod native;
@@ -25,11 +26,27 @@ const STACK: usize = 16 << 20;
 /// Nothing else may have been printed to stdout. Returns the exit code that the process should end with.
 pub fn main() -> u8 {
     let worker = std::thread::Builder::new().name("script".to_owned()).stack_size(STACK);
-    match worker.spawn(serve).map(std::thread::JoinHandle::join) {
-        Ok(Ok(Ok(()))) => 0,
-        Ok(Ok(Err(message))) => complain(&message),
-        Ok(Err(_)) => complain("the engine failed"),
-        Err(err) => complain(&err.to_string()),
+    let (watch, at_work) = match host_watch::pair() {
+        Ok(pair) => pair,
+        Err(err) => return complain(&err.to_string()),
+    };
+    let served = worker.spawn(move || {
+        let served = serve();
+        drop(at_work);
+        served
+    });
+    let served = match served {
+        Ok(served) => served,
+        Err(err) => return complain(&err.to_string()),
+    };
+    // A script that never looks up must not outlive the host: ending this thread ends the process.
+    if watch.is_host_gone() {
+        return 0;
+    }
+    match served.join() {
+        Ok(Ok(())) => 0,
+        Ok(Err(message)) => complain(&message),
+        Err(_) => complain("the engine failed"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Scripts that mean harm, or have a mistake that comes to the same: each is stopped, says why, and leaves the
 //! pool as it was.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use kindlm_script::{HostOptions, ScriptHost};
@@ -150,6 +151,47 @@ pub(crate) fn hostile(code: &str) -> ScriptQuestion {
     ScriptQuestion { timeout: Some(Duration::from_millis(400)), ..body(code) }
 }
 
+/// Watches how much memory the processes take that this one has started. Elsewhere than on Linux nothing is seen.
+struct Memory {
+    stop: mpsc::Sender<()>,
+    watcher: std::thread::JoinHandle<u64>,
+}
+
+impl Memory {
+    fn watch() -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let watcher = std::thread::spawn(move || {
+            let mut most = 0;
+            while stopped.recv_timeout(Duration::from_millis(3))
+                == Err(mpsc::RecvTimeoutError::Timeout)
+            {
+                most = most.max(resident());
+            }
+            most.max(resident())
+        });
+        Self { stop, watcher }
+    }
+
+    /// The most that one of them took at once, in MiB.
+    fn most(self) -> u64 {
+        drop(self.stop);
+        self.watcher.join().unwrap()
+    }
+}
+
+fn resident() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
+    let mut most = 0;
+    for child in lists.flat_map(|it| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
+        let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|it| it.trim().split(' ').next()?.parse::<u64>().ok());
+        most = most.max(kib.unwrap_or(0) >> 10);
+    }
+    most
+}
+
 #[tokio::test]
 async fn hostile_scripts_are_stopped_and_the_pool_survives() {
     let folder = folder(&[]);
@@ -159,12 +201,16 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
         // Only what can never end is given little time; a slow machine must not change the other results.
         let question = if expected.starts_with("Timeout") { hostile(code) } else { body(code) };
         let begun = Instant::now();
+        let memory = Memory::watch();
         let shown = shown(&host.run(&question).await);
+        let most = memory.most();
         println!(
-            "| {what} | {:.0} ms | {} |",
+            "| {what} | {:.0} ms | {most} MiB | {} |",
             begun.elapsed().as_secs_f64() * 1e3,
             shown.chars().take(100).collect::<String>()
         );
+        // The engine's limit, its snapshot, what is on its way to the host, and the program itself.
+        assert!(most <= 400, "{what}: a worker took {most} MiB");
         if !shown.starts_with(expected) {
             wrong.push(format!("{what}: {}", shown.chars().take(200).collect::<String>()));
         }

@@ -4,6 +4,7 @@
 //! why. A vector whose own runner threw agrees if ours is a problem of the configuration or errored.
 
 mod probes;
+mod similar;
 mod texts;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,88 @@
+//! `similar` and its kinds, with the vectors of promptfoo's embedding model.
+
+use kindlm_assertions::{Evidence, Setup, compile_with};
+use kindlm_types::{
+    Answer, Answers, Execution, NoFiles, ProviderError, ProviderErrorKind, Question,
+};
+use serde_json::{Value, json};
+
+use super::{Said, said, theirs};
+
+const FILE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/promptfoo/model_graded.jsonl");
+
+const DIFFERENCES: &[(&str, &str)] = &[
+    (
+        "similar/14",
+        "there are no providers that compare by themselves: embeddings are compared here",
+    ),
+    (
+        "similar:dot/2",
+        "there are no providers that compare by themselves: embeddings are compared here",
+    ),
+];
+
+/// Asks the vector's model for embeddings.
+fn ours(vector: &Value) -> Said {
+    let execution = Execution {
+        output: vector["output"].as_str().unwrap().to_owned(),
+        vars: vector["vars"].as_object().cloned().unwrap_or_default(),
+        ..Execution::default()
+    };
+    let expect = json!({"assert": [vector["assertion"]]});
+    let (checks, problems) = compile_with(&expect, &Setup::new(&NoFiles, None), &execution.vars);
+    if let Some(problem) = problems.first() {
+        return Said::Threw(problem.message.clone());
+    }
+    let mut answers = Answers::default();
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    for question in checks[0].questions(&evidence) {
+        let Question::Embedding(asked) = &question else { panic!("{question:?}") };
+        let known = vector["grader"]["embeddings"][&asked.text].as_array();
+        #[expect(clippy::cast_possible_truncation, reason = "vectors of tests are short numbers")]
+        let known = known.map(|it| it.iter().map(|it| it.as_f64().unwrap() as f32).collect());
+        let answer = known.map(Answer::Vector).ok_or_else(|| {
+            let kind = ProviderErrorKind::Unsupported;
+            ProviderError::new(kind, "grader", "it makes no embeddings").into()
+        });
+        answers.insert(&question, answer);
+    }
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    said(&checks[0], &checks[0].evaluate(&evidence))
+}
+
+#[test]
+fn similarity_agrees() {
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let (mut ran, mut differing) = (0, Vec::new());
+    for line in text.lines() {
+        let vector: Value = serde_json::from_str(line).unwrap();
+        let kind = vector["assertion"]["type"].as_str().unwrap_or_default();
+        let kind = kind.strip_prefix("not-").unwrap_or(kind);
+        if kind.split(':').next() != Some("similar") {
+            continue;
+        }
+        ran += 1;
+        let (ours, theirs) = (ours(&vector), theirs(&vector["expect"]));
+        // Embeddings have the precision of single floats here.
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-6;
+        let agrees = match (&ours, &theirs) {
+            (
+                Said::Result { pass, score, reason },
+                Said::Result { pass: p, score: s, reason: r },
+            ) => pass == p && near(*score, *s) && reason == r,
+            (Said::Threw(_), Said::Threw(_)) => true,
+            _ => false,
+        };
+        if !agrees {
+            let id = vector["id"].as_str().unwrap().to_owned();
+            if !DIFFERENCES.iter().any(|(it, _)| *it == id) {
+                println!("{id}\nours:   {ours:?}\ntheirs: {theirs:?}");
+            }
+            differing.push(id);
+        }
+    }
+    let expected: Vec<&str> = DIFFERENCES.iter().map(|(id, _)| *id).collect();
+    assert_eq!(differing, expected);
+    assert_eq!(ran, 13);
+}
