@@ -143,6 +143,12 @@ impl Said {
         if let Some(model) = grader.as_ref().filter(|_| check.get("model").is_none()) {
             check = with(&check, "model", model.clone());
         }
+        // Some of what a model grades also needs embeddings.
+        let embedding = self.graders.embedding.as_ref();
+        let embedding = embedding.filter(|_| check.get("embeddingModel").is_none());
+        if let Some(model) = embedding.filter(|_| accepts(kind, "embeddingModel")) {
+            check = with(&check, "embeddingModel", model.clone());
+        }
         let rubric = self.rubric.as_ref();
         let rubric = rubric.filter(|_| check.get("rubricPrompt").is_none());
         match rubric.filter(|_| accepts(kind, "rubricPrompt")) {
