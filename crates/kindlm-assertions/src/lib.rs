@@ -33,9 +33,12 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+mod answer_relevance;
 mod assert_set;
 mod bleu;
 mod check;
+mod classifier;
+mod closed_qa;
 pub mod codes;
 mod compare;
 mod config;
@@ -46,13 +49,20 @@ mod contains_html;
 mod contains_json;
 mod contains_sql;
 mod contains_xml;
+mod context_faithfulness;
+mod context_recall;
+mod context_relevance;
+mod conversation_relevance;
 mod cost;
 mod drift;
 mod equals;
 mod evidence;
 mod expect;
+mod factual;
+mod factuality;
 mod finish_reason;
 mod function_calls;
+mod g_eval;
 mod gleu;
 mod glob;
 mod grade;
@@ -71,12 +81,19 @@ mod is_valid_openai_tools_call;
 mod is_xml;
 mod javascript;
 mod judge;
+mod judge_closedqa;
+mod judge_factuality;
+mod judge_summarizes;
 mod judging;
 mod keywords;
 mod latency;
 mod levenshtein;
 mod likeness;
+mod llm_rubric;
 mod meteor;
+mod model_graded_closedqa;
+mod model_graded_factuality;
+mod moderation;
 mod named;
 mod needles;
 pub mod pattern;
@@ -120,6 +137,7 @@ mod xml;
 
 pub use check::{Check, Options};
 pub use expect::{compile, compile_with, expect_schema};
+pub use judging::{Agg, JudgeBlock, Jury};
 pub use registry::{
     Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup,
 };
@@ -188,6 +206,21 @@ pub static REGISTRY: &[&Registration] = &[
     &similar_cosine::REGISTRATION,
     &similar_dot::REGISTRATION,
     &similar_euclidean::REGISTRATION,
+    &llm_rubric::REGISTRATION,
+    &factuality::REGISTRATION,
+    &model_graded_factuality::REGISTRATION,
+    &model_graded_closedqa::REGISTRATION,
+    &g_eval::REGISTRATION,
+    &answer_relevance::REGISTRATION,
+    &context_faithfulness::REGISTRATION,
+    &context_recall::REGISTRATION,
+    &context_relevance::REGISTRATION,
+    &conversation_relevance::REGISTRATION,
+    &moderation::REGISTRATION,
+    &classifier::REGISTRATION,
+    &judge_factuality::REGISTRATION,
+    &judge_closedqa::REGISTRATION,
+    &judge_summarizes::REGISTRATION,
 ];
 
 /// The assertion with this id.

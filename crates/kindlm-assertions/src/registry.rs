@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use kindlm_types::{
     Answers, AssertionResult, Class, Execution, FailureCode, Files, NoFiles, Problem, ProblemKind,
-    Question,
+    Question, Score, Severity, Verdict,
 };
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use crate::Check;
 use crate::expect::TextFiles;
+use crate::judging::JudgeBlock;
 use crate::pattern::Patterns;
 use crate::schema_file::SchemaFiles;
 use crate::scripting::ScriptSettings;
@@ -32,6 +33,12 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     /// Whether what it was configured with may hold a secret once variables are filled in, so that no result shows it.
     fn hides_its_value(&self) -> bool {
         false
+    }
+
+    /// What a score comes to, if the verdict hangs on the score alone. Asked where several replies of judges are
+    /// taken together, with what their scores come to.
+    fn decide(&self, _score: Score) -> Option<Verdict> {
+        None
     }
 }
 
@@ -83,6 +90,14 @@ pub struct Meta {
     pub docs: &'static str,
 }
 
+impl Meta {
+    /// What a failure means where an entry of the list form does not say: the judges of the `judge:` family give
+    /// scores to watch, everything else must hold.
+    pub fn severity(&self) -> Severity {
+        if self.id.starts_with("judge:") { Severity::Soft } else { Severity::Gate }
+    }
+}
+
 /// One entry of the registry.
 #[derive(Debug)]
 pub struct Registration {
@@ -104,6 +119,12 @@ pub enum Build {
     Own(fn(&Value, Own, &Setup<'_>) -> Built),
     /// The same, but `value` may also name a script, which the assertion is told as it is written.
     Script(fn(&Value, Own, &Setup<'_>) -> Built),
+    /// As `Plain`, for an assertion that asks judges: who they are, and how often they are asked, is read before and
+    /// applied around it. `model` remains part of its configuration.
+    Judged(fn(&Value, &Setup<'_>) -> Built),
+    /// As `Own`, for an assertion that asks judges: who they are, and how often they are asked, is read before and
+    /// applied around it.
+    Graded(fn(&Value, Own, &Setup<'_>) -> Built),
     /// The assertion is made of the checks that are listed under its `assert`.
     Set(fn(&Value, Vec<Check>, Own, &Setup<'_>) -> Built),
 }
@@ -115,6 +136,16 @@ pub struct Own {
     pub negate: bool,
     /// The entry's `threshold` (or `atLeast`).
     pub threshold: Option<f64>,
+}
+
+impl Build {
+    /// Whether the assertion asks judges.
+    pub fn asks_judges(&self) -> bool {
+        match self {
+            Self::Judged(_) | Self::Graded(_) => true,
+            Self::Plain(_) | Self::Own(_) | Self::Script(_) | Self::Set(_) => false,
+        }
+    }
 }
 
 impl Own {
@@ -138,6 +169,8 @@ pub struct Setup<'a> {
     pub assertion_templates: Map<String, Value>,
     /// Who runs scripts, and what they may do, where a check does not say.
     pub scripts: ScriptSettings,
+    /// Who judges, where neither a check nor its `expect` block says.
+    pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,
     pub(crate) schemas: SchemaFiles,
@@ -160,6 +193,7 @@ impl<'a> Setup<'a> {
             models,
             assertion_templates: Map::new(),
             scripts: ScriptSettings::default(),
+            judging: JudgeBlock::default(),
             env: Map::new(),
             schemas: SchemaFiles::default(),
             texts: TextFiles::default(),

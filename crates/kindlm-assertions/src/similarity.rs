@@ -186,7 +186,8 @@ impl Similar {
 }
 
 impl Metric {
-    fn measure(self, a: &[f32], b: &[f32]) -> f64 {
+    /// How near two vectors of the same length are; not a number where one of them has no direction.
+    pub(crate) fn measure(self, a: &[f32], b: &[f32]) -> f64 {
         let pairs = || a.iter().zip(b).map(|(&a, &b)| (f64::from(a), f64::from(b)));
         let dot: f64 = pairs().map(|(a, b)| a * b).sum();
         let length = |it: &[f32]| it.iter().map(|&it| f64::from(it).powi(2)).sum::<f64>().sqrt();

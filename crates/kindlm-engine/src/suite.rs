@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kindlm_assertions::ScriptSettings;
+use kindlm_assertions::{JudgeBlock, ScriptSettings};
 use kindlm_types::{ComplianceInfo, Limits, Params, Price, SuiteInfo};
 use serde_json::{Map, Value};
 
@@ -29,6 +29,9 @@ pub struct Suite {
     pub defaults: Defaults,
     /// Who runs scripts, and what they may do.
     pub scripts: ScriptSettings,
+    /// How often judges are asked, and which jury is, where an `expect` block does not say. The one judge who is asked
+    /// where there is no jury is in the defaults.
+    pub judging: JudgeBlock,
     /// The checks that entries of the list form may refer to by name, as they are written.
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.

@@ -68,6 +68,36 @@ impl Question {
     }
 }
 
+/// One of several judges that are asked the same, and one of its independent answers.
+///
+/// A check that is put to several asks as if there were one judge; the seat says which one is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seat {
+    /// The judge's model id in the suite; `None` for the judge that the question would go to anyway.
+    pub model: Option<String>,
+    /// Which of the judge's answers, from 0.
+    pub sample: u32,
+    /// How many answers each judge gives, from 1.
+    pub samples: u32,
+}
+
+impl Seat {
+    /// The question as it is put to this seat. Only questions to judges change, and a judge that a question names
+    /// stays.
+    #[must_use]
+    pub fn put(&self, question: Question) -> Question {
+        match question {
+            Question::Judge(mut question) => {
+                question.model = question.model.or_else(|| self.model.clone());
+                let sample = question.sample.saturating_mul(self.samples.max(1));
+                question.sample = sample.saturating_add(self.sample);
+                Question::Judge(question)
+            }
+            other @ (Question::Embedding(_) | Question::Script(_)) => other,
+        }
+    }
+}
+
 /// What was found out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -119,7 +149,9 @@ impl AskError {
 /// The answers to the questions about one execution.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    answers: HashMap<String, Arc<Result<Answer, AskError>>>,
+    answers: Arc<HashMap<String, Arc<Result<Answer, AskError>>>>,
+    /// Whose answers are seen, where several are asked the same.
+    seat: Option<Seat>,
     /// Texts that several questions are made of; see [`Answers::shared`].
     shared: Arc<Mutex<Vec<Shared>>>,
 }
@@ -138,12 +170,23 @@ const SHARED: usize = 16;
 impl Answers {
     /// Records the answer to a question.
     pub fn insert(&mut self, question: &Question, answer: Result<Answer, AskError>) {
-        self.answers.insert(question.key(), Arc::new(answer));
+        Arc::make_mut(&mut self.answers).insert(question.key(), Arc::new(answer));
+    }
+
+    /// The answers as one of several judges gave them: a question that knows of no others finds the answer that was
+    /// given to [`Seat::put`] of it.
+    #[must_use]
+    pub fn seen_from(&self, seat: &Seat) -> Self {
+        Self { seat: Some(seat.clone()), ..self.clone() }
     }
 
     /// The answer to a question, or why there is none; `None` if it has not been asked.
     pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
-        self.answers.get(&question.key()).map(Arc::as_ref)
+        let key = match &self.seat {
+            Some(seat) => seat.put(question.clone()).key(),
+            None => question.key(),
+        };
+        self.answers.get(&key).map(Arc::as_ref)
     }
 
     /// A text that several questions about this execution are made of, made once: what it is called, what it

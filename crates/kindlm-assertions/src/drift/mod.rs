@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::check::TOLERANCE;
-use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced, read_score};
+use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_score};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "drift";
@@ -49,7 +49,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build: Build::Plain(build),
+    build: Build::Judged(build),
 };
 
 /// How to compare the output with the baseline's, and how far it may have moved.
@@ -89,6 +89,17 @@ enum Method {
     FieldDiff,
 }
 
+/// In which order a judge reads the two outputs.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    BaselineFirst,
+    CurrentFirst,
+}
+
+impl Order {
+    const BOTH: [Self; 2] = [Self::BaselineFirst, Self::CurrentFirst];
+}
+
 fn default_max_score() -> f64 {
     0.15
 }
@@ -126,7 +137,10 @@ impl Assertion for Drift {
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let Some(baseline) = baseline(evidence) else { return Vec::new() };
         match self.0.method {
-            Method::Judge => self.inquiry(evidence, baseline).questions(evidence.answers, read),
+            Method::Judge => {
+                let orders = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
+                orders.iter().flat_map(|it| it.questions(evidence.answers, read)).collect()
+            }
             Method::Embedding => {
                 let texts = [baseline, &evidence.execution.output];
                 texts.map(|text| embedding::question(self.0.model.as_ref(), text)).to_vec()
@@ -145,6 +159,11 @@ impl Assertion for Drift {
             },
         };
         vec![result]
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        (self.0.method == Method::Judge)
+            .then(|| self.measured("judge", 1.0 - score.get(), "").verdict)
     }
 }
 
@@ -189,28 +208,58 @@ impl Drift {
             .with_metadata("method", method)
     }
 
-    fn inquiry(&self, evidence: &Evidence<'_>, baseline: &str) -> Inquiry {
+    fn inquiry(&self, evidence: &Evidence<'_>, baseline: &str, order: Order) -> Inquiry {
+        let baseline = ("baseline output", baseline);
+        let current = ("current output", evidence.execution.output.as_str());
         Inquiry {
             model: self.0.model.clone(),
-            system: SYSTEM,
-            user: format!(
-                "{}\n\n{}",
-                fenced("baseline output", baseline),
-                fenced("current output", &evidence.execution.output)
-            ),
-            format: ResponseFormat { name: "drift".to_owned(), schema: reply_schema() },
+            system: SYSTEM.into(),
+            user: match order {
+                Order::BaselineFirst => fenced_together(&[baseline, current]),
+                Order::CurrentFirst => fenced_together(&[current, baseline]),
+            },
+            format: Some(ResponseFormat { name: "drift".to_owned(), schema: reply_schema() }),
             max_tokens: MAX_TOKENS,
+            sample: 0,
         }
     }
 
+    /// A judge may prefer what it reads first, so it is asked in both orders, and the mean of the two counts.
     fn by_judge(&self, evidence: &Evidence<'_>, baseline: &str) -> AssertionResult {
-        match self.inquiry(evidence, baseline).verdict(evidence.answers, read) {
-            Ok((scored, judge)) => self
-                .measured("judge", scored.score.get(), "")
-                .with_reasoning(&scored.reasoning)
-                .with_metadata("reasoning", scored.reasoning)
-                .with_metadata("judgeModel", judge),
-            Err(obstacle) => obstacle.result(ID, "Baseline drift (judge)", DRIFT_PARSE_ERROR),
+        let [forth, back] = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
+        let forth = forth.verdict(evidence.answers, read);
+        let back = back.verdict(evidence.answers, read);
+        let ((forth, judge), (back, _)) = match (forth, back) {
+            (Ok(forth), Ok(back)) => (forth, back),
+            (Err(obstacle), _) | (_, Err(obstacle)) => {
+                return obstacle.result(ID, "Baseline drift (judge)", DRIFT_PARSE_ERROR);
+            }
+        };
+        let (first, second) = (forth.score.get(), back.score.get());
+        let exceeds = |it: f64| it > self.0.max_score + TOLERANCE;
+        let is_tie = exceeds(first) != exceeds(second);
+        let shown = |it: f64| ecma::to_fixed(it, 3);
+        let split = if is_tie {
+            format!(
+                " (a tie: {} with the baseline first, {} with the output first)",
+                shown(first),
+                shown(second)
+            )
+        } else {
+            String::new()
+        };
+        // The reasoning is that of the order that found more drift: it names what has changed.
+        let reasoning = if second > first { back.reasoning } else { forth.reasoning };
+        let result = self
+            .measured("judge", first.midpoint(second), &split)
+            .with_reasoning(&reasoning)
+            .with_metadata("reasoning", reasoning)
+            .with_metadata("judgeModel", judge)
+            .with_metadata("driftByOrder", json!([first, second]));
+        if is_tie {
+            result.with_metadata("tie", true).with_metadata("borderline", true)
+        } else {
+            result
         }
     }
 

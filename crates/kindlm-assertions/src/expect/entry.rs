@@ -70,7 +70,7 @@ impl Compiler<'_> {
             return None;
         }
         let before = self.problems.len();
-        let options = self.options(map, negate, at);
+        let options = self.options(map, registration, negate, at);
         let transform = map.shift_remove("transform");
         let transform = transform.as_ref().and_then(Value::as_str).and_then(|it| {
             let read = Transform::new(it, self.setup);
@@ -119,15 +119,24 @@ impl Compiler<'_> {
     }
 
     /// Removes the options from an entry, so that the assertion's own keys remain.
-    fn options(&mut self, map: &mut Map<String, Value>, negate: bool, at: &str) -> Options {
+    fn options(
+        &mut self,
+        map: &mut Map<String, Value>,
+        registration: &Registration,
+        negate: bool,
+        at: &str,
+    ) -> Options {
         map.shift_remove("type");
-        let mut options = Options { negate, ..Options::default() };
+        let severity = registration.meta.severity();
+        let mut options = Options { negate, severity, ..Options::default() };
         let mut text = |key: &str| map.shift_remove(key)?.as_str().map(str::to_owned);
         options.metric = text("metric");
         options.label = text("label");
-        if text("severity").as_deref() == Some("soft") {
-            options.severity = Severity::Soft;
-        }
+        options.severity = match text("severity").as_deref() {
+            Some("soft") => Severity::Soft,
+            Some(_) => Severity::Gate,
+            None => options.severity,
+        };
         let mut number = |key: &str| map.shift_remove(key)?.as_f64();
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
@@ -148,9 +157,9 @@ impl Compiler<'_> {
         at: &str,
     ) -> Option<Value> {
         let takes_scripts = match registration.build {
-            Build::Own(_) => false,
+            Build::Own(_) | Build::Graded(_) => false,
             Build::Script(_) => true,
-            Build::Plain(_) | Build::Set(_) => return None,
+            Build::Plain(_) | Build::Judged(_) | Build::Set(_) => return None,
         };
         let value = map.get_mut(VALUE)?;
         match resolve(value, takes_scripts, self.setup, || self.variables()) {
@@ -173,13 +182,16 @@ impl Compiler<'_> {
         mut options: Options,
         at: &str,
     ) -> Option<Check> {
+        let panel = self.panel(registration, value, at)?;
         let mut own = || Own {
             negate: std::mem::take(&mut options.negate),
             threshold: options.threshold.take(),
         };
         let built = match registration.build {
-            Build::Plain(build) => build(value, self.setup),
-            Build::Own(build) | Build::Script(build) => build(value, own(), self.setup),
+            Build::Plain(build) | Build::Judged(build) => build(value, self.setup),
+            Build::Own(build) | Build::Script(build) | Build::Graded(build) => {
+                build(value, own(), self.setup)
+            }
             Build::Set(build) => {
                 let list = value.as_object_mut().and_then(|it| it.shift_remove(LIST));
                 let checks = self.entries(&list.unwrap_or_default(), &format!("{at}/{LIST}"));
@@ -187,7 +199,10 @@ impl Compiler<'_> {
             }
         };
         match built {
-            Ok(assertion) => Some(Check { options, ..Check::new(&registration.meta, assertion) }),
+            Ok(assertion) => {
+                let assertion = panel.judging(assertion);
+                Some(Check { options, ..Check::new(&registration.meta, assertion) })
+            }
             Err(problems) => {
                 self.report(problems, at);
                 None

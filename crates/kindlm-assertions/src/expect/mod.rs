@@ -1,6 +1,7 @@
 //! Makes checks out of an `expect` block.
 
 mod entry;
+mod judges;
 mod reference;
 mod schema;
 mod value;
@@ -11,6 +12,7 @@ use kindlm_schema::normalise_numbers;
 use kindlm_types::{Problem, nearest_few};
 use serde_json::{Map, Value};
 
+use crate::judging::JudgeBlock;
 use crate::template::Variables;
 use crate::{Build, Check, Own, REGISTRY, Setup};
 
@@ -20,6 +22,9 @@ pub(crate) use value::{TextFiles, read};
 
 /// The key of the list form.
 const LIST: &str = "assert";
+
+/// The key under which a block says who judges its checks.
+pub(crate) const JUDGING: &str = "judging";
 
 /// What `not-` is written as before an id.
 const NOT: &str = "not-";
@@ -44,9 +49,11 @@ pub fn compile_with(
         setup,
         vars,
         variables: OnceCell::new(),
+        judging: setup.judging.clone(),
         checks: Vec::new(),
         problems: Vec::new(),
     };
+    compiler.judging(expect);
     compiler.block(expect, "");
     compiler.checks.sort_by_key(|(rank, _)| *rank);
     (compiler.checks.into_iter().map(|(_, check)| check).collect(), compiler.problems)
@@ -63,6 +70,8 @@ struct Compiler<'a> {
     vars: &'a Map<String, Value>,
     /// The variables as templates see them, made when the first template needs them.
     variables: OnceCell<Variables>,
+    /// Who judges, where a check does not say.
+    judging: JudgeBlock,
     /// With the rank by which they are sorted.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,
@@ -86,6 +95,8 @@ impl Compiler<'_> {
                 self.place(rank, value, &here);
             } else if at.is_empty() && key == LIST {
                 self.list(value, &here);
+            } else if at.is_empty() && key == JUDGING {
+                // It was read before everything else.
             } else if is_container(&here) {
                 self.block(value, &here);
             } else {
@@ -116,7 +127,7 @@ impl Compiler<'_> {
 
     /// Reads one piece of configuration at an assertion's own place.
     fn piece(&mut self, rank: usize, value: &Value, at: &str) {
-        let value = normalise_numbers(value.clone());
+        let mut value = normalise_numbers(value.clone());
         let problems = shape(rank, false).map(|it| it.problems(&value)).unwrap_or_default();
         if !problems.is_empty() {
             self.report(problems, at);
@@ -124,11 +135,15 @@ impl Compiler<'_> {
         }
         let Some(registration) = REGISTRY.get(rank) else { return };
         // What has a place of its own has no options there.
+        let Some(panel) = self.panel(registration, &mut value, at) else { return };
         let built = match registration.build {
-            Build::Plain(build) => build(&value, self.setup),
-            Build::Own(build) | Build::Script(build) => build(&value, Own::default(), self.setup),
+            Build::Plain(build) | Build::Judged(build) => build(&value, self.setup),
+            Build::Own(build) | Build::Script(build) | Build::Graded(build) => {
+                build(&value, Own::default(), self.setup)
+            }
             Build::Set(build) => build(&value, Vec::new(), Own::default(), self.setup),
         };
+        let built = built.map(|it| panel.judging(it));
         match built {
             Ok(assertion) => self.checks.push((rank, Check::new(&registration.meta, assertion))),
             Err(problems) => self.report(problems, at),
@@ -152,7 +167,29 @@ const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` 
 /// How many assertions are suggested for one that is not known.
 const SUGGESTED: usize = 3;
 
+/// Assertions of promptfoo that are not there, and what to do instead.
+const ELSEWHERE: [(&str, &str); 5] = [
+    (
+        "select-best",
+        "it compares the outputs of several models, and a check sees one; ask each for a score with `llm-rubric`",
+    ),
+    (
+        "max-score",
+        "it compares the scores of several models, and a check sees one; reports show the mean score of each model",
+    ),
+    ("pi", "ask the service with `webhook`"),
+    (
+        "search-rubric",
+        "no judge searches the web; give it what it must know in the `value` of `llm-rubric`",
+    ),
+    ("trajectory:goal-success", "say in the `value` of `llm-rubric` what must have been reached"),
+];
+
 fn unknown_type(id: &str) -> Problem {
+    let plain = id.strip_prefix(NOT).unwrap_or(id);
+    if let Some((_, help)) = ELSEWHERE.iter().find(|(name, _)| *name == plain) {
+        return Problem::new("/type", format!("`{plain}` is not part of KindLM")).with_help(*help);
+    }
     let types = known_types();
     let near = nearest_few(id, types.iter().map(String::as_str), SUGGESTED);
     let near: Vec<String> = near.iter().map(|it| format!("`{it}`")).collect();
@@ -185,7 +222,7 @@ fn known_keys(at: &str) -> Vec<String> {
         }
     }
     if at.is_empty() {
-        keys.push(LIST.to_owned());
+        keys.extend([LIST, JUDGING].map(str::to_owned));
     }
     keys
 }

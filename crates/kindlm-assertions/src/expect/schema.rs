@@ -7,7 +7,8 @@ use kindlm_schema::Shape;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::{LIST, NOT, known_types};
+use super::{JUDGING, LIST, NOT, known_types};
+use crate::judging::JudgeBlock;
 use crate::{Build, REGISTRY, Registration};
 
 /// JSON Schema of an `expect` block, with definitions under `$defs`. For editors, and for embedding.
@@ -16,14 +17,15 @@ pub fn expect_schema() -> Value {
     let mut nested = Map::new();
     for registration in REGISTRY {
         let Some(path) = registration.meta.path else { continue };
-        let schema = (registration.schema)(&mut generator).to_value();
-        let mut place = with_summary(schema, registration);
+        let mut place = with_summary(placed(registration, &mut generator), registration);
         if path.list {
             place =
                 json!({"type": "array", "items": place, "description": registration.meta.summary});
         }
         insert(&mut nested, path.pointer, place);
     }
+    let judging = JudgeBlock::json_schema(&mut generator).to_value();
+    insert(&mut nested, &format!("/{JUDGING}"), judging);
     let entry = generator.subschema_for::<Entry>();
     let list = json!({"type": "array", "items": entry, "description": "Any assertion, by its id."});
     insert(&mut nested, &format!("/{LIST}"), list);
@@ -46,7 +48,7 @@ impl JsonSchema for Entry {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut kinds = Vec::new();
         for registration in REGISTRY {
-            let mut schema = (registration.schema)(generator).to_value();
+            let mut schema = placed(registration, generator);
             if let (Build::Set(_), Some(list)) =
                 (registration.build, schema.pointer_mut(&format!("/properties/{LIST}/items")))
             {
@@ -66,6 +68,24 @@ impl JsonSchema for Entry {
             "allOf": kinds,
         })
     }
+}
+
+/// The schema of an assertion's configuration, with what can be said about who judges.
+fn placed(registration: &Registration, generator: &mut SchemaGenerator) -> Value {
+    let mut schema = (registration.schema)(generator).to_value();
+    if !registration.build.asks_judges() {
+        return schema;
+    }
+    let judges = JudgeBlock::json_schema(generator).to_value();
+    let properties = schema.as_object_mut().map(|it| it.entry("properties").or_insert(json!({})));
+    if let (Some(Value::Object(properties)), Some(Value::Object(judges))) =
+        (properties, judges.get("properties"))
+    {
+        for (key, schema) in judges {
+            properties.entry(key).or_insert_with(|| schema.clone());
+        }
+    }
+    schema
 }
 
 /// An object schema with these properties and no others.
@@ -165,11 +185,16 @@ pub(super) fn shape(rank: usize, list_form: bool) -> Option<&'static Shape> {
     Some(if list_form {
         shapes.listed.get_or_init(|| {
             let mut generator = kindlm_schema::generator();
-            let own = (registration.schema)(&mut generator).to_value();
+            let own = placed(registration, &mut generator);
             let schema = schemars::Schema::try_from(listed(own, registration)).unwrap_or_default();
             Shape::new(kindlm_schema::finish(schema, generator))
         })
     } else {
-        shapes.nested.get_or_init(|| Shape::generate(registration.schema))
+        shapes.nested.get_or_init(|| {
+            let mut generator = kindlm_schema::generator();
+            let own = placed(registration, &mut generator);
+            let schema = schemars::Schema::try_from(own).unwrap_or_default();
+            Shape::new(kindlm_schema::finish(schema, generator))
+        })
     })
 }

@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build: Build::Plain(build),
+    build: Build::Judged(build),
 };
 
 /// A criterion that a judge model scores the output against.
@@ -49,7 +49,7 @@ struct Config {
     #[serde(default = "default_min_score")]
     #[schemars(range(min = 0, max = 1))]
     min_score: f64,
-    /// The id of the model that judges; the suite's `defaults.judgeModel` if it is not given.
+    /// The id of the model that judges; the suite's `defaults.judge.model` if it is not given.
     #[serde(default)]
     #[schemars(length(min = 1))]
     model: Option<String>,
@@ -103,10 +103,11 @@ impl Judge {
         }
         Inquiry {
             model: self.config.model.clone(),
-            system: SYSTEM,
+            system: SYSTEM.into(),
             user: user + &fenced("output", &evidence.execution.output),
-            format: ResponseFormat { name: "score".to_owned(), schema: reply_schema() },
+            format: Some(ResponseFormat { name: "score".to_owned(), schema: reply_schema() }),
             max_tokens: MAX_TOKENS,
+            sample: 0,
         }
     }
 }
@@ -143,6 +144,10 @@ impl Assertion for Judge {
             Err(obstacle) => obstacle.result(ID, &self.label, PARSE_ERROR),
         };
         vec![result.with_metadata("criteria", self.config.criteria.as_str())]
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        Some(self.hold_against_threshold(score))
     }
 }
 

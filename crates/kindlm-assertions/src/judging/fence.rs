@@ -22,6 +22,18 @@ pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> String {
     texts.iter().map(fence).collect::<Vec<_>>().join("\n\n")
 }
 
+/// A short text that is the same for equal texts: which prompt it was, for whoever compares two reports.
+pub(crate) fn digest(texts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for text in texts {
+        // The length keeps the borders between the texts apart.
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    let short = hash.finalize().iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    format!("{short:016x}")
+}
+
 fn mark(texts: &[(&str, &str)]) -> String {
     let mut hash = Sha256::new();
     for part in texts.iter().flat_map(|(name, text)| [name, text]) {

@@ -1,7 +1,16 @@
 //! What every assertion that asks a judge model shares: the question, the re-ask, and reading the reply.
 
+mod choice;
+mod context;
 mod fence;
+mod grading;
+mod panel;
+mod prompt;
 mod reply;
+mod verdict;
+mod votes;
+
+use std::borrow::Cow;
 
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::{
@@ -10,9 +19,25 @@ use kindlm_types::{
 
 use crate::Code;
 
-pub(crate) use fence::{fenced, fenced_together};
-pub(crate) use reply::{Scored, objects, read_score, text_of};
+pub(crate) use choice::{
+    Choice, Kind, Preset, Scores, Table, at_end, choice_schema, in_brackets, read_choice,
+};
+pub(crate) use context::{ContextSource, asked, context_of, question_of};
+pub(crate) use fence::{digest, fenced, fenced_together};
+pub(crate) use grading::{Frame, Graded, Grader, One, Unasked, at, held, share_held};
+pub(crate) use panel::Panel;
+pub use panel::{Agg, JudgeBlock, Jury};
+pub(crate) use prompt::{GradingPrompt, OwnWords, RubricPrompt, output_for_templates, short};
+pub(crate) use reply::{Scored, objects, read_in_range, read_score, text_of, unmarked};
+pub(crate) use verdict::{Ruling, read_ruling};
 
+/// The reply of a judge cannot be read.
+pub(crate) const JUDGE_PARSE_ERROR: Code = Code {
+    code: PARSE_ERROR,
+    summary: "Two replies of the judge could not be read, so there is no verdict.",
+};
+
+const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 
 /// The judge model failed.
@@ -41,13 +66,15 @@ pub(crate) struct Inquiry {
     /// The judge's model id; `None` for the suite's default judge.
     pub(crate) model: Option<String>,
     /// The same text for every question of this kind, so that prompt caches hit.
-    pub(crate) system: &'static str,
+    pub(crate) system: Cow<'static, str>,
     /// The question itself.
     pub(crate) user: String,
-    /// The form of the answer.
-    pub(crate) format: ResponseFormat,
+    /// The form of the answer, where one is asked for.
+    pub(crate) format: Option<ResponseFormat>,
     /// The most tokens that the answer may have.
     pub(crate) max_tokens: u32,
+    /// Which of several answers to the same question, from 0.
+    pub(crate) sample: u32,
 }
 
 /// A reply, as far as it could be made use of.
@@ -82,9 +109,13 @@ impl Inquiry {
     /// The question after a reply that could not be read.
     pub(crate) fn again(&self, reply: &str, why: &str) -> Question {
         let quoted: String = reply.chars().take(QUOTED).collect();
+        let form = match &self.format {
+            Some(_) => "Give one JSON object of the required form and nothing else.",
+            None => "Keep to the form that it asks for.",
+        };
         self.put(format!(
             "{}\n\nAn earlier reply to this question cannot be used: {why}. It was:\n{}\n\
-             Answer the question again. Give one JSON object of the required form and nothing else.",
+             Answer the question again. {form}",
             self.user,
             fenced("earlier reply", &quoted),
         ))
@@ -93,11 +124,11 @@ impl Inquiry {
     fn put(&self, user: String) -> Question {
         Question::Judge(JudgeQuestion {
             model: self.model.clone(),
-            system: self.system.to_owned(),
+            system: self.system.clone().into_owned(),
             user,
-            response_format: Some(self.format.clone()),
+            response_format: self.format.clone(),
             max_tokens: self.max_tokens,
-            sample: 0,
+            sample: self.sample,
         })
     }
 

@@ -74,6 +74,49 @@ pub(crate) fn read_score(text: &str, key: &str) -> Result<Scored, String> {
     Ok(Scored { score, reasoning: text_of(object.get("reasoning")) })
 }
 
+/// The score from 0 to `max` that a reply gives under `key`, with the reason.
+///
+/// Unlike [`read_score`], a score out of range is no score. The error says what is wrong, as a fragment.
+pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, String), String> {
+    let objects = objects(reply)?;
+    if objects.is_empty() {
+        return Err("it holds no JSON object".to_owned());
+    }
+    let mut found: Option<(f64, String)> = None;
+    for object in objects.iter().filter(|it| it.contains_key(key)) {
+        let value = object.get(key).unwrap_or(&Value::Null);
+        let shown = || ecma::stringify(value);
+        let score = match value {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let score = score.ok_or_else(|| format!("`{key}` is {}, not a number", shown()))?;
+        if !(0.0..=max).contains(&score) {
+            let max = ecma::number(max);
+            return Err(format!("`{key}` is {}, which is not between 0 and {max}", shown()));
+        }
+        if found.as_ref().is_some_and(|(other, _)| *other != score) {
+            return Err(format!("it gives several different values of `{key}`"));
+        }
+        let reason = object.get("reason").or_else(|| object.get("reasoning"));
+        found.get_or_insert_with(|| (score + 0.0, text_of(reason)));
+    }
+    found.ok_or_else(|| format!("`{key}` is missing"))
+}
+
+/// A line without the mark of a list that it may begin with.
+pub(crate) fn unmarked(line: &str) -> &str {
+    let line = line.trim();
+    let digits = line.trim_start_matches(|it: char| it.is_ascii_digit());
+    if digits.len() < line.len()
+        && let Some(rest) = digits.strip_prefix(['.', ')'])
+    {
+        return rest.trim_start();
+    }
+    ["- ", "* ", "• "].iter().find_map(|it| line.strip_prefix(it)).unwrap_or(line).trim_start()
+}
+
 /// A number, or a text that is one, clamped to 0..=1.
 fn number(value: &Value) -> Option<Score> {
     let number = match value {

@@ -49,7 +49,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
-    build: Build::Own(build),
+    build: Build::Graded(build),
 };
 
 /// Rules that the output must keep.
@@ -59,7 +59,7 @@ struct Config {
     /// The rules, each with an id of its own.
     #[schemars(length(min = 1))]
     assertions: Vec<Rule>,
-    /// The id of the model that judges; the suite's `defaults.judgeModel` if it is not given.
+    /// The id of the model that judges; the suite's `defaults.judge.model` if it is not given.
     #[serde(default)]
     #[schemars(length(min = 1))]
     model: Option<String>,

@@ -35,11 +35,12 @@ pub(super) fn inquiry(model: Option<&String>, rules: &[&Rule], execution: &Execu
     ]);
     Inquiry {
         model: model.cloned(),
-        system: SYSTEM,
+        system: SYSTEM.into(),
         user: format!("{data}\n\nRules:\n{}", ecma::stringify(&rules)),
         // The same for all rules: a schema that names the ids would be another text before the instructions.
-        format: ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() },
+        format: Some(ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() }),
         max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(count)),
+        sample: 0,
     }
 }
 

@@ -30,7 +30,9 @@ fn checks(id: &str, expect: &Value) -> Vec<Arc<dyn Assertion>> {
         Some(Value::Array(items)) if path.list => items.iter().collect(),
         Some(config) => vec![config],
     };
-    let Build::Plain(build) = registration.build else { panic!("{id} has its own options") };
+    let (Build::Plain(build) | Build::Judged(build)) = registration.build else {
+        panic!("{id} has its own options")
+    };
     configs.into_iter().map(|config| build(config, &setup).unwrap()).collect()
 }
 

@@ -100,6 +100,7 @@ fn list_entries_say_what_is_wrong_with_them() {
         json!({"type": "latncy", "maxMs": 5}),
         json!({"type": "not-latncy", "maxMs": 5}),
         json!({"type": "zzzzzzzzzzzzzzz"}),
+        json!({"type": "not-select-best"}),
         json!({"type": "latency", "maxMs": 5, "severty": "soft"}),
         json!({"type": "latency", "maxMs": 5, "severity": "sotf"}),
         json!({"type": "latency", "maxMs": 5, "weight": -1, "threshold": "x", "label": "", "metric": null}),

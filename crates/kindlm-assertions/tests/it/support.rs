@@ -29,7 +29,7 @@ impl Files for Memory {
 
 /// The page of an entry of the registry.
 pub(crate) fn page(registration: &Registration) -> PathBuf {
-    let folder = registration.meta.id.replace(['-', ':'], "_");
+    let folder = registration.meta.id.to_lowercase().replace(['-', ':'], "_");
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder).join("docs.md")
 }
 

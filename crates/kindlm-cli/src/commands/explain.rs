@@ -40,7 +40,7 @@ const COMMON: [(FailureCode, &str); 4] = [
 ];
 
 /// What the codes mean that no execution gives: problems in files, and gates.
-const OTHERS: [(&str, &str); 14] = [
+const OTHERS: [(&str, &str); 15] = [
     (
         "CONFIG_SYNTAX",
         "The file is not YAML, or YAML that cannot be read safely: a quote or bracket that is never closed, a tab that \
@@ -101,6 +101,12 @@ const OTHERS: [(&str, &str); 14] = [
         "Something that is allowed and does nothing: a test that checks nothing, a text such as `{{ name }}` that is no \
          variable, a misspelt keyword of a JSON Schema, a key that this kind of test does not use. It is a warning; the \
          suite runs.\n\nRemove it, or write it in the way that has an effect.",
+    ),
+    (
+        "CONFIG_SELF_JUDGED",
+        "A test asks the suite's judge about answers that the same model has given. Models tend to like their own answers, \
+         so its verdicts say less. It is a warning; the suite runs.\n\nName another model as `defaults.judge.model`. If it \
+         is meant, name the model on the check itself (`model`), and nothing is said.",
     ),
     (
         "CONFIG_UNSUPPORTED",

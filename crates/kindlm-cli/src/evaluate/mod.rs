@@ -58,6 +58,7 @@ impl<'a> Evaluator<'a> {
     /// Takes over what a suite says about scripts, and the checks that may be referred to.
     pub(crate) fn with_suite(mut self, suite: &Suite, io: &Io) -> Self {
         self.setup.scripts = suite.scripts.clone();
+        self.setup.judging = suite.judging.clone();
         self.setup.assertion_templates.clone_from(&suite.assertion_templates);
         let permitted = &suite.scripts.permissions.env;
         let known = permitted.iter().filter_map(|it| Some((it.clone(), (io.env)(it)?.into())));

@@ -46,6 +46,10 @@ fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, st
     if let Some(judge) = &suite.defaults.judge_model {
         settings.insert("defaults.judgeModel".into(), Digest::of(judge));
     }
+    if !suite.judging.is_empty() {
+        let judging = serde_json::to_value(&suite.judging).unwrap_or_default();
+        settings.insert("defaults.judge".into(), digest([judging]));
+    }
     settings
 }
 

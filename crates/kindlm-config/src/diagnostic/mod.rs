@@ -46,13 +46,16 @@ impl Code {
     /// Something that is allowed and has no effect.
     pub const NO_EFFECT: Self = Self("CONFIG_NO_EFFECT");
 
+    /// A model that judges its own answers.
+    pub const SELF_JUDGED: Self = Self("CONFIG_SELF_JUDGED");
+
     /// Something of another tool's config that has no equal here.
     pub const UNSUPPORTED: Self = Self("CONFIG_UNSUPPORTED");
     /// A program that makes a part of the suite, and failed.
     pub const PROGRAM: Self = Self("CONFIG_PROGRAM");
 
     /// Every code.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::SYNTAX,
         Self::TOO_LARGE,
         Self::UNKNOWN_KEY,
@@ -64,6 +67,7 @@ impl Code {
         Self::UNSAFE_TEMPLATE,
         Self::FILE,
         Self::NO_EFFECT,
+        Self::SELF_JUDGED,
         Self::UNSUPPORTED,
         Self::PROGRAM,
     ];

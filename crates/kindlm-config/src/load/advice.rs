@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_types::{Answers, Execution, Files, Place, nearest, suggest};
+use kindlm_types::{Answers, Execution, Files, Message, Place, Question, Role, nearest, suggest};
 use serde_json::{Map, Value};
 
 use super::Loader;
@@ -26,7 +26,63 @@ pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -
         .any(|it| !it.questions(&evidence).is_empty() || !it.evaluate(&evidence).is_empty())
 }
 
+/// Whether checks ask the suite's judge, or its jury, about an execution.
+pub(super) fn asks_judge(
+    checks: &[Check],
+    vars: &Map<String, Value>,
+    jury: Option<&[String]>,
+) -> bool {
+    let said = "?".to_owned();
+    let execution = Execution {
+        input: vec![Message::new(Role::User, said.as_str())],
+        output: said.clone(),
+        vars: vars.clone(),
+        ..Execution::default()
+    };
+    let answers = Answers::default();
+    let evidence = Evidence { execution: &execution, answers: &answers, baseline: Some(&said) };
+    let questions = checks.iter().flat_map(|it| it.questions(&evidence));
+    let is_suites =
+        |model: Option<&String>| model.is_none_or(|it| jury.is_some_and(|jury| jury.contains(it)));
+    questions.into_iter().any(|it| match it {
+        Question::Judge(question) => is_suites(question.model.as_ref()),
+        Question::Embedding(_) | Question::Script(_) => false,
+    })
+}
+
 impl Loader<'_> {
+    /// Notes a test whose answers are judged by one of the models that give them.
+    pub(super) fn note_self_judged(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        name: &str,
+        models: &[String],
+    ) {
+        let jury = self.setup.judging.models.iter().flatten();
+        let one = self.suite.defaults.judge_model.as_ref().or(self.listed.first());
+        let one = one.filter(|_| self.setup.judging.models.is_none());
+        let Some(judge) = jury.chain(one).find(|it| models.contains(it)) else { return };
+        self.self_judged.1 += 1;
+        if self.self_judged.0.is_none() {
+            let message = format!("`{judge}` judges its own answers in the test `{name}`");
+            let help = "name another model as `defaults.judge.model`, or this one as `model` of the check if it is meant";
+            let diagnostic = piece
+                .error(Code::SELF_JUDGED, &format!("{at}/expect"), Place::Key, message)
+                .with_help(help);
+            self.self_judged.0 = Some(diagnostic.into_warning());
+        }
+    }
+
+    /// Reports the tests whose answers are judged by the models that give them as one warning.
+    pub(super) fn report_self_judged(&mut self) {
+        let Some(mut first) = self.self_judged.0.take() else { return };
+        if self.self_judged.1 > 1 {
+            first.message = format!("{} and {} more", first.message, self.self_judged.1 - 1);
+        }
+        self.push(first);
+    }
+
     /// Warns of what looks like a variable and is not one.
     pub(super) fn check_literals(&mut self, written: Written<'_>, vars: &Map<String, Value>) {
         for (range, name) in written.template.lookalikes() {

@@ -7,7 +7,7 @@ use kindlm_types::ProblemKind;
 use serde_json::{Map, Value};
 
 use super::Loader;
-use super::advice::check_something;
+use super::advice::{asks_judge, check_something};
 use super::body::Part;
 use super::pool::Block;
 use super::prompt::Prompt;
@@ -46,6 +46,7 @@ impl Loader<'_> {
         let is_whole = self.found.count == before;
         let block = Block {
             is_active: check_something(&checks),
+            asks_judge: asks_judge(&checks, vars, self.setup.judging.models.as_deref()),
             checks: checks.into(),
             digest: self.digest_with_files(expect),
         };

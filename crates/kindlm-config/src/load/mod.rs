@@ -128,6 +128,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         models: HashMap::new(),
         names: HashMap::new(),
         idle: (None, 0),
+        self_judged: (None, 0),
         tool_schemas: HashMap::new(),
         linted: advice::Linted::default(),
         pool: pool::Pool::default(),
@@ -250,6 +251,8 @@ struct Loader<'a> {
     names: HashMap<String, Spot>,
     /// Tests that check nothing: a warning about the first, whose message is its name, and how many.
     idle: (Option<Diagnostic>, usize),
+    /// Tests whose answers are judged by the models that give them: a warning about the first, and how many.
+    self_judged: (Option<Diagnostic>, usize),
     /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
     tool_schemas: HashMap<String, Option<String>>,
     /// What is odd about the schemas that tests refer to.
@@ -274,9 +277,10 @@ impl Loader<'_> {
         }
         let prompts = self.prompts(piece);
         self.models(piece);
-        self.judge_model(piece);
+        self.judges(piece);
         self.tests(piece, &prompts);
         self.report_idle();
+        self.report_self_judged();
     }
 
     fn finish(mut self) -> Loaded {

@@ -192,18 +192,36 @@ pub(super) fn resolve(
     }
 }
 
-/// The models that a value refers to by an `expect` block's `model` keys, with their pointers.
+/// The models that an `expect` block names as judges, with their pointers.
 pub(super) fn judges(expect: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut look = |at: String| {
-        if let Some(id) = expect.pointer(&at).and_then(Value::as_str) {
+    named(expect, "/judging", &mut found);
+    named(expect, "/baseline/drift", &mut found);
+    listed(expect, "/judge", &mut found);
+    listed(expect, "/assert", &mut found);
+    found
+}
+
+/// The models that each entry of a list names, with those of the lists in it.
+fn listed(value: &Value, list: &str, found: &mut Vec<(String, String)>) {
+    let count = value.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
+    for index in 0..count {
+        let at = format!("{list}/{index}");
+        named(value, &at, found);
+        listed(value, &format!("{at}/assert"), found);
+    }
+}
+
+/// The models that the object at a pointer names.
+fn named(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
+    for key in ["model", "embeddingModel"] {
+        let at = format!("{at}/{key}");
+        if let Some(id) = value.pointer(&at).and_then(Value::as_str) {
             found.push((at, id.to_owned()));
         }
-    };
-    for list in ["judge", "assert"] {
-        let count = expect.get(list).and_then(Value::as_array).map_or(0, Vec::len);
-        (0..count).for_each(|index| look(format!("/{list}/{index}/model")));
     }
-    look("/baseline/drift/model".to_owned());
-    found
+    let models = format!("{at}/models");
+    let listed = value.pointer(&models).and_then(Value::as_array).into_iter().flatten();
+    let listed = listed.enumerate().filter_map(|(index, id)| Some((index, id.as_str()?)));
+    found.extend(listed.map(|(index, id)| (format!("{models}/{index}"), id.to_owned())));
 }

@@ -29,6 +29,8 @@ pub(super) struct Block {
     pub(super) checks: Arc<[Check]>,
     /// Whether they find something in an execution, whatever it is.
     pub(super) is_active: bool,
+    /// Whether the suite's own judge is asked, as no check and no block names another.
+    pub(super) asks_judge: bool,
     /// Of the block as it is written, and of the files that it names.
     pub(super) digest: Fingerprint,
 }

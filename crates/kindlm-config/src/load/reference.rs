@@ -1,5 +1,6 @@
 //! References to models by id.
 
+use kindlm_assertions::JudgeBlock;
 use kindlm_types::{Place, suggest};
 use serde_json::Value;
 
@@ -8,12 +9,35 @@ use crate::diagnostic::{Code, Piece};
 use crate::tree::locate;
 
 impl Loader<'_> {
-    pub(super) fn judge_model(&mut self, piece: Piece<'_>) {
+    /// Who judges where a test does not say.
+    pub(super) fn judges(&mut self, piece: Piece<'_>) {
         // A default judge that is no text is reported by the shape, which leaves the defaults alone.
-        let Some(id) = self.defaults.judge_model.clone() else { return };
-        if self.refer(piece, "/defaults/judgeModel", &id) {
+        let judge = self.defaults.judge.clone();
+        let problems = judge.problems();
+        for (index, id) in judge.models.iter().flatten().enumerate() {
+            self.refer(piece, &format!("/defaults/judge/models/{index}"), id);
+        }
+        let named = match (&judge.model, self.defaults.judge_model.clone()) {
+            (Some(_), Some(_)) => {
+                let at = "/defaults/judgeModel";
+                let message = "`defaults.judge.model` names a judge as well";
+                let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
+                self.push(diagnostic.with_help("both mean the same: keep one of the two"));
+                None
+            }
+            (Some(id), None) => Some(("/defaults/judge/model", id.clone())),
+            (None, Some(id)) => Some(("/defaults/judgeModel", id)),
+            (None, None) => None,
+        };
+        if let Some((at, id)) = named
+            && self.refer(piece, at, &id)
+        {
             self.suite.defaults.judge_model = Some(id);
         }
+        self.report(piece, "/defaults/judge", problems);
+        // The one judge is whom the engine asks where nobody is named.
+        self.setup.judging = JudgeBlock { model: None, ..judge };
+        self.suite.judging = self.setup.judging.clone();
     }
 
     /// Checks a reference to a model, and adds the model if the reference is `provider:model`.

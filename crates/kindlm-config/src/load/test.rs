@@ -32,6 +32,8 @@ struct Parts<'p> {
     conversation: Turns,
     /// Of what must hold at the end.
     expect: Fingerprint,
+    /// Whether the suite's own judge is asked about it.
+    asks_judge: bool,
 }
 
 impl Loader<'_> {
@@ -121,6 +123,9 @@ impl Loader<'_> {
             }
             (SubjectForm::Prompt(_), None) => (CaseKind::Prompt, self.pool.list(&self.listed)),
         };
+        if parts.asks_judge {
+            self.note_self_judged(piece, at, &entry.name, &models);
+        }
         let skip = match entry.skip {
             Skip::Plain(false) => None,
             Skip::Plain(true) => Some(self.pool.text("skipped in the config file")),
@@ -278,7 +283,8 @@ impl Loader<'_> {
                 self.idle.0 = Some(diagnostic);
             }
         }
-        Parts { subject, prompt, checks, conversation, expect: block.digest }
+        let (expect, asks_judge) = (block.digest, block.asks_judge);
+        Parts { subject, prompt, checks, conversation, expect, asks_judge }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one test, taken apart by its caller")]

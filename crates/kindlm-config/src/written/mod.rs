@@ -7,6 +7,7 @@ mod model;
 mod test;
 mod trace;
 
+use kindlm_assertions::JudgeBlock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -57,9 +58,12 @@ pub(crate) struct DefaultsBlock {
     /// How long one request or command may take, in milliseconds.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
-    /// The model that judges: an id from `models`, or `provider:model`; the first model if absent.
+    /// The model that judges: an id from `models`, or `provider:model`; the first model if absent. The same as
+    /// `judge.model`.
     #[schemars(length(min = 1))]
     pub(crate) judge_model: Option<String>,
+    /// Who judges, how often, and how several judgements become one.
+    pub(crate) judge: JudgeBlock,
     /// The share of a test's repeats that must pass, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) pass_rate_min: f64,
@@ -75,6 +79,7 @@ impl Default for DefaultsBlock {
             concurrency: 4,
             timeout_ms: 60_000,
             judge_model: None,
+            judge: JudgeBlock::default(),
             pass_rate_min: 1.0,
             threshold: None,
         }

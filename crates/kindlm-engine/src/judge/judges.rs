@@ -103,12 +103,12 @@ impl<'a> Judges<'a> {
 
     async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Answer, AskError> {
         let model = self.model(question.model.as_deref())?;
+        let said = [(Role::System, question.system.as_str()), (Role::User, question.user.as_str())];
+        // A prompt of the user's own may have no instructions.
+        let messages = said.into_iter().filter(|(_, text)| !text.is_empty());
         let prompt = Prompt {
             model: model.name.clone(),
-            messages: vec![
-                Message::new(Role::System, question.system.as_str()),
-                Message::new(Role::User, question.user.as_str()),
-            ],
+            messages: messages.map(|(role, text)| Message::new(role, text)).collect(),
             params: Params {
                 temperature: Some(0.0),
                 max_tokens: Some(question.max_tokens),

@@ -3,6 +3,7 @@
 //! A module for each family of types lists the types it covers and, exactly, the vectors that differ and
 //! why. A vector whose own runner threw agrees if ours is a problem of the configuration or errored.
 
+mod graded;
 mod probes;
 mod similar;
 mod texts;

@@ -1,0 +1,249 @@
+//! `answer-relevance`: whether the output answers what was asked, by the questions that it would answer.
+
+use std::sync::Arc;
+
+use kindlm_types::ask::EmbeddingQuestion;
+use kindlm_types::{Answer, AssertionResult, Class, Question, Score, Verdict, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::check::TOLERANCE;
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::config::read;
+use crate::grade::Grade;
+use crate::judging::{
+    Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, OwnWords,
+    RubricPrompt, Unasked, at, data_rule, fenced, objects, question_of,
+};
+use crate::similarity::{EMBEDDING_FAILED, Metric};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "answer-relevance";
+
+/// Has a judge make up the questions that the output answers, and compares them with what was asked.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output answers what was asked, by the questions that it would be an answer to.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The questions that the output answers are too far from what was asked.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+            Code { code: EVIDENCE_MISSING, summary: "It is not known what was asked." },
+            Code {
+                code: EMBEDDING_FAILED,
+                summary: "A text could not be embedded, or the embeddings cannot be compared.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// How the output is held against what was asked.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "AnswerRelevanceConfig")]
+struct Config {
+    /// The id of the model that embeds; the suite's default if it is not given.
+    #[schemars(length(min = 1))]
+    embedding_model: Option<String>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ answer }}`.
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+const MAX_TOKENS: u32 = 256;
+/// How many questions are made up.
+const COUNT: u32 = 3;
+/// The least mean similarity that passes where the check does not say.
+const THRESHOLD: f64 = 0.5;
+
+#[derive(Debug)]
+struct AnswerRelevance {
+    frame: Frame,
+    embedding_model: Option<String>,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let model = config.embedding_model.as_deref();
+    if let Some(problem) = model.and_then(|it| setup.check_model("/embeddingModel", it)) {
+        return Err(vec![problem]);
+    }
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
+    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let frame = Frame::new(ID, "Answer relevance", "", own, prompt);
+    Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
+}
+
+impl AnswerRelevance {
+    /// Asks for one of the questions that the output answers.
+    fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let vars = [("answer", json!(output))];
+        let inquiry = self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
+            user: format!(
+                "{}\n\nGive question {} of {COUNT}.",
+                fenced("answer", output),
+                number + 1
+            ),
+            format: Some(("question", question_schema())),
+        })?;
+        // A prompt of the user's own is the same text each time.
+        Ok(Inquiry { sample: number, ..inquiry })
+    }
+
+    fn embedding(&self, text: &str) -> Question {
+        Question::Embedding(EmbeddingQuestion {
+            model: self.embedding_model.clone(),
+            text: text.to_owned(),
+        })
+    }
+
+    fn vector<'a>(
+        &self,
+        evidence: &Evidence<'a>,
+        text: &str,
+    ) -> Result<&'a [f32], Box<AssertionResult>> {
+        match evidence.answers.get(&self.embedding(text)) {
+            Some(Ok(Answer::Vector(vector))) => Ok(vector),
+            Some(Err(err)) => {
+                let message = format!("The embedding failed: {err}");
+                let errored = self.frame.errored(EMBEDDING_FAILED, message);
+                Err(Box::new(errored.with_metadata("cause", err.failure_code().as_str())))
+            }
+            Some(Ok(_)) | None => Err(Box::new(self.frame.unfinished())),
+        }
+    }
+
+    /// The questions that were made up with their similarities, and the judge that made them up.
+    fn found<'a>(
+        &self,
+        evidence: &Evidence<'a>,
+    ) -> Result<(Vec<(String, f64)>, &'a str), Box<AssertionResult>> {
+        let unasked = |it: Unasked| match it {
+            Unasked::Never(result) => result,
+            Unasked::First(_) => Box::new(self.frame.unfinished()),
+        };
+        let query = question_of(&self.frame, evidence.execution).map_err(unasked)?;
+        let (mut found, mut by) = (Vec::new(), "");
+        for number in 0..COUNT {
+            let inquiry = self.inquiry(evidence, number).map_err(unasked)?;
+            let verdict = inquiry.verdict(evidence.answers, read_question);
+            let (question, judge) = verdict.map_err(|it| Box::new(self.frame.lost(&it)))?;
+            by = judge;
+            let (wanted, own) = (self.vector(evidence, &query)?, self.vector(evidence, &question)?);
+            if wanted.len() != own.len() {
+                let message = "The embeddings cannot be compared: they are of different lengths";
+                return Err(Box::new(self.frame.errored(EMBEDDING_FAILED, message)));
+            }
+            let similarity = Metric::Cosine.measure(wanted, own);
+            if similarity.is_nan() {
+                let message = "The embeddings cannot be compared: one of them is nothing but zeros";
+                return Err(Box::new(self.frame.errored(EMBEDDING_FAILED, message)));
+            }
+            found.push((question, similarity));
+        }
+        Ok((found, by))
+    }
+
+    fn held(&self, score: f64) -> Grade {
+        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+        let pass = score >= threshold - TOLERANCE;
+        let is = if pass { "greater than" } else { "less than" };
+        let (shown, threshold) = (ecma::to_fixed(score, 2), ecma::number(threshold));
+        Grade { pass, score, reason: format!("Relevance {shown} is {is} threshold {threshold}") }
+    }
+}
+
+impl Assertion for AnswerRelevance {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let Ok(query) = question_of(&self.frame, evidence.execution) else { return Vec::new() };
+        let mut questions = Vec::new();
+        let mut made = Vec::new();
+        for number in 0..COUNT {
+            let Ok(inquiry) = self.inquiry(evidence, number) else { return Vec::new() };
+            questions.extend(inquiry.questions(evidence.answers, read_question));
+            made.extend(inquiry.verdict(evidence.answers, read_question).ok().map(|it| it.0));
+        }
+        // Nothing is compared before there is something to compare with.
+        if made.len() == COUNT as usize {
+            questions.push(self.embedding(&query));
+            questions.extend(made.iter().map(|it| self.embedding(it)));
+        }
+        questions
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let (found, judge) = match self.found(evidence) {
+            Ok(found) => found,
+            Err(result) => return vec![*result],
+        };
+        let mean = found.iter().map(|it| it.1).sum::<f64>() / f64::from(COUNT);
+        // Embeddings are of single precision: the digits beyond are noise.
+        let score = (mean * 1e6).round() / 1e6;
+        let generated = found
+            .iter()
+            .map(|(question, similarity)| json!({"question": question, "similarity": similarity}));
+        let graded = Graded::from(self.held(score))
+            .with("generatedQuestions", generated.collect::<Value>())
+            .with("averageSimilarity", score);
+        vec![self.frame.result(graded).with_metadata("judgeModel", judge)]
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        self.frame.decided(score, |it| Some(self.held(it)))
+    }
+}
+
+/// The question in a reply: in JSON, or the reply itself.
+fn read_question(reply: &str) -> Result<String, String> {
+    let objects = objects(reply)?;
+    let question = match objects.first() {
+        Some(object) => {
+            object.get("question").and_then(Value::as_str).ok_or("`question` is missing")?
+        }
+        None => reply,
+    };
+    let question = question.trim();
+    if question.is_empty() { Err("it is empty".to_owned()) } else { Ok(question.to_owned()) }
+}
+
+fn question_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "question": { "type": "string" } },
+        "required": ["question"],
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::FailureCode;
+
+    #[test]
+    fn code_of_an_unfinished_check_is_internal() {
+        let setup = Setup::new(&kindlm_types::NoFiles, None);
+        let check = build(&json!({}), Own::default(), &setup).unwrap();
+        let execution = kindlm_types::Execution {
+            vars: json!({"query": "q"}).as_object().cloned().unwrap(),
+            ..kindlm_types::Execution::default()
+        };
+        let answers = kindlm_types::Answers::default();
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        assert_eq!(check.questions(&evidence).len(), 3);
+        let results = check.evaluate(&evidence);
+        assert_eq!(results[0].verdict.code(), Some(&FailureCode::INTERNAL_ERROR));
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading the statements of an answer, and the verdicts on them.
+
+use serde_json::Value;
+
+use crate::judging::{objects, unmarked};
+
+/// How prose begins the list of all verdicts.
+const IN_ORDER: &str = "final verdict for each statement in order:";
+/// How prose gives the verdict on one statement.
+const VERDICT: &str = "verdict:";
+
+/// The statements in a reply: in JSON, or a line for each. A list in JSON may be empty.
+pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, String> {
+    if let Some(statements) = objects(reply)?.iter().find_map(|it| it.get("statements")) {
+        let items = statements.as_array().ok_or("`statements` is not a list")?;
+        let text = |it: &Value| it.as_str().map(str::to_owned).ok_or("a statement is not a text");
+        return Ok(items.iter().map(text).collect::<Result<_, _>>()?);
+    }
+    let lines = reply.lines().map(|it| unmarked(it).to_owned()).filter(|it| !it.is_empty());
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { Err("it is empty".to_owned()) } else { Ok(lines) }
+}
+
+/// Whether each statement is supported, as the reply says: one verdict for each of `count`.
+pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, String> {
+    let objects = objects(reply)?;
+    let verdicts = match objects.iter().find_map(|it| it.get("verdicts")) {
+        Some(Value::Array(items)) => {
+            let supported = |it: &Value| it.get("supported").and_then(Value::as_bool);
+            let read: Option<Vec<bool>> = items.iter().map(supported).collect();
+            read.ok_or("`supported` of a verdict is neither true nor false")?
+        }
+        Some(_) => return Err("`verdicts` is not a list".to_owned()),
+        None => in_prose(reply)?,
+    };
+    if verdicts.len() == count {
+        Ok(verdicts)
+    } else {
+        Err(format!("there are {count} statements, and it has verdicts on {}", verdicts.len()))
+    }
+}
+
+fn in_prose(reply: &str) -> Result<Vec<bool>, String> {
+    let lower = reply.to_lowercase();
+    let words: Vec<&str> = match lower.rsplit_once(IN_ORDER) {
+        Some((_, list)) => list.split(|it: char| !it.is_alphanumeric()).collect(),
+        None => lower.split(VERDICT).skip(1).map(first_word).collect(),
+    };
+    let words = words.into_iter().filter(|it| !it.is_empty());
+    let verdict = |it: &str| match it {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        other => Err(format!("the verdict `{other}` is neither yes nor no")),
+    };
+    words.map(verdict).collect()
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|it: char| !it.is_alphanumeric()).find(|it| !it.is_empty()).unwrap_or("nothing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_has_one_verdict() {
+        for (reply, expected) in [
+            (r#"{"verdicts": [{"supported": true}, {"supported": false}]}"#, Ok(vec![true, false])),
+            ("1. x. Verdict: Yes\n2. y. Verdict: no.", Ok(vec![true, false])),
+            ("Final verdict for each statement in order: Yes. No.", Ok(vec![true, false])),
+            ("Verdict: Yes", Err("there are 2 statements, and it has verdicts on 1")),
+            ("Verdict: perhaps", Err("the verdict `perhaps` is neither yes nor no")),
+            ("", Err("there are 2 statements, and it has verdicts on 0")),
+            (
+                r#"{"verdicts": [{"supported": "yes"}]}"#,
+                Err("`supported` of a verdict is neither true nor false"),
+            ),
+        ] {
+            assert_eq!(read_verdicts(reply, 2), expected.map_err(str::to_owned), "{reply}");
+        }
+    }
+
+    #[test]
+    fn statements_are_a_list_or_lines() {
+        for (reply, expected) in [
+            (r#"{"statements": ["a", "b"]}"#, Ok(vec!["a", "b"])),
+            (r#"{"statements": []}"#, Ok(vec![])),
+            ("1. a\n\n- b", Ok(vec!["a", "b"])),
+            (r#"{"statements": [1]}"#, Err("a statement is not a text")),
+            (" \n", Err("it is empty")),
+        ] {
+            let read = read_statements(reply);
+            let expected = expected.map(|it| it.into_iter().map(str::to_owned).collect());
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+        }
+    }
+}

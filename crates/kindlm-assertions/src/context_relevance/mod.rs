@@ -1,0 +1,161 @@
+//! `context-relevance`: how much of the retrieved context is needed for what was asked.
+
+mod units;
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::config::read;
+use crate::grade::Grade;
+use crate::judging::{
+    ContextSource, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Unasked, at, context_of, data_rule,
+    fenced_together, held, objects, question_of, share_held, unmarked,
+};
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "context-relevance";
+
+/// Has a judge pick out of the context what is needed for the question.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The retrieved context is what is needed for the question, and little else.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "Too small a part of the context is needed for the question.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "There is no context, or it is not known what was asked.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// Where the context comes from.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "ContextRelevanceConfig")]
+struct Config {
+    /// A script that takes the context out of the output; the variable `context` if it is not given.
+    context_transform: Option<String>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ context }}` and `{{ query }}`.
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+const MAX_TOKENS: u32 = 4096;
+/// What a judge writes where the context does not help.
+const INSUFFICIENT: &str = "insufficient information";
+
+#[derive(Debug)]
+struct ContextRelevance {
+    frame: Frame,
+    context: ContextSource,
+}
+
+/// What is needed of a context.
+#[derive(Debug)]
+struct Needed {
+    /// What the judge picked out.
+    picked: Vec<String>,
+    /// The parts of the context.
+    units: Vec<String>,
+    /// How many of the parts are needed.
+    relevant: usize,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
+    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let context = ContextSource::new(config.context_transform.as_deref(), setup);
+    let context = context.map_err(|it| at("/contextTransform", it))?;
+    let frame = Frame::new(ID, "Context relevance", "", own, prompt);
+    One::built(ContextRelevance { frame, context })
+}
+
+impl Grader for ContextRelevance {
+    type Reading = Needed;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let query = question_of(&self.frame, evidence.execution)?;
+        let context = context_of(&self.frame, &self.context, evidence)?;
+        let vars = [("context", context.value), ("query", json!(query))];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
+            user: fenced_together(&[("context", &context.text), ("question", &query)]),
+            format: Some(("sentences", reply_schema())),
+        })
+    }
+
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Needed, String> {
+        let context = context_of(&self.frame, &self.context, evidence);
+        let context = context.map_err(|_| "the context is not known".to_owned())?;
+        let units = units::split(&context.text);
+        let picked = picked(reply)?;
+        let relevant = units::quoted(&units, &picked);
+        if relevant == 0 && !picked.is_empty() {
+            return Err("what it quotes is not in the context".to_owned());
+        }
+        Ok(Needed { picked, units, relevant })
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, needed: Needed) -> Graded {
+        let threshold = self.frame.own.threshold;
+        let all = needed.units.len();
+        Graded::from(share_held("Context relevance", needed.relevant, all, threshold))
+            .with("insufficientInformation", needed.picked.is_empty())
+            .with("extractedSentences", needed.picked)
+            .with("contextUnits", needed.units)
+            .with("totalContextUnits", all)
+            .with("relevantSentenceCount", needed.relevant)
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        Some(held("Context relevance", score, self.frame.own.threshold))
+    }
+}
+
+/// What a judge picked out of the context: in JSON, or a line for each.
+fn picked(reply: &str) -> Result<Vec<String>, String> {
+    let objects = objects(reply)?;
+    if let Some(sentences) = objects.iter().find_map(|it| it.get("sentences")) {
+        let items = sentences.as_array().ok_or("`sentences` is not a list")?;
+        let text = |it: &Value| it.as_str().map(str::to_owned).ok_or("a sentence is not a text");
+        return Ok(items.iter().map(text).collect::<Result<_, _>>()?);
+    }
+    if reply.trim().is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if reply.to_lowercase().contains(INSUFFICIENT) {
+        return Ok(Vec::new());
+    }
+    let lines = reply.lines().map(|it| unmarked(it).to_owned());
+    Ok(lines.filter(|it| !it.is_empty()).collect())
+}
+
+fn reply_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "sentences": { "type": "array", "items": { "type": "string" } } },
+        "required": ["sentences"],
+        "additionalProperties": false,
+    })
+}

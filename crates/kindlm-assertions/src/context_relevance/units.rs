@@ -1,0 +1,84 @@
+//! The parts of a context, and which of them a judge has quoted.
+
+/// The sentences of a text, line by line.
+pub(super) fn split(text: &str) -> Vec<String> {
+    text.lines().flat_map(sentences).map(str::to_owned).collect()
+}
+
+/// The sentences of a line: each ends with a mark that white space follows.
+fn sentences(line: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut letters = line.char_indices().peekable();
+    while let Some((_, letter)) = letters.next() {
+        let next = letters.peek().copied();
+        if let (true, Some((end, next))) = (matches!(letter, '.' | '!' | '?'), next)
+            && next.is_whitespace()
+        {
+            found.push(&line[start..end]);
+            start = end;
+        }
+    }
+    found.push(&line[start..]);
+    found.into_iter().map(str::trim).filter(|it| !it.is_empty()).collect()
+}
+
+/// How many of the parts are in what was quoted.
+pub(super) fn quoted(units: &[String], quotes: &[String]) -> usize {
+    let quotes: Vec<String> =
+        quotes.iter().map(|it| plain(it)).filter(|it| !it.is_empty()).collect();
+    let is_quoted = |unit: &&String| {
+        let unit = plain(unit);
+        // A quote may hold several parts; one that holds the greater half of a part means that part.
+        quotes
+            .iter()
+            .any(|it| it.contains(&unit) || (unit.contains(it) && it.len() * 2 > unit.len()))
+    };
+    units.iter().filter(is_quoted).count()
+}
+
+/// Without case, and with single spaces.
+fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sentences_end_with_a_mark_and_a_space() {
+        for (text, expected) in [
+            ("One. Two! Three? Four", vec!["One.", "Two!", "Three?", "Four"]),
+            ("It costs 3.50 euros.\n\nNo mark", vec!["It costs 3.50 euros.", "No mark"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(split(text), expected);
+        }
+    }
+
+    #[test]
+    fn quotes_are_found_whatever_their_case() {
+        let units = split("Paris is the capital. It is large. The Seine crosses it.");
+        for (quotes, expected) in [
+            (vec!["PARIS is  the capital."], 1),
+            (vec!["Paris is the capital. It is large."], 2),
+            (vec!["is the capital"], 1),
+            (vec!["it"], 0),
+            (vec!["Rome"], 0),
+            (vec![], 0),
+        ] {
+            let quotes: Vec<String> = quotes.into_iter().map(str::to_owned).collect();
+            assert_eq!(quoted(&units, &quotes), expected, "{quotes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_is_quoted_by_itself(text in "[a-z.?! é\\n]{0,80}") {
+            let units = split(&text);
+            prop_assert_eq!(quoted(&units, &units), units.len());
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Replies that choose one of several letters, and what each letter is worth.
+
+use std::collections::BTreeMap;
+
+use kindlm_types::{Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{objects, text_of};
+
+/// A letter that a judge may choose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// The letter.
+    pub(crate) letter: &'static str,
+    /// What it says of the output.
+    pub(crate) meaning: &'static str,
+}
+
+/// What each letter is worth: the name of a table, or a score for each letter.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Scores {
+    /// The name of a table that comes with the check.
+    Preset(String),
+    /// A score from 0 to 1 for each letter; letters that are left out keep the score of the default table.
+    Table(BTreeMap<String, f64>),
+}
+
+/// A table of scores with a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preset {
+    pub(crate) name: &'static str,
+    pub(crate) scores: &'static [f64],
+}
+
+/// The letters of a check with their scores.
+#[derive(Debug)]
+pub(crate) struct Table {
+    kinds: &'static [Kind],
+    scores: Vec<f64>,
+    /// The table's name, or `custom`.
+    pub(crate) name: String,
+}
+
+/// A letter that was chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    /// Its place among the letters.
+    pub(crate) index: usize,
+    /// In the judge's words; empty if it gave none.
+    pub(crate) reason: String,
+}
+
+impl Table {
+    /// The table that the configuration names, or the first of `presets`. Problems point from `scores`.
+    pub(crate) fn new(
+        kinds: &'static [Kind],
+        presets: &'static [Preset],
+        scores: Option<&Scores>,
+    ) -> Result<Self, Problem> {
+        let default = presets.first().map(|it| it.scores.to_vec()).unwrap_or_default();
+        let named = |name: &str| presets.iter().find(|it| it.name == name);
+        let (scores, name) = match scores {
+            None => (default, presets.first().map_or("", |it| it.name).to_owned()),
+            Some(Scores::Preset(name)) => match named(name) {
+                Some(preset) => (preset.scores.to_vec(), name.clone()),
+                None => {
+                    let names = presets.iter().map(|it| it.name);
+                    let help = kindlm_types::suggest(name, "tables", names);
+                    return Err(
+                        Problem::new("", format!("there is no table `{name}`")).with_help(help)
+                    );
+                }
+            },
+            Some(Scores::Table(table)) => {
+                let mut scores = default;
+                for (letter, score) in table {
+                    let index = kinds.iter().position(|it| it.letter == letter);
+                    let Some(place) = index.and_then(|it| scores.get_mut(it)) else {
+                        let help = format!("the letters are {}", letters(kinds));
+                        return Err(Problem::new(
+                            "",
+                            format!("`{letter}` is no letter of this check"),
+                        )
+                        .with_help(help));
+                    };
+                    if !(0.0..=1.0).contains(score) {
+                        let message = format!("the score of `{letter}` must be between 0 and 1");
+                        return Err(Problem::new(format!("/{letter}"), message));
+                    }
+                    *place = *score;
+                }
+                (scores, "custom".to_owned())
+            }
+        };
+        Ok(Self { kinds, scores, name })
+    }
+
+    /// The letter that was chosen, what it means, and what it is worth.
+    pub(crate) fn get(&self, choice: &Choice) -> (&'static str, &'static str, f64) {
+        let kind = self.kinds.get(choice.index);
+        let score = self.scores.get(choice.index).copied().unwrap_or(f64::NAN);
+        kind.map_or(("", "", score), |it| (it.letter, it.meaning, score))
+    }
+}
+
+/// The letters in a row.
+pub(crate) fn letters(kinds: &[Kind]) -> String {
+    kinds.iter().map(|it| it.letter).collect::<Vec<_>>().join(", ")
+}
+
+/// The JSON Schema of a reply that chooses.
+pub(crate) fn choice_schema(key: &str, kinds: &[Kind]) -> Value {
+    let letters: Vec<&str> = kinds.iter().map(|it| it.letter).collect();
+    let mut schema = serde_json::json!({
+        "type": "object",
+        "properties": { "reason": { "type": "string" } },
+        "required": ["reason", key],
+        "additionalProperties": false,
+    });
+    schema["properties"][key] = serde_json::json!({ "enum": letters });
+    schema
+}
+
+/// Reads the letter in a reply: in JSON under one of `keys`, else as `text` finds it in prose.
+///
+/// A reply that names several different letters in JSON chooses none of them.
+pub(crate) fn read_choice(
+    reply: &str,
+    keys: &[&str],
+    kinds: &[Kind],
+    text: impl FnOnce(&str) -> Result<Choice, String>,
+) -> Result<Choice, String> {
+    let mut chosen: Option<Choice> = None;
+    for object in objects(reply)? {
+        let Some(value) = keys.iter().find_map(|it| object.get(*it)) else { continue };
+        let letter = text_of(Some(value));
+        let letter = letter.trim();
+        let index = kinds.iter().position(|it| it.letter.eq_ignore_ascii_case(letter));
+        let Some(index) = index else {
+            let value = ecma::stringify(value);
+            return Err(format!("it chooses {value}, which is none of {}", letters(kinds)));
+        };
+        if chosen.as_ref().is_some_and(|it| it.index != index) {
+            return Err("it chooses several different letters".to_owned());
+        }
+        let reason = object.get("reason").or_else(|| object.get("reasoning"));
+        chosen.get_or_insert(Choice { index, reason: text_of(reason) });
+    }
+    chosen.map_or_else(|| text(reply), Ok)
+}
+
+/// The letter in round brackets, as `(C) the same`; several different ones choose none.
+pub(crate) fn in_brackets(reply: &str, kinds: &[Kind]) -> Result<Choice, String> {
+    let mut chosen: Option<Choice> = None;
+    for (start, _) in reply.match_indices('(') {
+        let inside = &reply[start + 1..];
+        let Some(end) = inside.find(')') else { break };
+        let Some(index) =
+            kinds.iter().position(|it| it.letter.eq_ignore_ascii_case(&inside[..end]))
+        else {
+            continue;
+        };
+        if chosen.as_ref().is_some_and(|it| it.index != index) {
+            return Err("it chooses several different letters".to_owned());
+        }
+        if chosen.is_none() {
+            let after = inside[end + 1..].trim();
+            let reason = if after.is_empty() { reply.trim() } else { after };
+            chosen = Some(Choice { index, reason: reason.to_owned() });
+        }
+    }
+    chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)))
+}
+
+/// The letter that a reply ends with, as a word of its own.
+pub(crate) fn at_end(reply: &str, kinds: &[Kind]) -> Result<Choice, String> {
+    let text = reply.trim_end();
+    let found = kinds.iter().position(|it| {
+        text.strip_suffix(it.letter).is_some_and(|before| !before.ends_with(char::is_alphanumeric))
+    });
+    match found {
+        Some(index) => Ok(Choice { index, reason: text.to_owned() }),
+        None => Err(format!("it ends with none of {}", letters(kinds))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: &[Kind] =
+        &[Kind { letter: "A", meaning: "yes" }, Kind { letter: "B", meaning: "no" }];
+    const PRESETS: &[Preset] = &[Preset { name: "plain", scores: &[1.0, 0.0] }];
+
+    #[test]
+    fn finds_the_letter_and_refuses_two() {
+        for (reply, expected) in [
+            (r#"{"choice": "a", "reason": "x"}"#, Ok((0, "x"))),
+            (r#"```{"choice": " B "}```"#, Ok((1, ""))),
+            ("(b) because", Ok((1, "because"))),
+            ("I say (A)", Ok((0, "I say (A)"))),
+            (r#"{"choice": "A"} {"choice": "B"}"#, Err("it chooses several different letters")),
+            ("(A) or (B)", Err("it chooses several different letters")),
+            (r#"{"choice": "C"}"#, Err(r#"it chooses "C", which is none of A, B"#)),
+            ("A", Err("it chooses none of A, B")),
+        ] {
+            let read = read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS));
+            let read = read.as_ref().map(|it| (it.index, it.reason.as_str()));
+            assert_eq!(read, expected.map_err(str::to_owned).as_ref().copied(), "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_letter_at_the_end_is_a_word() {
+        for (reply, expected) in [("so\nA\n", Some(0)), ("B", Some(1)), ("ALPHA", None), ("", None)]
+        {
+            assert_eq!(at_end(reply, KINDS).ok().map(|it| it.index), expected, "{reply}");
+        }
+    }
+
+    #[test]
+    fn tables_are_checked() {
+        for (scores, expected) in [
+            (serde_json::json!("plain"), Ok(vec![1.0, 0.0])),
+            (serde_json::json!({"B": 0.5}), Ok(vec![1.0, 0.5])),
+            (serde_json::json!("pain"), Err("there is no table `pain`")),
+            (serde_json::json!({"C": 0.5}), Err("`C` is no letter of this check")),
+            (serde_json::json!({"A": 2}), Err("the score of `A` must be between 0 and 1")),
+        ] {
+            let scores: Scores = serde_json::from_value(scores).unwrap();
+            let table = Table::new(KINDS, PRESETS, Some(&scores));
+            let table = table.map(|it| it.scores).map_err(|it| it.message);
+            assert_eq!(table, expected.map_err(str::to_owned));
+        }
+    }
+}

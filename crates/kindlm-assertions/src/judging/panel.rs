@@ -1,0 +1,259 @@
+//! Who judges: one model or a jury of several, each asked once or several times.
+//!
+//! A check asks as if there were one judge. The panel puts its questions to every seat, has it evaluate the answers of
+//! each, and takes the results together; so whatever asks a judge can be judged by a jury.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kindlm_types::ask::Seat;
+use kindlm_types::{AssertionResult, Problem, Question, Score, Verdict};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::votes::{Ballot, How, combine};
+use crate::{Assertion, Evidence, Setup};
+
+/// Most answers that one judge gives to one question.
+const MOST_SAMPLES: u32 = 25;
+
+/// Who judges, and how several judgements become one.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct JudgeBlock {
+    /// The id of the model that judges; the suite's `defaults.judge.model`, else its first model if it is not given.
+    #[schemars(length(min = 1))]
+    pub model: Option<String>,
+    /// The ids of several models that judge: a jury.
+    #[schemars(length(min = 1))]
+    pub models: Option<Vec<String>>,
+    /// How often each judge is asked.
+    #[schemars(range(min = 1, max = 25))]
+    pub samples: Option<u32>,
+    /// How the answers of one judge become one: `median`, `majority` or `mean`.
+    pub agg: Option<Agg>,
+    /// How the verdicts of a jury become one: `majority`, `median`, `unanimous` or `veto`.
+    pub jury: Option<Jury>,
+    /// How many of the jury (without one: of the samples) must have given a readable judgement.
+    #[schemars(range(min = 1, max = 100))]
+    pub quorum: Option<u32>,
+}
+
+/// How several answers of one judge become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Agg {
+    /// The median of the scores.
+    #[default]
+    Median,
+    /// The verdict of more than half of them.
+    Majority,
+    /// The mean of the scores.
+    Mean,
+}
+
+/// How the verdicts of a jury become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Jury {
+    /// The verdict of more than half of them; a tie does not pass.
+    #[default]
+    Majority,
+    /// The median of their scores.
+    Median,
+    /// Passes if every one of them says so.
+    Unanimous,
+    /// Fails if one of them says so.
+    Veto,
+}
+
+impl JudgeBlock {
+    /// The keys, as they stand beside the other options of a check.
+    pub(crate) const KEYS: [&'static str; 6] =
+        ["model", "models", "samples", "agg", "jury", "quorum"];
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What this block says, and what `below` says where it is silent. Who judges is one thing, whether it is one
+    /// model or several.
+    #[must_use]
+    pub fn over(self, below: &Self) -> Self {
+        let names_judges = self.model.is_some() || self.models.is_some();
+        let (model, models, jury, quorum) = if names_judges {
+            (self.model, self.models, self.jury, self.quorum)
+        } else {
+            let quorum = self.quorum.or(below.quorum);
+            (below.model.clone(), below.models.clone(), self.jury.or(below.jury), quorum)
+        };
+        Self {
+            model,
+            models,
+            jury,
+            quorum,
+            samples: self.samples.or(below.samples),
+            agg: self.agg.or(below.agg),
+        }
+    }
+
+    /// What is wrong with the block by itself, whatever models there are. Problems point from the block.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut push = |key: &str, message: String, help: &str| {
+            problems.push(Problem::new(format!("/{key}"), message).with_help(help));
+        };
+        if self.model.is_some() && self.models.is_some() {
+            let help = "`model` is one judge, `models` is a jury: keep one of the two";
+            push("models", "`model` is given as well".to_owned(), help);
+        }
+        let models = self.models.as_deref().unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        for (index, id) in models.iter().enumerate() {
+            if !seen.insert(id) {
+                let help = "every judge has one vote; `samples` asks a judge several times";
+                push(&format!("models/{index}"), format!("`{id}` is named twice"), help);
+            }
+        }
+        if self.samples.is_some_and(|it| it == 0 || it > MOST_SAMPLES) {
+            let message = format!("must be from 1 to {MOST_SAMPLES}");
+            push("samples", message, "3 or 5 show whether a judge agrees with itself");
+        }
+        if let (Some(quorum), Some(models)) = (self.quorum, &self.models)
+            && quorum as usize > models.len()
+        {
+            let message = format!("{quorum} judges cannot be had of {}", models.len());
+            push("quorum", message, "the quorum is how many of the jury must have judged");
+        }
+        problems
+    }
+
+    /// The panel that this makes, with what is wrong with it.
+    pub(crate) fn panel(&self, setup: &Setup<'_>) -> Result<Panel, Vec<Problem>> {
+        let mut problems = self.problems();
+        let named = self.model.iter().map(|it| ("/model".to_owned(), it));
+        let models = self.models.iter().flatten().enumerate();
+        let named = named.chain(models.map(|(index, it)| (format!("/models/{index}"), it)));
+        problems.extend(named.filter_map(|(at, id)| setup.check_model(&at, id)));
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let jurors = match (&self.models, &self.model) {
+            (Some(models), _) => models.iter().cloned().map(Some).collect(),
+            (None, model) => vec![model.clone()],
+        };
+        Ok(Panel {
+            jurors,
+            samples: self.samples.unwrap_or(1).max(1),
+            agg: self.agg.unwrap_or_default(),
+            jury: self.jury.unwrap_or_default(),
+            quorum: self.quorum,
+        })
+    }
+}
+
+/// Who judges a check.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Panel {
+    /// The model of each juror; `None` for the suite's judge.
+    jurors: Vec<Option<String>>,
+    /// How often each is asked.
+    samples: u32,
+    agg: Agg,
+    jury: Jury,
+    quorum: Option<u32>,
+}
+
+impl Panel {
+    /// The assertion as it is judged by this panel.
+    pub(crate) fn judging(self, assertion: Arc<dyn Assertion>) -> Arc<dyn Assertion> {
+        if self.jurors == [None] && self.samples == 1 {
+            return assertion;
+        }
+        Arc::new(Paneled { panel: self, assertion })
+    }
+
+    fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
+        self.jurors.iter().flat_map(|model| {
+            (0..self.samples).map(|sample| Seat {
+                model: model.clone(),
+                sample,
+                samples: self.samples,
+            })
+        })
+    }
+
+    /// How the answers of one juror are taken together.
+    fn by_juror(&self) -> Ballot {
+        let how = match self.agg {
+            Agg::Median => How::Median,
+            Agg::Majority => How::Majority,
+            Agg::Mean => How::Mean,
+        };
+        let own = self.quorum.filter(|_| self.jurors.len() == 1);
+        Ballot {
+            how,
+            quorum: own.map_or(more_than_half(self.samples as usize), |it| it as usize),
+            who: "samples",
+        }
+    }
+
+    /// How the jurors are taken together.
+    fn by_jury(&self) -> Ballot {
+        let all = self.jurors.len();
+        let (how, quorum) = match self.jury {
+            Jury::Majority => (How::Majority, more_than_half(all)),
+            Jury::Median => (How::Median, more_than_half(all)),
+            Jury::Unanimous => (How::All, all),
+            Jury::Veto => (How::All, more_than_half(all)),
+        };
+        Ballot { how, quorum: self.quorum.map_or(quorum, |it| it as usize), who: "jurors" }
+    }
+}
+
+fn more_than_half(all: usize) -> usize {
+    all / 2 + 1
+}
+
+/// An assertion that a panel judges.
+#[derive(Debug)]
+struct Paneled {
+    panel: Panel,
+    assertion: Arc<dyn Assertion>,
+}
+
+impl Assertion for Paneled {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let mut questions = Vec::new();
+        for seat in self.panel.seats() {
+            let answers = evidence.answers.seen_from(&seat);
+            let asked = self.assertion.questions(&Evidence { answers: &answers, ..*evidence });
+            questions.extend(asked.into_iter().map(|it| seat.put(it)));
+        }
+        questions
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let mut jurors = Vec::new();
+        let mut seats = self.panel.seats();
+        for _ in &self.panel.jurors {
+            let samples = seats.by_ref().take(self.panel.samples as usize).map(|seat| {
+                let answers = evidence.answers.seen_from(&seat);
+                let results = self.assertion.evaluate(&Evidence { answers: &answers, ..*evidence });
+                (seat, results)
+            });
+            jurors.push(samples.collect::<Vec<_>>());
+        }
+        let decide = |score: Score| self.assertion.decide(score);
+        combine(jurors, &self.panel.by_juror(), &self.panel.by_jury(), &decide)
+    }
+
+    fn hides_its_value(&self) -> bool {
+        self.assertion.hides_its_value()
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        self.assertion.decide(score)
+    }
+}

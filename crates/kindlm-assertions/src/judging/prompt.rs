@@ -1,0 +1,177 @@
+//! The prompt of a graded check: KindLM's own, or what the user puts in its place.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use kindlm_types::{Problem, ResponseFormat, Role, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Inquiry, digest};
+use crate::template::{Variables, undeclared};
+use crate::{Evidence, Setup, expect};
+
+/// Replaces the prompt that the judge is given; `file://` and a path is the content of a file.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum RubricPrompt {
+    /// What the user says, or messages as JSON.
+    Text(#[schemars(length(min = 1))] String),
+    /// The messages of a chat.
+    Messages(#[schemars(length(min = 1))] Vec<RubricMessage>),
+}
+
+/// One message of a replaced prompt.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RubricMessage {
+    /// Who says it; what is not `system` is put as the question.
+    role: Role,
+    /// A template over the variables of the test and those that the check gives.
+    #[schemars(length(min = 1))]
+    content: String,
+}
+
+/// Who gives a prompt, and which prompt it was.
+#[derive(Debug)]
+pub(crate) struct GradingPrompt {
+    /// KindLM's instructions. They never vary, so that prompt caches hit.
+    system: &'static str,
+    replaced: Option<Replaced>,
+    /// Names the prompt in reports, so that two runs can be told apart by what was asked.
+    digest: String,
+}
+
+struct Replaced {
+    messages: Vec<RubricMessage>,
+    env: Map<String, Value>,
+}
+
+/// Without the environment, which may hold secrets.
+impl fmt::Debug for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replaced").field("messages", &self.messages).finish_non_exhaustive()
+    }
+}
+
+/// A question in KindLM's own words.
+pub(crate) struct OwnWords {
+    /// What is asked, without the instructions.
+    pub(crate) user: String,
+    /// The name of the form of the answer, and its JSON Schema.
+    pub(crate) format: Option<(&'static str, Value)>,
+}
+
+impl GradingPrompt {
+    /// The prompt with these instructions, unless the user gives another. Problems point from `rubricPrompt`.
+    pub(crate) fn new(
+        system: &'static str,
+        replaced: Option<RubricPrompt>,
+        setup: &Setup<'_>,
+    ) -> Result<Self, Problem> {
+        let Some(replaced) = replaced else {
+            return Ok(Self { system, replaced: None, digest: digest(&[system]) });
+        };
+        let messages = match replaced {
+            RubricPrompt::Messages(messages) => messages,
+            RubricPrompt::Text(text) => messages(content(&text, setup)?),
+        };
+        for (index, message) in messages.iter().enumerate() {
+            if let Err(why) = undeclared(&message.content) {
+                let at =
+                    if messages.len() == 1 { String::new() } else { format!("/{index}/content") };
+                return Err(Problem::new(at, format!("the template cannot be read: {why}")));
+            }
+        }
+        let texts: Vec<&str> = messages.iter().map(|it| it.content.as_str()).collect();
+        let digest = digest(&texts);
+        let replaced = Some(Replaced { messages, env: setup.env.clone() });
+        Ok(Self { system, replaced, digest })
+    }
+
+    /// Names the prompt in reports.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The question: in KindLM's own words, or by the user's template over the variables of the test and `vars`.
+    ///
+    /// Fails with the reason, in words, where the template cannot be rendered.
+    pub(crate) fn inquiry(
+        &self,
+        evidence: &Evidence<'_>,
+        vars: &[(&str, Value)],
+        max_tokens: u32,
+        own: impl FnOnce() -> OwnWords,
+    ) -> Result<Inquiry, String> {
+        let Some(replaced) = &self.replaced else {
+            let own = own();
+            return Ok(Inquiry {
+                model: None,
+                system: Cow::Borrowed(self.system),
+                user: own.user,
+                format: own
+                    .format
+                    .map(|(name, schema)| ResponseFormat { name: name.to_owned(), schema }),
+                max_tokens,
+                sample: 0,
+            });
+        };
+        let mut all = evidence.execution.vars.clone();
+        all.extend(vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        let variables = Variables::new(&all, &replaced.env);
+        let (mut system, mut user) = (Vec::new(), Vec::new());
+        for message in &replaced.messages {
+            let said = variables.render(&message.content)?;
+            if message.role == Role::System { system.push(said) } else { user.push(said) }
+        }
+        Ok(Inquiry {
+            model: None,
+            system: Cow::Owned(system.join("\n\n")),
+            user: user.join("\n\n"),
+            // Which form it wants is the user's to say.
+            format: None,
+            max_tokens,
+            sample: 0,
+        })
+    }
+}
+
+/// The text itself, or that of the file which it names.
+fn content(text: &str, setup: &Setup<'_>) -> Result<String, Problem> {
+    match text.strip_prefix("file://") {
+        Some(path) => Ok(expect::read(path, setup)?.trim().to_owned()),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// The messages that a text holds as JSON, else the text as what the user says.
+fn messages(text: String) -> Vec<RubricMessage> {
+    match serde_json::from_str::<Vec<RubricMessage>>(&text) {
+        Ok(messages) if !messages.is_empty() => messages,
+        _ => vec![RubricMessage { role: Role::User, content: text }],
+    }
+}
+
+/// An output as templates see it: what its JSON says, else its text.
+pub(crate) fn output_for_templates(output: &str) -> Value {
+    match serde_json::from_str(output) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+        _ => Value::String(output.to_owned()),
+    }
+}
+
+/// A value as one line for labels, cut after `max` characters.
+pub(crate) fn short(value: &Value, max: usize) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        value => ecma::stringify(value),
+    };
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(max) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}

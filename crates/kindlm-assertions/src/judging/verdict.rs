@@ -1,0 +1,133 @@
+//! Reading a reply that says whether a rubric is met: `pass`, `score`, `reason`.
+
+use serde_json::{Map, Value};
+
+use super::{objects, text_of};
+
+/// What a judge says about a rubric.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ruling {
+    /// Whether it is met; `None` if the reply gives a score only.
+    pub(crate) pass: Option<bool>,
+    /// From 0 to 1.
+    pub(crate) score: Option<f64>,
+    /// In the judge's words.
+    pub(crate) reason: Option<String>,
+}
+
+/// Reads the ruling in a reply; the error says what is wrong with it, as a fragment.
+///
+/// A reply that holds several rulings which differ has none: one of them may be a quotation of the text that was
+/// judged. A score out of range is no score.
+pub(crate) fn read_ruling(reply: &str) -> Result<Ruling, String> {
+    let objects = objects(reply)?;
+    if objects.is_empty() {
+        return Err("it holds no JSON object".to_owned());
+    }
+    let about = |it: &&Map<String, Value>| it.contains_key("pass") || it.contains_key("score");
+    let mut rulings = objects.iter().filter(about).map(ruling);
+    let Some(first) = rulings.next() else { return Err("`pass` is missing".to_owned()) };
+    let first = first?;
+    for other in rulings {
+        let other = other?;
+        if (other.pass, other.score) != (first.pass, first.score) {
+            return Err("it gives several different verdicts".to_owned());
+        }
+    }
+    Ok(first)
+}
+
+fn ruling(object: &Map<String, Value>) -> Result<Ruling, String> {
+    let pass = match object.get("pass") {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(pass)) => Some(*pass),
+        Some(Value::String(text)) => Some(word(text).ok_or_else(|| {
+            format!(
+                "`pass` is {}, neither true nor false",
+                kindlm_types::ecma::stringify(&text.as_str().into())
+            )
+        })?),
+        Some(other) => {
+            let other = kindlm_types::ecma::stringify(other);
+            return Err(format!("`pass` is {other}, neither true nor false"));
+        }
+    };
+    let score = match object.get("score") {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(unit(value)?),
+    };
+    if pass.is_none() && score.is_none() {
+        return Err("`pass` is missing".to_owned());
+    }
+    let reason = object.get("reason").or_else(|| object.get("reasoning"));
+    let reason = Some(text_of(reason)).filter(|it| !it.is_empty());
+    Ok(Ruling { pass, score, reason })
+}
+
+/// What a word for true or false means.
+fn word(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "pass" | "y" => Some(true),
+        "false" | "no" | "fail" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// A score from 0 to 1, as a number or a text that is one.
+fn unit(value: &Value) -> Result<f64, String> {
+    let score = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    let shown = || kindlm_types::ecma::stringify(value);
+    match score {
+        Some(score) if (0.0..=1.0).contains(&score) => Ok(score + 0.0),
+        Some(_) => Err(format!("`score` is {}, which is not between 0 and 1", shown())),
+        None => Err(format!("`score` is {}, not a number", shown())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_what_is_said_and_refuses_what_is_not() {
+        for (reply, expected) in [
+            (r#"{"pass": true, "score": 0.5, "reason": "x"}"#, Ok((Some(true), Some(0.5)))),
+            (r#"```json{"pass": "No"}```"#, Ok((Some(false), None))),
+            (r#"{"score": "0.25", "pass": null}"#, Ok((None, Some(0.25)))),
+            (r#"{"a": 1} {"pass": true}"#, Ok((Some(true), None))),
+            (r#"{"pass": true} and again {"pass": true}"#, Ok((Some(true), None))),
+            (
+                r#"They say {"pass": true}, I say {"pass": false}"#,
+                Err("it gives several different verdicts"),
+            ),
+            (r#"{"pass": 1}"#, Err("`pass` is 1, neither true nor false")),
+            (r#"{"pass": "maybe"}"#, Err("`pass` is \"maybe\", neither true nor false")),
+            (r#"{"pass": true, "score": 7}"#, Err("`score` is 7, which is not between 0 and 1")),
+            (
+                r#"{"pass": true, "score": "NaN"}"#,
+                Err("`score` is \"NaN\", which is not between 0 and 1"),
+            ),
+            (r#"{"pass": true, "score": []}"#, Err("`score` is [], not a number")),
+            (r#"{"reason": "x"}"#, Err("`pass` is missing")),
+            (r#"{"PASS": true}"#, Err("`pass` is missing")),
+            ("pass", Err("it holds no JSON object")),
+        ] {
+            let read = read_ruling(reply).map(|it| (it.pass, it.score));
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_and_scores_are_in_range(reply in r#"[{}\[\]":,pascoretuy0-9.eE+\\ -]{0,64}"#) {
+            if let Ok(Ruling { score: Some(score), .. }) = read_ruling(&reply) {
+                prop_assert!((0.0..=1.0).contains(&score));
+            }
+        }
+    }
+}

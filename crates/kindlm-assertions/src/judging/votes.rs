@@ -1,0 +1,354 @@
+//! Takes several judgements of the same thing together: of one judge asked several times, of several judges.
+
+use kindlm_types::ask::Seat;
+use kindlm_types::{AssertionResult, FailureCode, Score, Verdict};
+use serde_json::{Map, Value, json};
+
+/// How votes become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// The median of the scores, held against the check's own threshold.
+    Median,
+    /// The mean of the scores, held against the check's own threshold.
+    Mean,
+    /// The verdict of more than half.
+    Majority,
+    /// A pass if all pass.
+    All,
+}
+
+/// How the votes of one kind are counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ballot {
+    pub(super) how: How,
+    /// How many votes must be readable.
+    pub(super) quorum: usize,
+    /// What the votes are, for messages.
+    pub(super) who: &'static str,
+}
+
+/// The rule by which a check turns a score into a verdict.
+type Decide<'a> = &'a dyn Fn(Score) -> Option<Verdict>;
+
+/// What one seat found.
+type Vote = (Seat, Vec<AssertionResult>);
+
+/// Takes the results of all seats together: first those of each juror, then the jurors.
+///
+/// A check may have several results; those of the same label belong together. One that a minority has and the others
+/// do not know, such as an id that a judge made up, is left out.
+pub(super) fn combine(
+    jurors: Vec<Vec<Vote>>,
+    by_juror: &Ballot,
+    by_jury: &Ballot,
+    decide: Decide<'_>,
+) -> Vec<AssertionResult> {
+    let seats: usize = jurors.iter().map(Vec::len).sum();
+    if seats == 1 {
+        return jurors.into_iter().flatten().flat_map(|(_, results)| results).collect();
+    }
+    let mut names: Vec<(String, usize)> = Vec::new();
+    for (_, results) in jurors.iter().flatten() {
+        let mut own: Vec<(String, usize)> = Vec::new();
+        for result in results {
+            let nth = own.iter().filter(|(label, _)| *label == result.label).count();
+            own.push((result.label.clone(), nth));
+        }
+        names.extend(own.into_iter().filter(|it| !names.contains(it)).collect::<Vec<_>>());
+    }
+    let about = |name: &(String, usize)| {
+        let of = |(seat, results): &Vote| {
+            let mut same = results.iter().filter(|it| it.label == name.0);
+            same.nth(name.1).map(|it| (seat.clone(), it.clone()))
+        };
+        let found: Vec<Vec<(Seat, AssertionResult)>> =
+            jurors.iter().map(|votes| votes.iter().filter_map(of).collect()).collect();
+        let known: usize = found.iter().map(Vec::len).sum();
+        (known * 2 > seats).then(|| one(&found, by_juror, by_jury, decide))
+    };
+    names.iter().filter_map(about).collect()
+}
+
+fn one(
+    jurors: &[Vec<(Seat, AssertionResult)>],
+    by_juror: &Ballot,
+    by_jury: &Ballot,
+    decide: Decide<'_>,
+) -> AssertionResult {
+    let several_samples = jurors.iter().any(|it| it.len() > 1);
+    let verdicts: Vec<AssertionResult> = jurors
+        .iter()
+        .filter(|votes| !votes.is_empty())
+        .map(|votes| {
+            let votes: Vec<&AssertionResult> = votes.iter().map(|(_, it)| it).collect();
+            fold(&votes, by_juror, decide)
+        })
+        .collect();
+    let votes: Vec<&AssertionResult> = verdicts.iter().collect();
+    let result = if jurors.len() > 1 { fold(&votes, by_jury, decide) } else { fold_one(&votes) };
+    let all: Vec<&AssertionResult> = jurors.iter().flatten().map(|(_, it)| it).collect();
+    let panel = panel(jurors, &all, if jurors.len() > 1 { &votes } else { &all }, &result);
+    let split = panel.get("borderline") == Some(&Value::Bool(true));
+    let mut result = result.with_metadata("panel", Value::Object(panel));
+    if jurors.len() > 1 || several_samples {
+        // The judge of one vote is not the judge of the verdict.
+        result.metadata.remove("judgeModel");
+    }
+    if split {
+        if let Verdict::Fail { message, .. } = &mut result.verdict {
+            let passed = all.iter().filter(|it| it.verdict == Verdict::Pass).count();
+            message.push_str(&format!(" (borderline: {passed} of {} votes pass)", all.len()));
+        }
+        result = result.with_metadata("borderline", true);
+    }
+    result
+}
+
+fn fold_one(votes: &[&AssertionResult]) -> AssertionResult {
+    votes.first().map(|it| (*it).clone()).unwrap_or_else(|| {
+        let message = "nobody has judged";
+        AssertionResult::errored("judge", "judge", FailureCode::INTERNAL_ERROR, message)
+    })
+}
+
+/// One result for several of the same check.
+fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> AssertionResult {
+    if votes.len() == 1 {
+        return fold_one(votes);
+    }
+    let readable: Vec<&AssertionResult> =
+        votes.iter().copied().filter(|it| is_readable(it)).collect();
+    let fails = |it: &&&AssertionResult| matches!(it.verdict, Verdict::Fail { .. });
+    // One that fails settles it, however many are silent.
+    let is_settled = ballot.how == How::All && readable.iter().any(|it| fails(&it));
+    if readable.len() < ballot.quorum && !is_settled {
+        return uncounted(votes, readable.len(), ballot);
+    }
+    let passes = readable.iter().filter(|it| it.verdict == Verdict::Pass).count();
+    let majority = passes * 2 > readable.len();
+    let scores: Vec<f64> = readable.iter().filter_map(|it| it.score).map(Score::get).collect();
+    let (score, verdict) = match ballot.how {
+        How::Median => measured(median(&scores), decide),
+        How::Mean => measured(mean(&scores), decide),
+        How::Majority | How::All => (None, None),
+    };
+    let pass = match (&verdict, ballot.how) {
+        (Some(verdict), _) => *verdict == Verdict::Pass,
+        (None, How::All) => passes == readable.len(),
+        (None, _) => majority,
+    };
+    let side: Vec<&AssertionResult> =
+        readable.iter().copied().filter(|it| (it.verdict == Verdict::Pass) == pass).collect();
+    let side_scores: Vec<f64> = side.iter().filter_map(|it| it.score).map(Score::get).collect();
+    let score = score.or_else(|| match ballot.how {
+        How::All => scores.iter().copied().reduce(f64::min),
+        _ => median(&side_scores),
+    });
+    // The vote that speaks for all is the nearest of those that say the same; a mean may be on a side that nobody took.
+    let speakers = if side.is_empty() { &readable } else { &side };
+    let distance = |it: &AssertionResult| match (it.score, score) {
+        (Some(own), Some(score)) => (own.get() - score).abs(),
+        _ => 0.0,
+    };
+    let speaker = speakers.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    let Some(speaker) = speaker else { return uncounted(votes, 0, ballot) };
+    let mut result = speaker.clone();
+    result.score = score.and_then(|it| Score::new(it).ok()).or(result.score);
+    if let Some(verdict) = verdict {
+        result.verdict = verdict;
+    }
+    result
+}
+
+fn is_readable(result: &AssertionResult) -> bool {
+    matches!(result.verdict, Verdict::Pass | Verdict::Fail { .. })
+}
+
+fn measured(score: Option<f64>, decide: Decide<'_>) -> (Option<f64>, Option<Verdict>) {
+    let verdict = score.and_then(|it| Score::new(it).ok()).and_then(decide);
+    (score, verdict)
+}
+
+/// What is left if too few votes can be counted: skipped where the check does not apply, else errored.
+fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> AssertionResult {
+    let lost = votes.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
+    let Some(lost) = lost else {
+        let skipped = votes.iter().find(|it| !is_readable(it)).or(votes.first());
+        return fold_one(&skipped.copied().into_iter().collect::<Vec<_>>());
+    };
+    let mut result = (*lost).clone();
+    if let Verdict::Errored { message, .. } = &mut result.verdict {
+        *message = format!(
+            "{readable} of {} {} could be counted, and {} are needed: {message}",
+            votes.len(),
+            ballot.who,
+            ballot.quorum,
+        );
+    }
+    result
+}
+
+/// What is told about the votes: each of them, how far they lie apart, and how many agree.
+fn panel(
+    jurors: &[Vec<(Seat, AssertionResult)>],
+    all: &[&AssertionResult],
+    counted: &[&AssertionResult],
+    result: &AssertionResult,
+) -> Map<String, Value> {
+    let several = jurors.iter().any(|it| it.len() > 1);
+    let votes = jurors.iter().flatten().map(|(seat, vote)| {
+        let mut told = Map::new();
+        let judge = vote.metadata.get("judgeModel").cloned();
+        let judge = judge.or_else(|| seat.model.clone().map(Value::from));
+        told.extend(judge.map(|it| ("judge".to_owned(), it)));
+        if several {
+            told.insert("sample".to_owned(), seat.sample.into());
+        }
+        told.insert("status".to_owned(), vote.verdict.status().into());
+        told.extend(vote.score.map(|it| ("score".to_owned(), json!(it.get()))));
+        let words = vote.reasoning.as_deref().or_else(|| vote.verdict.message());
+        told.extend(words.map(|it| ("reasoning".to_owned(), it.into())));
+        Value::Object(told)
+    });
+    let mut panel = Map::new();
+    panel.insert("votes".to_owned(), votes.collect());
+    let readable: Vec<&&AssertionResult> = counted.iter().filter(|it| is_readable(it)).collect();
+    let same = readable.iter().filter(|it| it.verdict.held() == result.verdict.held()).count();
+    if is_readable(result) && !readable.is_empty() {
+        panel.insert("agreement".to_owned(), json!(share(same, readable.len())));
+    }
+    let scores: Vec<f64> = all.iter().filter_map(|it| it.score).map(Score::get).collect();
+    let least = scores.iter().copied().reduce(f64::min);
+    let most = scores.iter().copied().reduce(f64::max);
+    if let Some((least, most)) = least.zip(most) {
+        panel.insert("spread".to_owned(), json!(most - least));
+    }
+    let held = |wanted: bool| all.iter().any(|it| is_readable(it) && it.verdict.held() == wanted);
+    panel.insert("borderline".to_owned(), (held(true) && held(false)).into());
+    panel
+}
+
+/// A share of votes; there are never so many that a float could not count them.
+fn share(part: usize, all: usize) -> f64 {
+    let count = |it: usize| u32::try_from(it).map_or(f64::INFINITY, f64::from);
+    count(part) / count(all)
+}
+
+/// The mean; `None` of nothing.
+fn mean(scores: &[f64]) -> Option<f64> {
+    let count = u32::try_from(scores.len()).ok().filter(|it| *it > 0)?;
+    Some(scores.iter().sum::<f64>() / f64::from(count))
+}
+
+/// The median: the middle one, or the mean of the two in the middle; `None` of nothing.
+fn median(scores: &[f64]) -> Option<f64> {
+    let mut sorted = scores.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return sorted.get(middle).copied();
+    }
+    mean(sorted.get(middle.checked_sub(1)?..=middle)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn vote(score: f64) -> AssertionResult {
+        AssertionResult::new("judge", "j", decide(Score::new(score).unwrap()).unwrap())
+            .with_score(Score::new(score).unwrap())
+    }
+
+    fn decide(score: Score) -> Option<Verdict> {
+        Some(if score.get() >= 0.7 {
+            Verdict::Pass
+        } else {
+            Verdict::Fail { code: FailureCode::new("LOW"), message: "low".to_owned() }
+        })
+    }
+
+    fn lost() -> AssertionResult {
+        AssertionResult::errored("judge", "j", FailureCode::new("LOST"), "lost")
+    }
+
+    fn shown(result: &AssertionResult) -> String {
+        let score = result.score.map(|it| format!(" {it}")).unwrap_or_default();
+        let message = result.verdict.message().map(|it| format!(" {it}")).unwrap_or_default();
+        format!("{}{score}{message}", result.verdict.status())
+    }
+
+    #[test]
+    fn votes_become_one() {
+        let few = "errored 1 of 3 jurors could be counted, and 2 are needed: lost";
+        for (how, quorum, votes, expected) in [
+            (How::Median, 2, vec![vote(0.2), vote(0.9), vote(0.8)], "passed 0.8"),
+            (How::Median, 2, vec![vote(0.6), vote(0.9), lost()], "passed 0.75"),
+            (How::Median, 2, vec![vote(0.2), vote(0.9), lost()], "failed 0.55 low"),
+            (How::Mean, 2, vec![vote(0.1), vote(0.8), vote(0.9)], "failed 0.6 low"),
+            (How::Majority, 2, vec![vote(0.1), vote(0.75), vote(1.0)], "passed 0.875"),
+            (How::Majority, 2, vec![vote(0.1), vote(0.8), lost()], "failed 0.1 low"),
+            (How::All, 2, vec![vote(0.7), vote(0.8), lost()], "passed 0.7"),
+            (
+                How::All,
+                3,
+                vec![vote(0.7), vote(0.8), lost()],
+                "errored 2 of 3 jurors could be counted, and 3 are needed: lost",
+            ),
+            (How::All, 3, vec![vote(0.1), lost(), lost()], "failed 0.1 low"),
+            (How::Majority, 2, vec![vote(0.9), lost(), lost()], few),
+            (How::Median, 2, vec![lost(), vote(0.9), lost()], few),
+        ] {
+            let ballot = Ballot { how, quorum, who: "jurors" };
+            let votes: Vec<&AssertionResult> = votes.iter().collect();
+            assert_eq!(shown(&fold(&votes, &ballot, &decide)), expected, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn a_result_that_only_a_minority_has_is_left_out() {
+        let made_up = AssertionResult::errored("judge", "made up", FailureCode::new("ODD"), "odd");
+        let seat = |sample| Seat { model: None, sample, samples: 3 };
+        let votes = vec![vec![
+            (seat(0), vec![vote(1.0), made_up]),
+            (seat(1), vec![vote(0.9)]),
+            (seat(2), vec![vote(0.0)]),
+        ]];
+        let ballot = Ballot { how: How::Median, quorum: 2, who: "samples" };
+        let results = combine(votes, &ballot, &ballot, &decide);
+        assert_eq!(results.iter().map(shown).collect::<Vec<_>>(), ["passed 0.9"]);
+        let panel = &results[0].metadata["panel"];
+        assert_eq!(panel["spread"], 1.0);
+        assert_eq!(panel["borderline"], true);
+        assert_eq!(panel["votes"].as_array().unwrap().len(), 3);
+        assert!((panel["agreement"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn votes_that_agree_are_that_verdict(
+            scores in proptest::collection::vec(0.7..=1.0f64, 1..6),
+            how in proptest::sample::select(vec![How::Median, How::Mean, How::Majority, How::All]),
+        ) {
+            let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
+            let ballot = Ballot { how, quorum: votes.len(), who: "jurors" };
+            let result = fold(&votes.iter().collect::<Vec<_>>(), &ballot, &decide);
+            // A mean of equal numbers may miss them by one bit.
+            let near = result.score.is_some_and(|it| (it.get() - 0.7).abs() < 1e-9);
+            prop_assert!(result.verdict == Verdict::Pass || near);
+        }
+
+        #[test]
+        fn the_order_of_votes_does_not_matter(
+            scores in proptest::collection::vec(0.0..=1.0f64, 1..6),
+            how in proptest::sample::select(vec![How::Median, How::Majority, How::All]),
+        ) {
+            let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
+            let ballot = Ballot { how, quorum: 1, who: "jurors" };
+            let forth = fold(&votes.iter().collect::<Vec<_>>(), &ballot, &decide);
+            let back = fold(&votes.iter().rev().collect::<Vec<_>>(), &ballot, &decide);
+            prop_assert_eq!((forth.verdict, forth.score), (back.verdict, back.score));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `llm-rubric`: a judge says whether the output meets a rubric.
+
+use kindlm_types::{Class, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::check::TOLERANCE;
+use crate::codes::ASSERTION_FAILED;
+use crate::config::read;
+use crate::grade::Grade;
+use crate::judging::{
+    Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    OwnWords, RubricPrompt, Ruling, Unasked, at, data_rule, fenced, output_for_templates,
+    read_ruling, short,
+};
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "llm-rubric";
+
+/// Has a judge hold the output against a rubric.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output meets a rubric, as a judge model sees it.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The judge says that the rubric is not met, or its score is below the threshold.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// What the output is judged by.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "LlmRubricConfig")]
+struct Config {
+    /// The rubric: a text, or any other value, which the judge sees as JSON.
+    value: Value,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ output }}` and `{{ rubric }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+const MAX_TOKENS: u32 = 1024;
+
+#[derive(Debug)]
+struct Rubric {
+    frame: Frame,
+    value: Value,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
+    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt);
+    One::built(Rubric { frame, value: config.value })
+}
+
+impl Grader for Rubric {
+    type Reading = Ruling;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let rubric = crate::grade::text(&self.value);
+        let vars = [
+            ("output", output_for_templates(output)),
+            ("rubric", Value::String(rubric.clone().into_owned())),
+        ];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
+            user: format!("Rubric:\n{rubric}\n\n{}", fenced("output", output)),
+            format: Some(("ruling", reply_schema())),
+        })
+    }
+
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, String> {
+        let ruling = read_ruling(reply)?;
+        if ruling.pass.is_none() && self.frame.own.threshold.is_none() {
+            return Err("`pass` is missing, and there is no threshold for the score".to_owned());
+        }
+        Ok(ruling)
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, ruling: Ruling) -> Graded {
+        let threshold = self.frame.own.threshold;
+        // A verdict without a score is worth 1 or 0; a score without a verdict is held against the threshold alone.
+        let said = ruling.pass.unwrap_or(true);
+        let score = ruling.score.unwrap_or(if said { 1.0 } else { 0.0 });
+        let meets = threshold.is_none_or(|it| score >= it - TOLERANCE);
+        let pass = said && meets;
+        let below = threshold.filter(|_| !meets).map(|threshold| {
+            format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold))
+        });
+        // The judge's own words do not say that they are not enough.
+        let message = below.as_ref().filter(|_| said && !self.frame.own.negate).map(|below| {
+            let words = ruling.reason.as_deref().map(|it| format!(": {it}"));
+            format!("{below}{}", words.unwrap_or_default())
+        });
+        let reason = ruling.reason.or(below).unwrap_or_else(|| {
+            if pass { "Grading passed".to_owned() } else { "Grading failed".to_owned() }
+        });
+        Graded { message, ..Graded::from(Grade { pass, score, reason }) }
+    }
+}
+
+fn reply_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "reason": { "type": "string" },
+            "pass": { "type": "boolean" },
+            "score": { "type": "number", "minimum": 0, "maximum": 1 },
+        },
+        "required": ["reason", "pass", "score"],
+        "additionalProperties": false,
+    })
+}

@@ -1,0 +1,244 @@
+//! promptfoo's answers for the checks that a model grades, held against ours: how replies are handled.
+//!
+//! The grader of a vector is a script of replies; one that is asked again says the same again. Where promptfoo says
+//! that the grader failed (`graderError`) or throws, ours must be errored or a problem of the configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use kindlm_assertions::{Evidence, Setup, compile_with};
+use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
+use kindlm_types::{
+    Answer, Answers, AskError, Message, ProviderError, ProviderErrorKind, Question, Role, Usage,
+};
+use serde_json::{Value, json};
+
+use super::{Differences, Said, execution, said};
+use crate::support::Memory;
+
+const FILE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/promptfoo/model_graded.jsonl");
+
+/// What is not run here, with the reason.
+#[rustfmt::skip]
+const NOT_RUN: &[(&str, &[&str])] = &[
+    ("two or more outputs are compared, which no check of one execution can", &["select-best"]),
+    ("not part of the product: a grader that searches the web", &["search-rubric"]),
+    ("not part of the product yet", &["trajectory:goal-success"]),
+];
+
+const UNREADABLE: &str =
+    "a reply without a readable verdict is errored: neither a pass nor a failure";
+
+#[rustfmt::skip]
+const DIFFERENCES: Differences<'_> = &[
+    (UNREADABLE, &[
+        "context-faithfulness/7", "context-faithfulness/9", "context-faithfulness/11",
+        "factuality/7", "factuality/11", "factuality/12", "factuality/14",
+        "llm-rubric/6", "llm-rubric/13", "llm-rubric/34",
+        "model-graded-closedqa/5", "model-graded-closedqa/6", "model-graded-closedqa/7",
+        "model-graded-closedqa/10",
+    ]),
+    ("a grader that fails is errored", &["context-faithfulness/16", "model-graded-closedqa/12"]),
+    ("replies are JSON, not YAML: what is nearly JSON is asked for again", &["llm-rubric/27", "llm-rubric/28"]),
+    ("the category is described in our own words", &["factuality/8", "factuality/17", "model-graded-factuality/1"]),
+    ("`threshold` counts for every check", &["factuality/23"]),
+    ("JSON may stand on several lines", &["g-eval/14"]),
+    ("no further call sums the windows up: the reasons of those that do not fit are given", &["conversation-relevance/2", "conversation-relevance/5"]),
+    ("the labels are part of the configuration, so one that is missing is a mistake", &["classifier/4"]),
+    ("no provider has a similarity call of its own", &["similar/14", "similar:dot/2"]),
+];
+
+/// The questions of a vector with the replies of its grader.
+struct Grader<'v> {
+    vector: &'v Value,
+    used: BTreeSet<usize>,
+    /// What was asked, with the reply: the same question asked again has the same reply.
+    told: Vec<(String, Result<Answer, AskError>)>,
+}
+
+impl Grader<'_> {
+    fn answer(&mut self, question: &Question, round: usize) -> Result<Answer, AskError> {
+        match question {
+            Question::Judge(question) => {
+                let again = self.told.iter().find(|(asked, _)| {
+                    question.user.starts_with(&format!("{asked}\n\nAn earlier reply"))
+                });
+                if let Some((_, reply)) = again {
+                    return reply.clone();
+                }
+                let reply = self.reply(&question.user, round);
+                self.told.push((question.user.clone(), reply.clone()));
+                reply
+            }
+            Question::Embedding(question) => self.embedding(&question.text),
+            Question::Script(_) => {
+                let value = self.vector["output"]["ctx"].clone();
+                let outcome = ScriptOutcome::Returned(ScriptValue::from(value));
+                Ok(Answer::Script(ScriptAnswer { outcome, console: Vec::new() }))
+            }
+        }
+    }
+
+    /// The next reply of the stage that the question belongs to, as promptfoo asks in another order.
+    fn reply(&mut self, user: &str, round: usize) -> Result<Answer, AskError> {
+        let requests = self.vector["requests"].as_array().unwrap();
+        let stage = |request: &Value| match request["label"].as_str() {
+            Some("g-eval" | "context-faithfulness-nli") => 1,
+            _ => 0,
+        };
+        let asked = requests.iter().enumerate().find(|(index, request)| {
+            let criterion = request["vars"]["criteria"].as_str().filter(|_| requests.len() > 2);
+            !self.used.contains(index)
+                && stage(request) == round.min(1)
+                && criterion.is_none_or(|it| user.contains(it))
+        });
+        let index = asked.map(|(index, _)| index);
+        self.used.extend(index);
+        match index.and_then(|it| self.vector["grader"]["replies"].get(it)) {
+            None if self.vector["grader"].get("moderation").is_some() => {
+                self.service("moderation", "flags")
+            }
+            None if self.vector["grader"].get("classification").is_some() => {
+                self.service("classification", "scores")
+            }
+            Some(Value::String(text)) => Ok(Answer::Text {
+                text: text.clone(),
+                model: "grader".to_owned(),
+                usage: Usage::default(),
+                cost_usd: None,
+            }),
+            Some(error) if error.get("$error").is_some() => {
+                Err(failed(&error["$error"].to_string()))
+            }
+            Some(other) => Ok(Answer::Text {
+                text: other.to_string(),
+                model: "grader".to_owned(),
+                usage: Usage::default(),
+                cost_usd: None,
+            }),
+            None => Err(failed("the grader is not asked this")),
+        }
+    }
+
+    /// What the vector's service says, as a judge says it; `null` is one that fails.
+    fn service(&self, service: &str, key: &str) -> Result<Answer, AskError> {
+        let said = &self.vector["grader"][service];
+        if said.is_null() {
+            return Err(failed("boom"));
+        }
+        let mut reply = json!({});
+        reply[key] = said.clone();
+        Ok(Answer::Text {
+            text: reply.to_string(),
+            model: "grader".to_owned(),
+            usage: Usage::default(),
+            cost_usd: None,
+        })
+    }
+
+    fn embedding(&self, text: &str) -> Result<Answer, AskError> {
+        let known = &self.vector["grader"]["embeddings"];
+        let vector = known.get(text).or_else(|| known.get("*"));
+        let Some(vector) = vector else { return Err(failed(&format!("no embedding for {text}"))) };
+        #[expect(clippy::cast_possible_truncation, reason = "embeddings are single precision")]
+        let numbers = vector.as_array().unwrap().iter().map(|it| it.as_f64().unwrap() as f32);
+        Ok(Answer::Vector(Arc::from(numbers.collect::<Vec<_>>())))
+    }
+}
+
+fn failed(message: &str) -> AskError {
+    ProviderError::new(ProviderErrorKind::Server, "grader", message).into()
+}
+
+fn ours(vector: &Value) -> Said {
+    let files = vector["files"].as_object().cloned().unwrap_or_default();
+    let files =
+        files.into_iter().map(|(path, text)| (path, text.as_str().unwrap_or_default().to_owned()));
+    let files = Memory(files.collect());
+    let mut execution = execution(vector);
+    execution.input = vec![Message::new(Role::User, "The prompt")];
+    if vector["id"].as_str().is_some_and(|it| it.starts_with("context-relevance/11")) {
+        // promptfoo does not take the prompt for the question.
+        execution.input.clear();
+    }
+    let mut entry = vector["assertion"].clone();
+    if entry["type"].as_str().is_some_and(|it| it.ends_with("classifier")) {
+        // A judge must be told the labels.
+        entry["labels"] = json!(["positive", "negative"]);
+    }
+    let expect = json!({"assert": [entry]});
+    let (checks, problems) = compile_with(&expect, &Setup::new(&files, None), &execution.vars);
+    if !problems.is_empty() {
+        let lines: Vec<String> =
+            problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();
+        return Said::Threw(lines.join("; "));
+    }
+    let [check] = checks.as_slice() else { panic!("one entry, one check: {}", vector["id"]) };
+    let mut grader = Grader { vector, used: BTreeSet::new(), told: Vec::new() };
+    let mut answers = Answers::default();
+    for round in 0.. {
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let mut new = check.questions(&evidence);
+        new.retain(|it| answers.get(it).is_none());
+        if new.is_empty() {
+            return said(check, &check.evaluate(&evidence));
+        }
+        // A script runs before everything else, and is no round of the grader.
+        let round = if vector["assertion"]["contextTransform"].is_string() { 0 } else { round };
+        for question in new {
+            answers.insert(&question, grader.answer(&question, round));
+        }
+    }
+    unreachable!("the rounds end")
+}
+
+fn theirs(expect: &Value) -> Said {
+    if expect["metadata"]["graderError"] == true {
+        return Said::Threw(expect["reason"].as_str().unwrap_or_default().to_owned());
+    }
+    super::theirs(expect)
+}
+
+/// As [`Said::agrees`]; similarities are of single precision.
+fn agrees(ours: &Said, theirs: &Said) -> bool {
+    match (ours, theirs) {
+        (Said::Result { pass, score, reason }, Said::Result { pass: p, score: s, reason: r }) => {
+            pass == p && (score - s).abs() <= 1e-6 && reason == r
+        }
+        _ => ours.agrees(theirs),
+    }
+}
+
+#[test]
+fn graded_checks_handle_replies_as_promptfoo_does() {
+    let text = std::fs::read_to_string(Path::new(FILE)).unwrap();
+    let (mut ran, mut left) = (0, 0);
+    let mut differing = BTreeMap::new();
+    for line in text.lines() {
+        let vector: Value = serde_json::from_str(line).unwrap();
+        let id = vector["id"].as_str().unwrap();
+        let kind = id.split('/').next().unwrap();
+        let kind = kind.strip_prefix("not-").unwrap_or(kind);
+        if NOT_RUN.iter().any(|(_, kinds)| kinds.contains(&kind)) {
+            left += 1;
+            continue;
+        }
+        ran += 1;
+        let (ours, theirs) = (ours(&vector), theirs(&vector["expect"]));
+        if !agrees(&ours, &theirs) {
+            differing.insert(id.to_owned(), format!("ours:   {ours:?}\ntheirs: {theirs:?}"));
+        }
+    }
+    for (why, ids) in DIFFERENCES {
+        for id in *ids {
+            let listed = differing.remove(*id);
+            assert!(listed.is_some(), "{id} agrees after all, or does not exist ({why})");
+        }
+    }
+    let shown: Vec<String> =
+        differing.iter().map(|(id, difference)| format!("{id}\n{difference}")).collect();
+    assert!(shown.is_empty(), "{} differ:\n{}", shown.len(), shown.join("\n\n"));
+    assert_eq!((ran, left), (122, 11), "vectors that were run, and that were not");
+}
