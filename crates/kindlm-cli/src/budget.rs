@@ -10,20 +10,19 @@ pub(crate) fn check(suite: &Suite, plan: &Plan, options: &RunOptions) -> Result<
     if budget_usd(suite, options).is_none() {
         return Ok(());
     }
-    let unpriced = unpriced(suite, plan);
-    if unpriced.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> =
-        unpriced.iter().map(|it| format!("`{}` ({}:{})", it.id, it.provider, it.name)).collect();
-    Err(Failure::input(format!(
-        "the budget cannot be kept: nobody knows the price of {}",
-        names.join(", ")
-    ))
+    let Some(names) = unpriced_names(suite, plan) else { return Ok(()) };
+    Err(Failure::input(format!("the budget cannot be kept: nobody knows the price of {names}"))
     .with_help(
         "add `price: { input: …, output: … }` to the model, in US dollars for a million tokens, or give \
          `--allow-unpriced`: then its requests are not counted",
     ))
+}
+
+/// The models without a price, in words; `None` if there are none.
+pub(crate) fn unpriced_names(suite: &Suite, plan: &Plan) -> Option<String> {
+    let names = unpriced(suite, plan);
+    let names = names.iter().map(|it| format!("`{}` ({}:{})", it.id, it.provider, it.name));
+    Some(names.collect::<Vec<_>>().join(", ")).filter(|it| !it.is_empty())
 }
 
 /// The models without a price that the plan asks, as those under test and as judges.

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_engine::{CaseBody, Model, Plan, RunOptions, Subject, Suite};
+use kindlm_engine::gates::dollars;
+use kindlm_engine::{CaseBody, Model, Plan, RunOptions, Subject, Suite, budget_usd, reserve_usd};
 use kindlm_reporters::one_line;
 use kindlm_types::{Answers, Execution, Question, Usage};
 
 use crate::Failure;
+use crate::budget::unpriced_names;
 
 /// Characters in a token, for texts of which nobody has counted the tokens.
 const CHARS_PER_TOKEN: usize = 4;
@@ -22,6 +24,7 @@ pub(crate) fn describe(
     let mut text =
         format!("suite `{}`: {}\n\n", one_line(&suite.info.name), executions(plan.units.len()));
     let mut sum = Estimate::default();
+    let mut reserve = None::<f64>;
     for group in groups(plan) {
         let Some(case) = suite.cases.get(group.case) else { continue };
         let model = group.model.and_then(|it| suite.models.get(it));
@@ -32,6 +35,8 @@ pub(crate) fn describe(
         let name = one_line(model.map_or("command", |it| it.id.as_str()));
         let case_name = one_line(&case.name);
         let _ = writeln!(text, "  {case_name} [{name}]: {} × {}", group.repeats, at_most(requests));
+        let first = model.and_then(|it| reserve_usd(&body, it));
+        reserve = reserve.into_iter().chain(first).reduce(f64::max);
         for _ in 0..group.repeats {
             sum.add_case(suite, &body, model);
         }
@@ -43,13 +48,41 @@ pub(crate) fn describe(
     if plan.deselected > 0 {
         let _ = writeln!(text, "  {} not selected", cases(plan.deselected));
     }
+    let budget = budget_usd(suite, options);
+    let budget = budget.map_or_else(String::new, |it| about_budget(suite, plan, it, reserve));
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
-    let _ = writeln!(text, "\n{sum}concurrency: {concurrency}");
+    let _ = writeln!(text, "\n{sum}{budget}concurrency: {concurrency}");
     for warning in &suite.warnings {
         let _ = writeln!(text, "warning: {}", one_line(warning));
     }
     text.push_str("nothing was sent\n");
     Ok(text)
+}
+
+/// What the budget is, and whether it can be kept; `reserve` is the most that a first request sets aside.
+fn about_budget(suite: &Suite, plan: &Plan, budget: f64, reserve: Option<f64>) -> String {
+    let mut text = format!("budget: {}\n", dollars(budget));
+    if let Some(reserve) = reserve {
+        let _ = write!(
+            text,
+            "  (before it is sent, a request sets aside the most that it may cost: here up to {}, and more in long\n  \
+             conversations",
+            dollars(reserve)
+        );
+        text.push_str(if reserve > budget {
+            "; that is more than the budget, so it would not be sent)\n"
+        } else {
+            ")\n"
+        });
+    }
+    if let Some(names) = unpriced_names(suite, plan) {
+        let names = one_line(&names);
+        let _ = writeln!(
+            text,
+            "  nobody knows the price of {names}: the run is refused, unless `--allow-unpriced` leaves it out of the count"
+        );
+    }
+    text
 }
 
 /// The repeats of a case on a model.

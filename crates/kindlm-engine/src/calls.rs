@@ -39,7 +39,7 @@ impl From<Unanswered> for AskError {
     fn from(why: Unanswered) -> Self {
         match why {
             Unanswered::Provider(err) => Self::Provider(err),
-            Unanswered::Budget(message) => Self::NobodyToAsk { message },
+            Unanswered::Budget(message) => Self::Budget { message },
         }
     }
 }

@@ -130,7 +130,7 @@ pub use case::{
 };
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};
-pub use execute::{Executed, Run, budget_usd, execute, execute_streamed};
+pub use execute::{Executed, Run, budget_usd, execute, execute_streamed, reserve_usd};
 pub use judge::{Judged, Judges, judge};
 pub use merge::{MergeError, merge};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};

@@ -7,8 +7,10 @@ use kindlm_types::ExecutionResult;
 /// An execution is counted, watched and aggregated only when it has been kept. Whoever keeps nothing is `()`.
 pub trait Record: Sync {
     /// The execution of this case on this model and of this repeat (from 0), if it was kept and need not be made
-    /// again. Asked once for each execution of the plan, in its order, before anything is sent; `at` is its position
-    /// in the plan, from 0.
+    /// again. If it [is unjudged](ExecutionResult::is_unjudged), only its judgement is made again.
+    ///
+    /// Asked once for each execution of the plan, in its order, before anything is sent, and once more for those that are
+    /// unjudged when it is their turn; `at` is its position in the plan, from 0.
     fn recall(
         &self,
         at: usize,

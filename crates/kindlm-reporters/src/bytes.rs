@@ -2,18 +2,97 @@
 
 use std::{fmt, io};
 
-/// Bytes on their way to a writer of text: whole pieces of UTF-8, as formats of text write them.
-pub(crate) struct Bytes<'a>(pub(crate) &'a mut dyn fmt::Write);
+/// How many bytes are gathered before they are passed on. Formats write a few at a time, and each piece that is passed
+/// on is checked, copied and counted by several layers.
+const GATHERED: usize = 16 << 10;
+
+/// Bytes on their way to a writer of text. What is not [finished](Self::finish) may not arrive.
+pub(crate) struct Bytes<'a> {
+    out: &'a mut dyn fmt::Write,
+    gathered: Vec<u8>,
+}
+
+impl<'a> Bytes<'a> {
+    pub(crate) fn new(out: &'a mut dyn fmt::Write) -> Self {
+        Self { out, gathered: Vec::with_capacity(GATHERED) }
+    }
+
+    /// Passes on what is left, and a line break after it.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.pass_on()?;
+        if !self.gathered.is_empty() {
+            return Err(invalid("it ends in the middle of a character"));
+        }
+        self.out.write_char('\n').map_err(io::Error::other)
+    }
+
+    /// Passes on all whole characters.
+    fn pass_on(&mut self) -> io::Result<()> {
+        let (text, rest) = match std::str::from_utf8(&self.gathered) {
+            Ok(text) => (text, 0),
+            Err(err) if err.error_len().is_none() => {
+                let (whole, rest) = self.gathered.split_at(err.valid_up_to());
+                (std::str::from_utf8(whole).map_err(invalid)?, rest.len())
+            }
+            Err(err) => return Err(invalid(err)),
+        };
+        self.out.write_str(text).map_err(io::Error::other)?;
+        self.gathered.drain(..self.gathered.len() - rest);
+        Ok(())
+    }
+}
 
 impl io::Write for Bytes<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let text = std::str::from_utf8(bytes)
-            .map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err))?;
-        self.0.write_str(text).map_err(io::Error::other)?;
+        self.write_all(bytes)?;
         Ok(bytes.len())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.gathered.len() + bytes.len() > GATHERED {
+            self.pass_on()?;
+        }
+        self.gathered.extend_from_slice(bytes);
         Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass_on()
+    }
+}
+
+fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn text_arrives_whole_whatever_the_pieces() {
+        let text = "a€𝄞\n".repeat(10_000);
+        for size in [1, 3, 7, 10_000, 1 << 20] {
+            let mut arrived = String::new();
+            let mut bytes = Bytes::new(&mut arrived);
+            text.as_bytes().chunks(size).for_each(|it| bytes.write_all(it).unwrap());
+            bytes.finish().unwrap();
+            assert_eq!(arrived.strip_suffix('\n'), Some(text.as_str()), "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_does_not_pass() {
+        for (bytes, expected) in [
+            (&b"a\xff"[..], "invalid utf-8 sequence of 1 bytes from index 1"),
+            (b"a\xe2\x82", "it ends in the middle of a character"),
+        ] {
+            let mut arrived = String::new();
+            let mut gathered = Bytes::new(&mut arrived);
+            gathered.write_all(bytes).unwrap();
+            assert_eq!(gathered.finish().unwrap_err().to_string(), expected);
+        }
     }
 }

@@ -36,7 +36,8 @@ impl Draft {
         let existing = fs::metadata(&target).ok();
         if existing.as_ref().is_some_and(|it| !it.is_file()) {
             let file = fs::OpenOptions::new().write(true).open(&target);
-            let out = Out::Directly(BufWriter::new(file.map_err(|err| failed(&err))?));
+            let out =
+                Out::Directly(BufWriter::with_capacity(1 << 16, file.map_err(|err| failed(&err))?));
             return Ok(Self { path: path.to_owned(), target, out });
         }
         let folder = match target.parent() {
@@ -80,6 +81,14 @@ impl io::Write for Draft {
         match &mut self.out {
             Out::Beside(out, _) => out.write(bytes),
             Out::Directly(out) => out.write(bytes),
+        }
+    }
+
+    // A report comes in pieces of a few bytes: each goes straight into the buffer.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.out {
+            Out::Beside(out, _) => out.write_all(bytes),
+            Out::Directly(out) => out.write_all(bytes),
         }
     }
 

@@ -127,6 +127,12 @@ pub enum AskError {
     /// A script did not come to an end, or could not be run.
     #[error("{0}")]
     Script(#[from] ScriptError),
+    /// It was not asked, as the run's budget does not allow it.
+    #[error("{message}")]
+    Budget {
+        /// What the budget is, what is spent, and what the question may cost.
+        message: String,
+    },
     /// There is nobody to ask.
     #[error("{message}")]
     NobodyToAsk {
@@ -141,6 +147,7 @@ impl AskError {
         match self {
             Self::Provider(err) => err.kind.failure_code(),
             Self::Script(_) => FailureCode::SCRIPT_ERROR,
+            Self::Budget { .. } => FailureCode::BUDGET_EXCEEDED,
             Self::NobodyToAsk { .. } => FailureCode::INTERNAL_ERROR,
         }
     }

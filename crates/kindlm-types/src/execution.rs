@@ -224,6 +224,29 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
+    /// Whether the run was stopped before it was carried out, and nothing was sent for it.
+    ///
+    /// One that was cut short has cost something and found out something: it is kept like one that came to its end.
+    pub fn was_never_begun(&self) -> bool {
+        matches!(self.error, Some(ExecutionError::NotRun { .. }))
+            && self.execution.requests == 0
+            && self.results.is_empty()
+    }
+
+    /// Whether all evidence is there, and only the judgement is not: who should have judged was not asked, for want of
+    /// money, or could not answer.
+    pub fn is_unjudged(&self) -> bool {
+        match &self.error {
+            None => {
+                self.outcome == Outcome::Errored
+                    && self.results.iter().any(AssertionResult::failed_by_provider)
+            }
+            // Checks are evaluated once the evidence is complete, and not before.
+            Some(ExecutionError::NotRun { .. }) => !self.results.is_empty(),
+            Some(ExecutionError::Provider(_) | ExecutionError::Internal { .. }) => false,
+        }
+    }
+
     /// Whether a provider failed in it, after retries: the one under test, or one that should have judged.
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))

@@ -20,7 +20,7 @@ struct Page {
 const PAGES: usize = 5;
 
 /// Codes that no assertion of its own gives.
-const COMMON: [(FailureCode, &str); 4] = [
+const COMMON: [(FailureCode, &str); 5] = [
     (
         FailureCode::PROVIDER_TIMEOUT,
         "The provider, or the command, did not answer in time; or the answer took longer than `latency.maxMs` allows.",
@@ -32,6 +32,12 @@ const COMMON: [(FailureCode, &str); 4] = [
     (
         FailureCode::PROVIDER_ERROR,
         "The provider could not be reached, or answered with an error, also after retries.",
+    ),
+    (
+        FailureCode::BUDGET_EXCEEDED,
+        "A judge was not asked, as what is left of the run's budget (`gates.costMaxUsd`, `--budget-usd`) is less than its \
+         answer may cost. What the model said is kept: `kindlm test --resume` with a larger budget asks the judge, and does not \
+         ask the model again.",
     ),
     (
         FailureCode::INTERNAL_ERROR,

@@ -112,10 +112,14 @@ impl Record for Kept {
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError> {
         let Some((journal, index)) = &self.past else { return Ok(None) };
-        let place = index.get(case, model, repeat).filter(|it| it.is_done());
-        let read = place.map(|it| journal.read(it)).transpose();
-        self.note(at, place);
-        read.map_err(|err| RecordError(err.to_string()))
+        let Some(place) = index.get(case, model, repeat) else { return Ok(None) };
+        let read = journal.read(place).map_err(|err| RecordError(err.to_string()));
+        let kept = match &read {
+            Ok(result) => place.is_done() || result.is_unjudged(),
+            Err(_) => place.is_done(),
+        };
+        self.note(at, kept.then_some(place));
+        read.map(|result| kept.then_some(result))
     }
 
     fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {

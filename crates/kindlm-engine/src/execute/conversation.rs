@@ -48,23 +48,7 @@ impl<'a> Conversation<'a> {
         timeout: Duration,
         execution: Execution,
     ) -> Self {
-        let mut messages = opening.to_vec();
-        if let Some(user) = body.conversation.first().and_then(|it| it.user.as_deref()) {
-            match messages.iter_mut().rfind(|it| it.role == Role::User) {
-                Some(message) => user.clone_into(&mut message.content),
-                None => messages.push(Message::new(Role::User, user)),
-            }
-        }
-        let prompt = Prompt {
-            model: model.name.clone(),
-            messages,
-            params: model.params.clone(),
-            tools: body.tools.iter().map(|it| it.spec.clone()).collect(),
-            tool_choice: None,
-            response_format: None,
-            sample: execution.repeat,
-            vars: if model.tells_vars { execution.vars.clone() } else { Map::new() },
-        };
+        let prompt = first_prompt(body, opening, model, execution.repeat);
         Self {
             body,
             model,
@@ -218,6 +202,32 @@ impl<'a> Conversation<'a> {
                 execution.metadata.insert(key, value);
             }
         }
+    }
+}
+
+/// What is sent first.
+pub(super) fn first_prompt(
+    body: &CaseBody,
+    opening: &[Message],
+    model: &Model,
+    repeat: u32,
+) -> Prompt {
+    let mut messages = opening.to_vec();
+    if let Some(user) = body.conversation.first().and_then(|it| it.user.as_deref()) {
+        match messages.iter_mut().rfind(|it| it.role == Role::User) {
+            Some(message) => user.clone_into(&mut message.content),
+            None => messages.push(Message::new(Role::User, user)),
+        }
+    }
+    Prompt {
+        model: model.name.clone(),
+        messages,
+        params: model.params.clone(),
+        tools: body.tools.iter().map(|it| it.spec.clone()).collect(),
+        tool_choice: None,
+        response_format: None,
+        sample: repeat,
+        vars: if model.tells_vars { body.vars.clone() } else { Map::new() },
     }
 }
 

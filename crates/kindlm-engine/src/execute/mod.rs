@@ -7,14 +7,15 @@ mod stop;
 mod turns;
 mod unit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use futures_util::{StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult};
 
+use crate::budget::worst_case;
 use crate::{
-    Baseline, Control, Judges, Plan, Record, RecordError, RunOptions, RunProgress, Streamed, Suite,
-    Unit,
+    Baseline, CaseBody, Control, Judges, Model, Plan, Record, RecordError, RunOptions, RunProgress,
+    Streamed, Subject, Suite, Unit,
 };
 use collect::{Collector, Held};
 pub(crate) use collect::{Groups, Sink, case_of};
@@ -113,6 +114,14 @@ pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
     gates.chain(options.budget_usd).reduce(f64::min)
 }
 
+/// What the first request of a case sets aside of a budget on this model, in US dollars; `None` if it sends nothing, or
+/// nobody knows the price.
+pub fn reserve_usd(body: &CaseBody, model: &Model) -> Option<f64> {
+    let Subject::Prompt { messages } = &body.subject else { return None };
+    let prompt = conversation::first_prompt(body, messages, model, 0);
+    model.price.map(|price| worst_case(&prompt, &price))
+}
+
 /// What all executions of a run share.
 struct Running<'a> {
     run: Run<'a>,
@@ -133,13 +142,19 @@ impl Running<'_> {
         let mut ledger = Ledger::new(self, sink);
         // Positions only: there may be a million.
         let mut open = Vec::with_capacity(units.len());
+        let mut unjudged = HashSet::new();
         for (index, unit) in units.iter().copied().enumerate() {
             match self.recall(index, unit) {
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
                     self.judges.calls.spend(result.execution.spent());
                     self.judges.calls.spend(result.judge_cost_usd);
-                    ledger.count(index, result);
+                    if result.is_unjudged() {
+                        unjudged.insert(index);
+                        open.push(index);
+                    } else {
+                        ledger.count(index, result);
+                    }
                 }
                 Err(err) => {
                     let result = lost(begun(self.run.suite, unit), &err);
@@ -154,10 +169,17 @@ impl Running<'_> {
         } else {
             vec![open]
         };
+        let unjudged = &unjudged;
         let mut finished = stream::select_all(queues.into_iter().map(|queue| {
             let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(queue)
-                .map(|(index, unit)| async move { (index, self.unit(unit).await) })
+                .map(|(index, unit)| async move {
+                    let result = match unjudged.contains(&index) {
+                        true => self.unit_again(index, unit).await,
+                        false => self.unit(unit, None).await,
+                    };
+                    (index, result)
+                })
                 .buffer_unordered(concurrency)
         }));
         while let Some((index, result)) = finished.next().await {
@@ -165,6 +187,14 @@ impl Running<'_> {
         }
         drop(finished);
         ledger.failure
+    }
+
+    /// Judges once more what was executed before.
+    async fn unit_again(&self, at: usize, unit: Unit) -> ExecutionResult {
+        match self.recall(at, unit) {
+            Ok(earlier) => self.unit(unit, earlier).await,
+            Err(err) => lost(begun(self.run.suite, unit), &err),
+        }
     }
 
     fn recall(&self, at: usize, unit: Unit) -> Result<Option<ExecutionResult>, RecordError> {
@@ -209,9 +239,9 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Keeps what has just finished, and counts it. What was not run is not kept: it is still to be done.
+    /// Keeps what has just finished, and counts it. What was never begun is not kept: it is still to be done.
     fn take(&mut self, index: usize, mut result: ExecutionResult) {
-        if matches!(result.error, Some(ExecutionError::NotRun { .. })) {
+        if result.was_never_begun() {
             self.sink.not_kept(index, &result);
         } else if let Err(err) = self.running.run.record.keep(index, &mut result) {
             // The money is spent, whatever becomes of what it bought.

@@ -21,8 +21,13 @@ use crate::judge::{Judged, judge};
 use crate::{COMMAND, CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Unit};
 
 impl Running<'_> {
-    /// Carries out one unit of the plan. Whatever goes wrong is part of the result.
-    pub(super) async fn unit(&self, unit: Unit) -> ExecutionResult {
+    /// Carries out one unit of the plan, or only judges it where that was done `earlier`. Whatever goes wrong is part of
+    /// the result.
+    pub(super) async fn unit(
+        &self,
+        unit: Unit,
+        earlier: Option<ExecutionResult>,
+    ) -> ExecutionResult {
         let Some((case, model)) = subject(self.run.suite, unit) else {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message));
@@ -39,7 +44,8 @@ impl Running<'_> {
             ..begun_of(case, body.vars.clone(), model, unit)
         };
         if let Some(reason) = self.stopped() {
-            return broken(execution, ExecutionError::NotRun { reason: reason.to_owned() });
+            let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
+            return earlier.unwrap_or_else(|| broken(execution, not_run));
         }
         (self.run.watch)(RunProgress::ExecutionStarted {
             case: &execution.case,
@@ -48,10 +54,13 @@ impl Running<'_> {
         });
         // A bug in a check must not take down a run that has been paid for.
         let timeout = self.timeout(case);
-        match AssertUnwindSafe(self.carry_out((case, &body), timeout, model, execution))
-            .catch_unwind()
-            .await
-        {
+        let work = async {
+            match earlier {
+                Some(earlier) => self.judge_again(case.threshold, &body, model, earlier).await,
+                None => self.carry_out((case, &body), timeout, model, execution).await,
+            }
+        };
+        match AssertUnwindSafe(work).catch_unwind().await {
             Ok(result) => result,
             Err(panic) => {
                 let execution =
@@ -146,6 +155,21 @@ impl Running<'_> {
             }
             Err(error) => (execution, Some(error.into())),
         }
+    }
+
+    /// Judges what was executed before; what judging it cost then is not forgotten.
+    async fn judge_again(
+        &self,
+        threshold: Option<f64>,
+        body: &CaseBody,
+        model: Option<&Model>,
+        earlier: ExecutionResult,
+    ) -> ExecutionResult {
+        let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = earlier;
+        let mut judged = self.judge(threshold, body, model, execution).await;
+        judged.judge_cost_usd = judged.judge_cost_usd.zip(judge_cost_usd).map(|(a, b)| a + b);
+        judged.judge_usage += judge_usage;
+        judged
     }
 
     /// Judges first the labelled turns, then the whole.

@@ -1,14 +1,15 @@
 //! Runs that may spend only so much.
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use kindlm_engine::{
-    Executed, Model, Record, RecordError, RunOptions, SimulatedTool, Suite, execute, gates, plan,
-    run,
+    Executed, Model, Record, RecordError, Run, RunOptions, SimulatedTool, Suite, execute, gates,
+    plan, run,
 };
 use kindlm_types::{
-    ExecutionError, ExecutionResult, ExitStatus, Params, Prompt, ProviderErrorKind, Report,
-    ToolCall, ToolSpec,
+    ExecutionError, ExecutionResult, ExitStatus, FailureCode, Outcome, Params, Prompt,
+    ProviderErrorKind, Report, ToolCall, ToolSpec,
 };
 
 use crate::support::{Fake, asks, close, edit, failure, model, reply, says, suite};
@@ -140,6 +141,82 @@ fn judges_spend_the_budget_too() {
     let it = &report.cases[0].executions[0];
     assert_eq!((it.results.len(), it.execution.output.as_str()), (2, "1"), "what is known is kept");
     assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
+}
+
+#[test]
+fn what_was_not_judged_for_want_of_money_is_kept_and_only_judged_later() {
+    let most = most();
+    let mut suite = limited(&["x"]);
+    edit(&mut suite.cases[0], |it| it.checks = vec![asks("q"), says("1")].into());
+    let options = with_budget(most + 1e-6, 1);
+    let record = Keeping::default();
+    let fake = Fake::saying("1");
+    let run = |options, fake| {
+        let plan = plan(&suite, options).unwrap();
+        block_on(execute(Run { record: &record, ..Run::new(&suite, &plan, options, fake) }))
+    };
+    let first = &run(&options, &fake).cases[0];
+    let kept = record.0.lock().unwrap().clone();
+    assert_eq!(kept.len(), 1);
+    assert!(kept[0].is_unjudged() && kept[0].execution.output == "1", "{kept:?}");
+    assert_eq!(kept[0].results[0].verdict.code(), Some(&FailureCode::BUDGET_EXCEEDED));
+    assert!(close(first.cost.known_usd, 15e-6), "what it cost is in the report");
+
+    // There is no more money than before: what is known stays known.
+    let fake = Fake::saying("1");
+    let still = &run(&options, &fake).cases[0];
+    assert_eq!((fake.asked().len(), still.executions[0].execution.output.as_str()), (0, "1"));
+
+    // With more, the judge is asked, and the model is not.
+    let fake = Fake::saying("1");
+    let done = &run(&with_budget(1.0, 1), &fake).cases[0];
+    assert_eq!(fake.asked(), ["q 1"]);
+    assert!(done.passed(), "{done:?}");
+    assert!(close(done.cost.known_usd, 15e-6));
+    assert!(close(done.executions[0].judge_cost_usd.unwrap(), 15e-6));
+}
+
+#[test]
+fn what_a_judge_could_not_answer_is_judged_again_and_not_sent_again() {
+    let mut suite = limited(&["x"]);
+    edit(&mut suite.cases[0], |it| it.checks = vec![asks("q")].into());
+    let record = Keeping::default();
+    let options = at_once(1);
+    let run = |fake| {
+        let plan = plan(&suite, &options).unwrap();
+        block_on(execute(Run { record: &record, ..Run::new(&suite, &plan, &options, fake) }))
+    };
+    let asked_q =
+        |prompt: &Prompt| prompt.messages.last().is_some_and(|it| it.content.starts_with("q "));
+    let fake = Fake::new(move |_, prompt| match asked_q(prompt) {
+        true => Err(failure(ProviderErrorKind::Server)),
+        false => Ok(reply("an answer")),
+    });
+    assert_eq!(run(&fake).cases[0].outcome, Outcome::Errored);
+    let fake = Fake::saying("1");
+    assert!(run(&fake).cases[0].passed());
+    assert_eq!(fake.asked(), ["q an answer"]);
+}
+
+/// Keeps everything, and gives back the last of it.
+#[derive(Default)]
+struct Keeping(Mutex<Vec<ExecutionResult>>);
+
+impl Record for Keeping {
+    fn recall(
+        &self,
+        _: usize,
+        _: &str,
+        _: &str,
+        _: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError> {
+        Ok(self.0.lock().unwrap().last().cloned())
+    }
+
+    fn keep(&self, _: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
+        self.0.lock().unwrap().push(result.clone());
+        Ok(())
+    }
 }
 
 #[test]

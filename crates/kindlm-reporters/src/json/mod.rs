@@ -28,13 +28,14 @@ fn render(
 
 /// Writes the JSON text, with a line break at its end.
 pub(crate) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
-    serde_json::to_writer_pretty(Bytes(out), &v1::Report::borrowing(report)).map_err(|err| {
+    let mut bytes = Bytes::new(out);
+    serde_json::to_writer_pretty(&mut bytes, &v1::Report::borrowing(report)).map_err(|err| {
         if err.is_io() {
             RenderError::Write(fmt::Error)
         } else {
             RenderError::Format { format: "json", message: err.to_string() }
         }
     })?;
-    out.write_char('\n')?;
+    bytes.finish().map_err(|_| RenderError::Write(fmt::Error))?;
     Ok(())
 }

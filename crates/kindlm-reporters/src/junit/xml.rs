@@ -14,7 +14,7 @@ pub(super) struct Xml<'a>(Writer<Bytes<'a>>);
 
 impl<'a> Xml<'a> {
     pub(super) fn new(out: &'a mut dyn fmt::Write) -> Result<Self, RenderError> {
-        let mut writer = Writer::new_with_indent(Bytes(out), b' ', 2);
+        let mut writer = Writer::new_with_indent(Bytes::new(out), b' ', 2);
         put(&mut writer, Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
         Ok(Self(writer))
     }
@@ -53,8 +53,7 @@ impl<'a> Xml<'a> {
 
     /// Ends the document with a line break.
     pub(super) fn finish(self) -> Result<(), RenderError> {
-        self.0.into_inner().0.write_char('\n')?;
-        Ok(())
+        self.0.into_inner().finish().map_err(|_| RenderError::Write(fmt::Error))
     }
 }
 

@@ -41,7 +41,7 @@ impl Reader {
 
     /// Reads one entry.
     pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
-        let mut line = Vec::new();
+        let mut line = Vec::with_capacity(usize::try_from(place.len).unwrap_or_default());
         {
             let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
             file.seek(SeekFrom::Start(place.offset))

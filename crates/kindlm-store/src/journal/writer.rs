@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use kindlm_types::ExecutionResult;
 use kindlm_types::wire::v1;
-use kindlm_types::{ExecutionError, ExecutionResult};
 
 use super::disk::{self, Disk};
 use super::lock::Lock;
@@ -108,7 +108,7 @@ impl JournalWriter {
 
     /// Keeps a finished execution. Once this returns, it survives what the [`Durability`] says.
     ///
-    /// `None` for one that was not run: there is nothing to keep, and a resumed run makes it. After an error
+    /// `None` for one that was never begun: there is nothing to keep, and a resumed run makes it. After an error
     /// the journal is as it was before, and the execution must not be counted.
     pub fn append(&self, result: &ExecutionResult) -> Result<Option<Place>, JournalError> {
         Ok(self.append_all([result])?.pop().flatten())
@@ -204,7 +204,7 @@ struct Batch {
 
 impl Batch {
     fn add(&mut self, result: &ExecutionResult) -> Result<(), String> {
-        if matches!(result.error, Some(ExecutionError::NotRun { .. })) {
+        if result.was_never_begun() {
             self.places.push(None);
             return Ok(());
         }

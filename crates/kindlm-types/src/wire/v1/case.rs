@@ -144,11 +144,11 @@ impl From<CheckCounts> for crate::CheckCounts {
     }
 }
 
-impl From<&crate::ScoreSummary> for ScoreSummary {
-    fn from(summary: &crate::ScoreSummary) -> Self {
+impl From<crate::ScoreSummary> for ScoreSummary {
+    fn from(summary: crate::ScoreSummary) -> Self {
         Self {
-            assertion: summary.assertion.clone(),
-            label: summary.label.clone(),
+            assertion: summary.assertion,
+            label: summary.label,
             class: summary.class,
             mean: summary.mean,
             min: summary.min,
@@ -174,24 +174,31 @@ impl From<ScoreSummary> for crate::ScoreSummary {
 
 impl From<&CaseResult> for Case {
     fn from(case: &CaseResult) -> Self {
+        case.clone().into()
+    }
+}
+
+impl From<CaseResult> for Case {
+    fn from(case: CaseResult) -> Self {
+        let pass = case.passed();
         Self {
-            case: case.case.clone(),
-            model: case.model.clone(),
-            tags: case.tags.clone(),
-            case_digest: case.digest.clone(),
+            case: case.case,
+            model: case.model,
+            tags: case.tags,
+            case_digest: case.digest,
             plan_index: case.plan_index,
             outcome: case.outcome,
-            pass: case.passed(),
+            pass,
             pass_rate: case.pass_rate,
             repeats: case.repeats,
             errored_repeats: case.errored_repeats,
-            failure_codes: case.failure_codes.clone(),
-            scores: case.scores.iter().map(ScoreSummary::from).collect(),
+            failure_codes: case.failure_codes,
+            scores: case.scores.into_iter().map(ScoreSummary::from).collect(),
             checks: case.checks.into(),
             latency_avg_ms: case.latency_avg_ms,
             cost: case.cost.into(),
             total_tokens: case.total_tokens,
-            executions: case.executions.iter().map(Execution::from).collect(),
+            executions: case.executions.into_iter().map(Execution::from).collect(),
         }
     }
 }

@@ -264,12 +264,12 @@ impl TryFrom<ExecutionError> for crate::ExecutionError {
     }
 }
 
-impl From<&crate::Turn> for Turn {
-    fn from(turn: &crate::Turn) -> Self {
+impl From<crate::Turn> for Turn {
+    fn from(turn: crate::Turn) -> Self {
         Self {
-            label: turn.label.clone(),
-            user: turn.user.clone(),
-            text: turn.text.clone(),
+            label: turn.label,
+            user: turn.user,
+            text: turn.text,
             tool_calls: CallRange { start: turn.tool_calls.start, end: turn.tool_calls.end },
             events: CallRange { start: turn.events.start, end: turn.events.end },
             usage: turn.usage,
@@ -294,7 +294,14 @@ impl From<Turn> for crate::Turn {
 
 impl From<&ExecutionResult> for Execution {
     fn from(result: &ExecutionResult) -> Self {
-        let execution = result.execution.clone();
+        result.clone().into()
+    }
+}
+
+impl From<ExecutionResult> for Execution {
+    fn from(result: ExecutionResult) -> Self {
+        let (score, named_scores) = (result.score(), result.named_scores());
+        let execution = result.execution;
         Self {
             case: execution.case,
             model: execution.model,
@@ -302,10 +309,9 @@ impl From<&ExecutionResult> for Execution {
             outcome: result.outcome,
             pass: result.outcome.held(),
             error: result.error.as_ref().map(ExecutionError::from),
-            results: result.results.iter().map(AssertionResult::from).collect(),
-            score: result.score(),
-            named_scores: result
-                .named_scores()
+            results: result.results.into_iter().map(AssertionResult::from).collect(),
+            score,
+            named_scores: named_scores
                 .into_iter()
                 .map(|it| (it.name, it.score.get().into()))
                 .collect(),
@@ -313,7 +319,7 @@ impl From<&ExecutionResult> for Execution {
             output: execution.output,
             output_json: execution.output_json,
             tool_calls: execution.tool_calls,
-            turns: execution.turns.iter().map(Turn::from).collect(),
+            turns: execution.turns.into_iter().map(Turn::from).collect(),
             requests: execution.requests,
             usage: execution.usage,
             latency_ms: execution.latency_ms,

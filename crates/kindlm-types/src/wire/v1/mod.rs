@@ -281,7 +281,7 @@ impl<Source: CaseSource + ?Sized> Serialize for CasesOf<'_, Source> {
         let mut cases = serializer.serialize_seq(Some(self.0.len()))?;
         for position in 0..self.0.len() {
             let case = self.0.read(position).map_err(S::Error::custom)?;
-            cases.serialize_element(&Case::from(case.as_ref()))?;
+            cases.serialize_element(&Case::from(case.into_owned()))?;
         }
         cases.end()
     }

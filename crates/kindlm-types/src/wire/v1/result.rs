@@ -92,31 +92,38 @@ fn one() -> f64 {
 
 impl From<&crate::AssertionResult> for AssertionResult {
     fn from(result: &crate::AssertionResult) -> Self {
-        let (failure_message, skip_reason) = match &result.verdict {
-            Verdict::Pass => (None, None),
-            Verdict::Fail { message, .. } | Verdict::Errored { message, .. } => {
-                (Some(message.clone()), None)
+        result.clone().into()
+    }
+}
+
+impl From<crate::AssertionResult> for AssertionResult {
+    fn from(result: crate::AssertionResult) -> Self {
+        let (status, pass) = (Status::from(&result.verdict), result.verdict.held());
+        let (failure_code, failure_message, skip_reason) = match result.verdict {
+            Verdict::Pass => (None, None, None),
+            Verdict::Fail { code, message } | Verdict::Errored { code, message } => {
+                (Some(code), Some(message), None)
             }
-            Verdict::Skipped { reason } => (None, Some(reason.clone())),
+            Verdict::Skipped { reason } => (None, None, Some(reason)),
         };
         Self {
-            assertion: result.assertion.clone(),
-            label: result.label.clone(),
-            status: Status::from(&result.verdict),
-            pass: result.verdict.held(),
+            assertion: result.assertion,
+            label: result.label,
+            status,
+            pass,
             score: result.score.map(Score::get),
             severity: result.severity,
             class: result.class,
-            failure_code: result.verdict.code().cloned(),
+            failure_code,
             failure_message,
             skip_reason,
-            reasoning: result.reasoning.clone(),
-            turn: result.turn.clone(),
+            reasoning: result.reasoning,
+            turn: result.turn,
             weight: result.weight,
-            metric: result.metric.clone(),
-            component_results: result.components.iter().map(Self::from).collect(),
-            named_scores: result.named_scores.clone(),
-            metadata: result.metadata.clone(),
+            metric: result.metric,
+            component_results: result.components.into_iter().map(Self::from).collect(),
+            named_scores: result.named_scores,
+            metadata: result.metadata,
         }
     }
 }
