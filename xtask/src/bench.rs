@@ -8,33 +8,58 @@ use xshell::{Shell, cmd};
 /// The page that the figures go to.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// What is measured: a title, the package and its bench.
-const BENCHES: [(&str, &str, &str); 3] = [
-    ("The command line", "kindlm-cli", "process"),
-    ("Memory of a large run", "kindlm-cli", "memory"),
-    ("Scripts", "kindlm-script", "calls"),
+/// What is measured: a title, what is to be known about it, the package and its bench.
+const BENCHES: [(&str, &str, &str, &str); 3] = [
+    (
+        "The command line",
+        "Whole processes, measured from outside: the best wall time, the mean CPU time (user and system) and the peak \
+         memory of several runs. The provider is a mock in another process, which is not in these figures. A case has \
+         three checks by rules. A run keeps its journal and its report on disk, as always.",
+        "kindlm-cli",
+        "process",
+    ),
+    (
+        "Memory of a large run",
+        "100,000 executions at concurrency 256, with JSON and JUnit reports.",
+        "kindlm-cli",
+        "memory",
+    ),
+    (
+        "Scripts",
+        "Microseconds for a call of a script that checks an output; Node.js keeps its worker between calls, as ours does.",
+        "kindlm-script",
+        "calls",
+    ),
 ];
 
-/// Measures everything, one after the other, and writes the page.
-pub(crate) fn run(sh: &Shell, root: &Path) -> Result<()> {
+/// Measures everything, one after the other, and writes the page. Peers are measured beside us: `promptfoo=<path>`.
+pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     let date = cmd!(sh, "date -u +%F").read().context("the date")?;
     let commit = cmd!(sh, "git rev-parse --short HEAD").read().context("the commit")?;
     let mut page = format!(
-        "# Benchmarks\n\n<!-- Written by `cargo xtask bench`. -->\n\nMeasured on {date} at `{commit}`, on {}.\n\
-         Figures of other tools were taken on a machine of two cores; where a column says so, in the same run.\n",
+        "# Benchmarks\n\n<!-- Written by `cargo xtask bench`. -->\n\nMeasured on {date} at `{commit}`, on {}.\n",
         machine()
     );
-    for (title, package, bench) in BENCHES {
-        let measured = cmd!(sh, "cargo bench -p {package} --bench {bench}").read()?;
+    if peers.is_empty() {
+        page.push_str(
+            "No other tool was measured; `cargo xtask bench --peer promptfoo=<path>` does.\n",
+        );
+    }
+    for peer in peers {
+        let Some((name, path)) = peer.split_once('=') else { continue };
+        let version = cmd!(sh, "{path} --version").ignore_stderr().read();
+        let version = version.with_context(|| format!("run `{path} --version`"))?;
+        writeln!(page, "Beside it: {name} {}.", version.trim())?;
+    }
+    for (title, about, package, bench) in BENCHES {
+        let of_process = if bench == "process" { peers } else { &[] };
+        let peers = of_process.iter().flat_map(|it| ["--peer", it.as_str()]);
+        let measured = cmd!(sh, "cargo bench -p {package} --bench {bench} -- {peers...}").read()?;
         println!("{measured}\n");
-        let is_table = measured.trim_start().starts_with('|');
-        let fence = if is_table { "" } else { "```text\n" };
-        let end = if is_table { "" } else { "\n```" };
-        write!(page, "\n## {title}\n\n{fence}{}{end}\n", measured.trim())?;
+        write!(page, "\n## {title}\n\n{about}\n\n{}\n", measured.trim())?;
     }
     sh.write_file(root.join(PAGE), page).context("write the page")
 }
-
 /// What the figures depend on, as far as the system tells.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);

@@ -51,7 +51,11 @@ enum Task {
     /// Checks what the compiler does not: pages, module docs, names in documents, dependencies.
     Tidy,
     /// Runs the benches, prints what they measured, and writes it to `docs/benchmarks.md`.
-    Bench,
+    Bench {
+        /// Another tool to measure beside it: `promptfoo=<path>`; repeatable.
+        #[arg(long = "peer", value_name = "NAME=PATH")]
+        peers: Vec<String>,
+    },
     /// Builds the release archive of this machine's platform into `target/dist`.
     Dist,
     /// Everything that must hold before a change lands.
@@ -87,7 +91,7 @@ fn run() -> Result<()> {
             Ok(())
         }
         Task::Tidy => tidy_or_fail(&root),
-        Task::Bench => bench::run(&sh, &root),
+        Task::Bench { peers } => bench::run(&sh, &root, &peers),
         Task::Dist => dist::build(&sh, &root),
         Task::Ci => ci(&sh, &root),
     }

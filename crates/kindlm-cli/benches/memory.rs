@@ -1,19 +1,23 @@
 //! How much memory a large run takes: a whole process, measured from outside.
 //!
 //! `cargo bench -p kindlm-cli --bench memory` runs 100,000 executions in two shapes at concurrency 256 against the mock
-//! server, with JSON and JUnit reports, and prints the peak and the memory over time. One case with many repeats
-//! weighs almost nothing in the suite, so the second shape shows what the run itself takes. Other shapes:
-//! `-- CASES REPEATS`.
+//! server, with JSON and JUnit reports, and prints the peak and the memory over time; then what looks at the report of
+//! the first shape afterwards. One case with many repeats weighs almost nothing in the suite, so the second shape shows
+//! what the run itself takes. Other shapes: `-- CASES REPEATS`.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
+mod support;
+
+use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufWriter, Read as _, Write as _};
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use kindlm_testing::MockServer;
+use support::{KINDLM, Sample, watched, write_suite};
 
 /// Executions: test cases, and repeats of each.
 #[derive(Clone, Copy)]
@@ -22,14 +26,17 @@ struct Shape {
     repeats: usize,
 }
 
-/// What a run took.
-struct Measured {
-    wall: Duration,
-    /// The peak resident set, in MiB, as the kernel counts it.
-    peak_mib: f64,
-    /// The resident set in MiB, so long after the start.
-    over_time: Vec<(Duration, f64)>,
-}
+/// The most that a run of 100,000 cases may take, in MiB.
+const MOST_MIB: f64 = 100.0;
+
+/// What can be done with the report of a large run.
+const AFTERWARDS: [(&str, &[&str]); 5] = [
+    ("`report -q`", &["report", "-q"]),
+    ("`report --reporter junit`", &["report", "-q", "--reporter", "junit=again.xml"]),
+    ("`gate`", &["gate", "-q"]),
+    ("`test --failed`", &["test", "-q", "--failed", "--dry-run"]),
+    ("`test --changed`", &["test", "-q", "--changed", "--dry-run"]),
+];
 
 fn main() {
     // Only `cargo bench` gives `--bench`; `cargo test --benches` wants to know that it builds.
@@ -41,64 +48,70 @@ fn main() {
         [cases, repeats] => vec![Shape { cases, repeats }],
         _ => [(100_000, 1), (1_000, 100)].map(|(cases, repeats)| Shape { cases, repeats }).to_vec(),
     };
-    for shape in shapes {
+    println!("| cases × repeats | wall | peak memory | asked for | |");
+    println!("|---|--:|--:|--:|---|");
+    let folder = tempfile::tempdir().unwrap();
+    let mut charts = String::new();
+    let mut looked = String::new();
+    for (index, shape) in shapes.into_iter().enumerate() {
+        let folder = folder.path().join(index.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let (it, over_time) = run(&folder, shape);
+        let peak = it.peak_mib.unwrap();
         let Shape { cases, repeats } = shape;
-        let it = measure(shape);
+        let met = if peak < MOST_MIB { "met" } else { "missed" };
         println!(
-            "{cases} cases × {repeats}: {:.1} s, peak {:.1} MiB",
-            it.wall.as_secs_f64(),
-            it.peak_mib
+            "| {cases} × {repeats} | {:.1} s | {peak:.1} MiB | < {MOST_MIB} MiB | {met} |",
+            it.wall.as_secs_f64()
         );
-        for (at, mib) in thinned(&it.over_time, 20) {
-            println!("  {:6.1} s  {mib:6.1} MiB", at.as_secs_f64());
+        writeln!(charts, "\nMemory over time, {cases} × {repeats}:\n\n```text").unwrap();
+        for (at, mib) in thinned(&over_time, 20) {
+            writeln!(charts, "{:6.1} s {mib:6.1} MiB", at.as_secs_f64()).unwrap();
+        }
+        charts.push_str("```\n");
+        if index == 0 {
+            looked = afterwards(&folder, shape);
         }
     }
+    println!("{charts}\n{looked}");
 }
 
-/// Runs the shape in a process of its own, and looks at its memory.
-fn measure(shape: Shape) -> Measured {
-    let folder = tempfile::tempdir().unwrap();
+/// Runs the shape in a process of its own: what it took, and the memory in MiB over time.
+fn run(folder: &Path, shape: Shape) -> (Sample, Vec<(Duration, f64)>) {
     let server = MockServer::for_bench(Duration::ZERO).unwrap();
-    write_suite(folder.path(), shape, &server.url());
-    let begin = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kindlm"))
+    write_suite(folder, shape.cases, shape.repeats, &server.url());
+    let mut command = Command::new(KINDLM);
+    command
         .args(["test", "-q", "--concurrency", "256"])
         .args(["--reporter", "json=report.json", "--reporter", "junit=report.xml"])
-        .current_dir(folder.path())
-        .env("KINDLM_BENCH_KEY", "not-a-key")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let path = format!("/proc/{}/status", child.id());
-    let (mut peak_mib, mut over_time) = (0.0, Vec::new());
-    while child.try_wait().unwrap().is_none() {
-        let status = std::fs::read_to_string(&path).unwrap_or_default();
-        if let (Some(peak), Some(now)) = (mib(&status, "VmHWM:"), mib(&status, "VmRSS:")) {
-            peak_mib = peak;
-            over_time.push((begin.elapsed(), now));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let wall = begin.elapsed();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        .current_dir(folder);
+    let mut over_time = Vec::new();
+    let every = Duration::from_millis(5);
+    let sample = watched(&mut command, every, &mut |at, mib| over_time.push((at, mib)));
     // What was measured is a run of everything, with its reports.
     assert_eq!(server.count(), shape.cases * shape.repeats);
     // Gates are test cases of JUnit too, of another class.
     let of_model = "<testcase classname=\"bench.m\" ";
-    assert_eq!(occurrences(&folder.path().join("report.xml"), of_model), shape.cases);
-    assert_eq!(
-        occurrences(&folder.path().join("report.json"), "\"repeat\":"),
-        shape.cases * shape.repeats
-    );
-    Measured { wall, peak_mib, over_time }
+    assert_eq!(occurrences(&folder.join("report.xml"), of_model), shape.cases);
+    let repeats = occurrences(&folder.join("report.json"), "\"repeat\":");
+    assert_eq!(repeats, shape.cases * shape.repeats);
+    (sample, over_time)
 }
 
-/// A number of KiB in a `status` file of `/proc`, in MiB.
-fn mib(status: &str, name: &str) -> Option<f64> {
-    let line = status.lines().find(|line| line.starts_with(name))?;
-    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+/// What looks at the report of the run in this folder.
+fn afterwards(folder: &Path, shape: Shape) -> String {
+    let mut table = format!(
+        "| with the report of {} × {} | wall | peak memory |\n|---|--:|--:|\n",
+        shape.cases, shape.repeats
+    );
+    for (what, arguments) in AFTERWARDS {
+        let mut command = Command::new(KINDLM);
+        command.args(arguments).current_dir(folder);
+        let it = watched(&mut command, Duration::from_millis(1), &mut |_, _| {});
+        let (wall, peak) = (it.wall.as_secs_f64(), it.peak_mib.unwrap());
+        writeln!(table, "| {what} | {wall:.1} s | {peak:.1} MiB |").unwrap();
+    }
+    table
 }
 
 /// At most `most` of them, evenly chosen, the last one included.
@@ -123,27 +136,4 @@ fn occurrences(path: &Path, text: &str) -> usize {
         kept = (text.len() - 1).min(end);
         buffer.copy_within(end - kept..end, 0);
     }
-}
-
-/// A suite with three deterministic checks for each case.
-fn write_suite(folder: &Path, Shape { cases, repeats }: Shape, url: &str) {
-    let yaml = format!(
-        "kindlm: 1\nproject: bench\nsuite: {{ name: bench }}\n\
-         providers: {{ openai: {{ apiKeyEnv: KINDLM_BENCH_KEY, baseUrl: \"{url}/v1\" }} }}\n\
-         models: [{{ id: m, provider: openai, model: gpt-4o }}]\n\
-         prompts: {{ p: {{ system: You are helpful., user: \"Say hello to {{{{name}}}}.\" }} }}\n\
-         gates: {{ passRateMin: 1 }}\n\
-         defaults: {{ repeat: {repeats} }}\n\
-         tests: [file://cases.jsonl]\n"
-    );
-    std::fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
-    let mut rows = BufWriter::new(File::create(folder.join("cases.jsonl")).unwrap());
-    for index in 0..cases {
-        writeln!(
-            rows,
-            r#"{{"name":"case {index}","prompt":"p","vars":{{"name":"n{index}"}},"expect":{{"output":{{"notContains":["sorry"],"maxLength":10000}},"guardrails":{{"pii":{{"enabled":true}}}}}}}}"#
-        )
-        .unwrap();
-    }
-    rows.flush().unwrap();
 }

@@ -14,7 +14,7 @@ fn main() -> std::process::ExitCode {
 }
 
 /// Lets the allocator keep memory that nobody uses for 50 ms instead of a second. Reading a suite of 100,000 tests then
-/// takes 81 MiB instead of 100, at no cost that can be measured.
+/// takes a tenth less memory, at no cost that can be measured.
 #[expect(unsafe_code, reason = "the allocator's options can only be set by a call into C")]
 fn give_memory_back_soon() {
     /// `mi_option_purge_delay` in `mimalloc.h`, in milliseconds; the bindings have no name for it.

@@ -1,10 +1,11 @@
 //! Finds the report of a past run.
 
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use kindlm_store::Runs;
 use kindlm_store::journal::{self, Journal};
-use kindlm_types::wire::{parse_report, v1};
+use kindlm_store::{ReportError, Runs, SavedCases, StoreError, open_report};
+use kindlm_types::wire::v1;
 use kindlm_types::{AnyReport, Report};
 
 use crate::project::Place;
@@ -12,8 +13,8 @@ use crate::{Failure, Io};
 
 /// A report, and what it is called in messages.
 pub(crate) struct Saved {
-    /// The report.
-    pub(crate) report: Report,
+    /// The report, of which a case is read when it is asked for.
+    pub(crate) report: Report<SavedCases>,
     /// Such as ``run `20261120-…` ``.
     pub(crate) name: String,
 }
@@ -39,7 +40,10 @@ pub(crate) fn find(io: &Io, place: &Place, run: Option<&str>) -> Result<Saved, F
 pub(crate) fn keep(io: &mut Io, place: &Place, report: &AnyReport<'_>, quiet: bool) {
     let id = &report.run.id;
     let kept = Runs::new(place.state()).save_with(id, |out| {
-        serde_json::to_writer(out, &v1::Report::borrowing(report)).map_err(Into::into)
+        // JSON is written a few bytes at a time: here that is no call.
+        let mut out = BufWriter::with_capacity(1 << 16, out);
+        serde_json::to_writer(&mut out, &v1::Report::borrowing(report))?;
+        out.flush()
     });
     match kept {
         Ok(_) if quiet => {}
@@ -63,10 +67,14 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
     if let Some(Ok(journal)) = folder.filter(|_| !path.exists()).map(Journal::open) {
         return Err(unfinished(&journal));
     }
-    let json = std::fs::read(&path).map_err(|err| {
-        Failure::input(format!("cannot read `{named}`: {}", kindlm_store::words(&err)))
+    let name = format!("`{named}`");
+    let report = open_report(&path).map_err(|err| match err {
+        ReportError::Store(StoreError::Io { message, .. }) => {
+            Failure::input(format!("cannot read {name}: {message}"))
+        }
+        err => unusable(&name, &err),
     })?;
-    parse(&json, format!("`{named}`"))
+    Ok(Saved { report, name })
 }
 
 /// A run that was killed has no report: what is in its journal would be taken for the whole.
@@ -82,7 +90,12 @@ fn unfinished(journal: &Journal) -> Failure {
 }
 
 fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
-    let json = runs.load(id).map_err(|err| {
+    let name = format!("run `{id}`");
+    let report = runs.open(id).map_err(|err| {
+        let err = match err {
+            ReportError::Store(err) => err,
+            ReportError::Wire(_) => return unusable(&name, &err),
+        };
         if let Ok(Ok(journal)) = runs.run_folder(id).map(Journal::open) {
             return unfinished(&journal);
         }
@@ -96,12 +109,9 @@ fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
             }
         }
     })?;
-    parse(json.as_bytes(), format!("run `{id}`"))
+    Ok(Saved { report, name })
 }
 
-fn parse(json: &[u8], name: String) -> Result<Saved, Failure> {
-    match parse_report(json) {
-        Ok(report) => Ok(Saved { report, name }),
-        Err(err) => Err(Failure::input(format!("cannot use {name}: {err}"))),
-    }
+fn unusable(name: &str, err: &ReportError) -> Failure {
+    Failure::input(format!("cannot use {name}: {err}"))
 }

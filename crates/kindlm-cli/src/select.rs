@@ -7,8 +7,7 @@ use kindlm_engine::{
     Suite, Targets, plan as planned, shard as part_of,
 };
 use kindlm_store::Runs;
-use kindlm_types::wire::parse_report;
-use kindlm_types::{CaseResult, ExecutionError, Outcome, Report};
+use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
 
 use crate::args::SelectArgs;
 use crate::project::Place;
@@ -69,7 +68,10 @@ pub(crate) fn part(
     (shard, durations): (Shard, Option<&str>),
 ) -> Result<Plan, Failure> {
     let durations = match durations {
-        Some(named) => Some(Durations::of(&saved::find(io, place, Some(named))?.report)),
+        Some(named) => {
+            let report = saved::find(io, place, Some(named))?.report;
+            Some(Durations::of(&report).map_err(|err| Failure::input(err.to_string()))?)
+        }
         None => None,
     };
     let part = part_of(suite, plan, options, shard, durations.as_ref());
@@ -84,15 +86,19 @@ fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure>
     let mut report = saved::find(io, place, None)?.report;
     if !is_of(&report, suite) {
         // Several suites may share a folder.
-        report = past(place, suite)?.next().ok_or_else(|| {
+        let runs = Runs::new(place.state());
+        let ids = runs.list().map_err(|err| Failure::store(&err))?;
+        let mut reports = ids.iter().rev().filter_map(|id| runs.open(id).ok());
+        report = reports.find(|it| is_of(it, suite)).ok_or_else(|| {
             Failure::input(format!("there is no run of the suite `{}` yet", suite.info.name))
                 .with_help("run `kindlm test` first")
         })?;
     }
     let id = &report.run.id;
     let mut targets = Targets::default();
-    let failed = |it: &&CaseResult| !it.passed() && it.outcome != Outcome::Skipped;
-    for case in report.cases.iter().filter(failed) {
+    let failed = |it: CaseMark<'_>| !it.outcome.held() && it.outcome != Outcome::Skipped;
+    for case in report.each_where(failed) {
+        let case = case.map_err(|err| Failure::input(err.to_string()))?;
         targets.insert(&case.case, &case.model);
     }
     if report.cases.is_empty() {
@@ -110,16 +116,27 @@ fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure
     let mut open = expected(suite);
     let mut targets = Targets::default();
     let mut runs = 0;
-    for report in past(place, suite)? {
+    let store = Runs::new(place.state());
+    for id in store.list().map_err(|err| Failure::store(&err))?.iter().rev() {
+        // What is asked for of this run, until it is known whose it is: that stands after the cases.
+        let mut ran = Vec::new();
+        let report = store.each_case(id, &mut |case| {
+            if was_run(&case) && open.contains_key(case.case.as_str()) {
+                ran.push((case.case, case.model, case.digest));
+            }
+        });
+        // Those that cannot be read tell nothing.
+        if !report.is_ok_and(|it| is_of(&it, suite)) {
+            continue;
+        }
         runs += 1;
-        for result in report.cases.iter().filter(|it| was_run(it)) {
-            let Some((digest, models)) = open.get_mut(result.case.as_str()) else { continue };
-            let known = models.iter().position(|it| *it == result.model);
-            let Some(at) = known else { continue };
+        for (case, model, then) in &ran {
+            let Some((digest, models)) = open.get_mut(case.as_str()) else { continue };
+            let Some(at) = models.iter().position(|it| it == model) else { continue };
             models.swap_remove(at);
             let now = digest.map(|it| it.to_string());
-            if now.is_none() || now != result.digest {
-                targets.insert(&result.case, &result.model);
+            if now.is_none() || now != *then {
+                targets.insert(case, model);
             }
         }
         open.retain(|_, (_, models)| !models.is_empty());
@@ -163,20 +180,6 @@ fn was_run(case: &CaseResult) -> bool {
     case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
 }
 
-/// The reports of the suite that are kept, newest first; without those that cannot be read.
-fn past<'a>(
-    place: &Place,
-    suite: &'a Suite,
-) -> Result<impl Iterator<Item = Report> + use<'a>, Failure> {
-    let runs = Runs::new(place.state());
-    let ids = runs.list().map_err(|err| Failure::store(&err))?;
-    let reports = ids
-        .into_iter()
-        .rev()
-        .filter_map(move |id| parse_report(runs.load(&id).ok()?.as_bytes()).ok());
-    Ok(reports.filter(|it| is_of(it, suite)))
-}
-
-fn is_of(report: &Report, suite: &Suite) -> bool {
+fn is_of<Cases>(report: &Report<Cases>, suite: &Suite) -> bool {
     report.suite.name == suite.info.name && report.suite.project == suite.info.project
 }

@@ -1,10 +1,11 @@
 //! The report of a whole run, out of those of its parts.
 
-use kindlm_types::{Report, ShardInfo};
+use std::borrow::Cow;
+
+use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Report, ShardInfo, Tally};
 
 use crate::derived::{Derivation, derive};
-use crate::evaluate_gates;
-use crate::gates::Gate;
+use crate::gates::{Gate, Measurements};
 
 /// Why reports are not the parts of one run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,16 +59,26 @@ pub enum MergeError {
         /// What is wrong.
         what: String,
     },
+    /// A case of a report could not be read.
+    #[error(transparent)]
+    Case(#[from] CaseError),
 }
 
 /// Merges the reports of all parts of a run, each with what it is called in messages, in any order.
 ///
 /// The result is the report of the undivided run, but for [`Report::run`]: that is the first part's, started when the
 /// first part started, as long as the longest part took. `gates` are evaluated over everything.
-pub fn merge(
-    mut parts: Vec<(String, Report)>,
+pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Report, MergeError> {
+    let whole = merge_streamed(parts, gates)?;
+    let cases = whole.each().map(|it| it.map(Cow::into_owned)).collect::<Result<_, _>>()?;
+    Ok(with_cases(whole, cases).0)
+}
+
+/// Merges as [`merge`] does, and leaves the cases where they are: they are read one after the other.
+pub fn merge_streamed<Cases: CaseSource>(
+    mut parts: Vec<(String, Report<Cases>)>,
     gates: &[Box<dyn Gate>],
-) -> Result<Report, MergeError> {
+) -> Result<Report<Merged<Cases>>, MergeError> {
     for (name, report) in &parts {
         if report.shard.is_none() {
             return Err(MergeError::Whole { name: name.clone() });
@@ -76,17 +87,31 @@ pub fn merge(
     parts.sort_by_key(|(_, it)| it.shard.as_ref().map_or(0, |it| it.index));
     check_same_run(&parts)?;
     check_complete(&parts)?;
-    let Some(shard) = parts.first().and_then(|(_, it)| it.shard.clone()) else {
-        return Err(MergeError::Nothing);
-    };
-    let mut reports = parts.into_iter().map(|(_, report)| report);
-    let mut whole = reports.next().ok_or(MergeError::Nothing)?;
-    for part in reports {
-        add(&mut whole, part);
+    let mut heads = Vec::with_capacity(parts.len());
+    let mut sources = Vec::with_capacity(parts.len());
+    for (_, report) in parts {
+        let (head, cases) = with_cases(report, ());
+        heads.push(head);
+        sources.push(cases);
+    }
+    let mut heads = heads.into_iter();
+    let mut whole = heads.next().ok_or(MergeError::Nothing)?;
+    let shard = whole.shard.take().ok_or(MergeError::Nothing)?;
+    for head in heads {
+        add(&mut whole, head);
     }
     put_in_order(&mut whole, &shard)?;
-    whole.shard = None;
-    whole.gates = evaluate_gates(gates, &whole.cases);
+    let order = order(&sources, &shard)?;
+    let mut cases = Merged { parts: sources, order, tally: Tally::default() };
+    let (mut tally, mut measurements) = (Tally::default(), Measurements::begin(gates));
+    for position in 0..cases.len() {
+        let case = cases.read(position)?;
+        tally.observe(position, &case);
+        measurements.observe(&case);
+    }
+    cases.tally = tally;
+    whole.gates = measurements.finish();
+    let mut whole = with_cases(whole, cases).0;
     let derivations: Vec<Derivation> = whole
         .derived
         .iter()
@@ -96,13 +121,54 @@ pub fn merge(
     Ok(whole)
 }
 
-fn check_same_run(parts: &[(String, Report)]) -> Result<(), MergeError> {
+/// The cases of all parts of a run, in the order of its plan.
+#[derive(Debug)]
+pub struct Merged<Cases> {
+    parts: Vec<Cases>,
+    /// Of each case: its part, and its position there.
+    order: Vec<(usize, usize)>,
+    tally: Tally,
+}
+
+impl<Cases: CaseSource> CaseSource for Merged<Cases> {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
+        let (part, at) = *self.order.get(position)?;
+        Some(CaseMark { plan_index: None, ..self.parts.get(part)?.mark(at)? })
+    }
+
+    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+        let found = self.order.get(position).copied();
+        let found = found.and_then(|(part, at)| Some((self.parts.get(part)?, at)));
+        let Some((part, at)) = found else {
+            return Err(CaseError::new(format!("there is no case result {position}")));
+        };
+        Ok(Cow::Owned(CaseResult { plan_index: None, ..part.read(at)?.into_owned() }))
+    }
+
+    fn tally(&self) -> Cow<'_, Tally> {
+        Cow::Borrowed(&self.tally)
+    }
+}
+
+/// The same report with other cases, and those that it had.
+fn with_cases<Before, Cases>(report: Report<Before>, cases: Cases) -> (Report<Cases>, Before) {
+    let Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases: before } =
+        report;
+    (Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases }, before)
+}
+
+fn check_same_run<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeError> {
     let Some(((first, one), rest)) = parts.split_first() else { return Err(MergeError::Nothing) };
     for (name, other) in rest {
-        let gates = |it: &Report| -> Vec<_> {
+        let gates = |it: &Report<Cases>| -> Vec<_> {
             it.gates.iter().map(|it| (it.gate.clone(), it.threshold.to_bits())).collect()
         };
-        let plan = |it: &Report| it.shard.as_ref().map(|it| (it.count, it.plan_digest.clone()));
+        let plan =
+            |it: &Report<Cases>| it.shard.as_ref().map(|it| (it.count, it.plan_digest.clone()));
         let what = if one.suite.config_sha256 != other.suite.config_sha256 {
             "the config files differ"
         } else if one.suite != other.suite {
@@ -125,7 +191,7 @@ fn check_same_run(parts: &[(String, Report)]) -> Result<(), MergeError> {
 }
 
 /// Each part once. The parts are in order.
-fn check_complete(parts: &[(String, Report)]) -> Result<(), MergeError> {
+fn check_complete<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeError> {
     let shards = parts.iter().filter_map(|(name, it)| Some((name, it.shard.as_ref()?)));
     let mut missing = Vec::new();
     let mut next = 1;
@@ -153,8 +219,8 @@ fn check_complete(parts: &[(String, Report)]) -> Result<(), MergeError> {
     Err(MergeError::Missing { missing, count, several })
 }
 
-fn add(whole: &mut Report, part: Report) {
-    whole.cases.extend(part.cases);
+/// Adds what a part says beside its cases.
+fn add(whole: &mut Report<()>, part: Report<()>) {
     whole.skipped.extend(part.skipped);
     for warning in part.warnings {
         if !whole.warnings.contains(&warning) {
@@ -176,20 +242,34 @@ fn add(whole: &mut Report, part: Report) {
     }
 }
 
-/// Brings the results into the order of the plan; each must be there once.
-fn put_in_order(whole: &mut Report, shard: &ShardInfo) -> Result<(), MergeError> {
-    let damaged = |what: &str| MergeError::Damaged { what: what.to_owned() };
-    whole.cases.sort_by_key(|it| it.plan_index);
+/// Brings the skipped test cases into the order of the plan; each must be there once.
+fn put_in_order(whole: &mut Report<()>, shard: &ShardInfo) -> Result<(), MergeError> {
     whole.skipped.sort_by_key(|it| it.plan_index);
-    let cases = whole.cases.iter().map(|it| it.plan_index);
-    if !cases.eq((0..shard.cases).map(Some)) {
-        return Err(damaged("a result is missing or comes twice"));
-    }
     let skipped = whole.skipped.iter().map(|it| it.plan_index);
     if !skipped.eq((0..shard.skipped).map(Some)) {
         return Err(damaged("a skipped test case is missing or comes twice"));
     }
-    whole.cases.iter_mut().for_each(|it| it.plan_index = None);
     whole.skipped.iter_mut().for_each(|it| it.plan_index = None);
     Ok(())
+}
+
+/// Where the results are, in the order of the plan; each must be there once.
+fn order<Cases: CaseSource>(
+    parts: &[Cases],
+    shard: &ShardInfo,
+) -> Result<Vec<(usize, usize)>, MergeError> {
+    let all = parts.iter().enumerate().flat_map(|(part, cases)| {
+        let of = move |at| (cases.mark(at).and_then(|it| it.plan_index), part, at);
+        (0..cases.len()).map(of)
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort_unstable();
+    if !all.iter().map(|(index, ..)| *index).eq((0..shard.cases).map(Some)) {
+        return Err(damaged("a result is missing or comes twice"));
+    }
+    Ok(all.into_iter().map(|(_, part, at)| (part, at)).collect())
+}
+
+fn damaged(what: &str) -> MergeError {
+    MergeError::Damaged { what: what.to_owned() }
 }

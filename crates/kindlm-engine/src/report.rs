@@ -1,9 +1,11 @@
 //! Puts everything about a run together.
 
-use kindlm_types::{Backend, CaseResult, CaseSource, GateResult, ModelInfo, Report, RunInfo};
+use kindlm_types::{
+    Backend, CaseError, CaseResult, CaseSource, GateResult, ModelInfo, Report, RunInfo,
+};
 
 use crate::derived::derive;
-use crate::gates::Gate;
+use crate::gates::{Gate, Measurements};
 use crate::{
     Plan, PlanError, ReadRecord, Recorded, Run, RunOptions, Streamed, Suite, execute, plan,
 };
@@ -11,6 +13,18 @@ use crate::{
 /// Evaluates each gate over all cases of a run, in the order given.
 pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<GateResult> {
     gates.iter().map(|gate| gate.evaluate(cases)).collect()
+}
+
+/// Evaluates each gate over all cases of a run as [`evaluate_gates`] does, and holds one case at a time.
+pub fn measure_gates(
+    gates: &[Box<dyn Gate>],
+    cases: &dyn CaseSource,
+) -> Result<Vec<GateResult>, CaseError> {
+    let mut measurements = Measurements::begin(gates);
+    for position in 0..cases.len() {
+        measurements.observe(cases.read(position)?.as_ref());
+    }
+    Ok(measurements.finish())
 }
 
 /// The report of a run: the suite's names, the models that took part, the cases, and the gates over them.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use kindlm_types::{Report, ShardInfo};
+use kindlm_types::{CaseError, CaseSource, Report, ShardInfo};
 
 use crate::{COMMAND, Digest, Plan, RunOptions, Suite, Unit};
 
@@ -68,17 +68,18 @@ pub struct Durations {
 
 impl Durations {
     /// The durations in a report. Cached answers, and what was not sent, tell nothing.
-    pub fn of(report: &Report) -> Self {
+    pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
         let mut known = HashMap::new();
         let (mut sum, mut count) = (0.0, 0.0);
-        for case in &report.cases {
+        for case in report.each() {
+            let case = case?;
             if let Some(mean) = case.latency_avg_ms.filter(|it| it.is_finite() && *it >= 0.0) {
                 known.insert((case.case.clone(), case.model.clone()), mean);
                 sum += mean;
                 count += 1.0;
             }
         }
-        Self { known, mean: (count > 0.0).then(|| sum / count) }
+        Ok(Self { known, mean: (count > 0.0).then(|| sum / count) })
     }
 
     /// Microseconds that so many executions will take: as before, or as all did on average.

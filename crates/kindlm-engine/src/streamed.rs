@@ -132,7 +132,9 @@ impl CaseSource for Recorded<'_> {
             Some(index) => self.suite.models.get(index)?.id.as_str(),
             None => COMMAND,
         };
-        Some(CaseMark { model, outcome: *self.streamed.outcomes.get(position)? })
+        let part = self.plan.part.as_ref();
+        let plan_index = part.and_then(|it| it.cases.get(position).copied());
+        Some(CaseMark { model, outcome: *self.streamed.outcomes.get(position)?, plan_index })
     }
 
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {

@@ -27,10 +27,15 @@ async fn main() {
         "config": {"threshold": 0.5}, "provider": {"id": "openai:gpt-4o"},
     });
     let context: Arc<str> = context.to_string().into();
-    println!("{:<34} {:>10} {:>16} {:>16}", "", "runtime", "one by one", "100 at once");
+    println!("| script | runtime | one by one | 100 at once |\n|---|---|--:|--:|");
     for (name, code, output, calls) in [
-        ("output.includes('x'), 2 KB", "return output.includes('x')", &text, 3000_u32),
-        ("JSON-heavy, 100 KB", JSON_HEAVY, &large, 200),
+        (
+            "`output.includes('x')`, 2 KB and the whole context",
+            "return output.includes('x')",
+            &text,
+            3000_u32,
+        ),
+        ("JSON of 100 KB, read, grouped and written", JSON_HEAVY, &large, 200),
     ] {
         for runtime in [ScriptRuntime::QuickJs, ScriptRuntime::Node] {
             let env = Arc::new(|name: &str| std::env::var(name).ok());
@@ -64,7 +69,7 @@ async fn main() {
                 }
             }
             let many = begun.elapsed().as_secs_f64() * 1e6 / f64::from(calls / 100 * 100);
-            println!("{name:<34} {:>10} {single:>13.1} us {many:>13.1} us", format!("{runtime:?}"));
+            println!("| {name} | {runtime:?} | {single:.0} µs | {many:.0} µs |");
         }
     }
 }

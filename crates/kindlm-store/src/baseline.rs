@@ -1,7 +1,7 @@
 //! What one run gave, kept to compare later runs with.
 
 use indexmap::IndexMap;
-use kindlm_types::{CaseResult, FailureCode, Outcome, Report};
+use kindlm_types::{CaseError, CaseResult, CaseSource, FailureCode, Outcome, Report};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -96,13 +96,13 @@ pub enum BaselineError {
 
 impl Baseline {
     /// Makes a baseline out of a run.
-    pub fn of(report: &Report) -> Self {
+    pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
         let mut baseline = Self::new(&report.suite.name, &report.run.started_at);
         baseline.run_id = Some(report.run.id.clone()).filter(|id| !id.is_empty());
-        for case in &report.cases {
-            baseline.insert(Entry::of(case));
+        for case in report.each() {
+            baseline.insert(Entry::of(case?.as_ref()));
         }
-        baseline
+        Ok(baseline)
     }
 
     /// A baseline without entries.

@@ -34,6 +34,7 @@ pub mod journal;
 mod name;
 pub mod responses;
 mod runs;
+mod saved;
 
 pub use atomic::{Draft, check_writable, write};
 pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
@@ -43,3 +44,4 @@ pub use digest::{Digest, DigestError};
 pub use error::{StoreError, words};
 pub use folder::{Folder, MAX_FILE_BYTES};
 pub use runs::Runs;
+pub use saved::{ReportError, SavedCases, each_saved_case, open_report};

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use kindlm_types::{CaseResult, Report};
+
 use crate::error::is_absent;
-use crate::{Draft, StoreError, atomic, name};
+use crate::{Draft, ReportError, SavedCases, StoreError, atomic, name};
 
 /// The reports of past runs: `runs/<run-id>/report.json` and `last-run` below a state folder.
 ///
@@ -92,6 +94,29 @@ impl Runs {
         }
         ids.sort_unstable();
         Ok(ids)
+    }
+
+    /// The report of a run, which reads each of its cases from the file when it is asked for.
+    pub fn open(&self, id: &str) -> Result<Report<SavedCases>, ReportError> {
+        crate::open_report(&self.existing(id)?)
+    }
+
+    /// Gives each case of a run's report to `on_case` and keeps none: the report that comes back has none.
+    pub fn each_case(
+        &self,
+        id: &str,
+        on_case: &mut dyn FnMut(CaseResult),
+    ) -> Result<Report, ReportError> {
+        crate::each_saved_case(&self.existing(id)?, on_case)
+    }
+
+    fn existing(&self, id: &str) -> Result<PathBuf, StoreError> {
+        let path = self.path(id)?;
+        if path.symlink_metadata().is_err_and(|err| is_absent(&err)) {
+            let folder = display(&self.folder());
+            return Err(StoreError::NoSuchRun { id: id.to_owned(), folder });
+        }
+        Ok(path)
     }
 
     /// The report of a run, as JSON text.

@@ -3,6 +3,7 @@
 
 pub mod examples;
 pub mod mock;
+pub mod peer;
 mod programs;
 mod sample;
 

@@ -35,6 +35,8 @@ pub struct CaseMark<'a> {
     pub model: &'a str,
     /// How the case ended.
     pub outcome: Outcome,
+    /// In a part of a run: the position among the cases of the whole run, from 0.
+    pub plan_index: Option<u64>,
 }
 
 /// Why a case result could not be read.
@@ -60,7 +62,8 @@ impl CaseSource for Vec<CaseResult> {
 
     fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
         let case = self.get(position)?;
-        Some(CaseMark { model: &case.model, outcome: case.outcome })
+        let plan_index = case.plan_index;
+        Some(CaseMark { model: &case.model, outcome: case.outcome, plan_index })
     }
 
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kindlm_reporters::one_line;
 use kindlm_store::{Baseline, Baselines, Change, StoreError};
-use kindlm_types::{ExitStatus, Report, ecma, suggest};
+use kindlm_types::{AnyReport, ExitStatus, ecma, suggest};
 
 use crate::args::{BaselineAction, BaselineArgs, PlaceArgs};
 use crate::failure::Outcome;
@@ -37,7 +37,7 @@ fn set(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>, force: bo
             .with_help("fix what is wrong and run again, or insist with `--force`"));
     }
     let replaced = path.exists();
-    let baseline = Baseline::of(&saved.report);
+    let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     baselines.set(label, &baseline).map_err(|err| Failure::store(&err))?;
     let verb = if replaced { "replaced by" } else { "set from" };
     let cases = plural(baseline.entries().len(), "result");
@@ -47,7 +47,7 @@ fn set(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>, force: bo
 }
 
 /// Why a run should not be what others are compared with.
-fn unfit(report: &Report) -> Option<String> {
+fn unfit(report: &AnyReport<'_>) -> Option<String> {
     let totals = report.totals();
     if let Some(shard) = &report.shard {
         return Some(format!("it is shard {} of {}", shard.index, shard.count));
@@ -72,7 +72,8 @@ fn compare(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>) -> Ou
     let place = Place::new(io, &place.config);
     let baseline = load(&place, label)?;
     let saved = saved::find(io, &place, run)?;
-    let comparison = baseline.compare(&Baseline::of(&saved.report));
+    let now = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
+    let comparison = baseline.compare(&now);
 
     let title = format!(
         "{} against baseline `{label}` of {} ({})",

@@ -35,7 +35,8 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     if let Some(rate) = args.gate {
         set_pass_rate(&mut gates, rate);
     }
-    report.gates = kindlm_engine::evaluate_gates(&gates, &report.cases);
+    let measured = kindlm_engine::measure_gates(&gates, &report.cases);
+    report.gates = measured.map_err(|err| Failure::input(err.to_string()))?;
     output.write(io, &report)?;
     Ok(report.exit_status())
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use kindlm_engine::merge;
+use kindlm_engine::merge_streamed;
+use kindlm_store::SavedCases;
 use kindlm_types::Report;
 
 use super::gate::rebuild;
@@ -16,14 +17,15 @@ pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
     let output =
         Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
     let place = Place::new(io, Path::new(CONFIG));
-    let mut parts: Vec<(String, Report)> = Vec::with_capacity(args.reports.len());
+    let mut parts: Vec<(String, Report<SavedCases>)> = Vec::with_capacity(args.reports.len());
     for named in &args.reports {
         let saved = saved::find(io, &place, Some(named))?;
         parts.push((saved.name, saved.report));
     }
     // All parts must have the same gates; merging makes sure of it.
     let gates = rebuild(parts.first().map_or(&[], |(_, it)| &it.gates))?;
-    let mut report = merge(parts, &gates).map_err(|err| Failure::input(err.to_string()))?;
+    let report = merge_streamed(parts, &gates);
+    let mut report = report.map_err(|err| Failure::input(err.to_string()))?;
     report.run.id = identity::begin((io.now)(), &place.folder).id;
     saved::keep(io, &place, &report, args.quiet);
     output.write(io, &report)?;

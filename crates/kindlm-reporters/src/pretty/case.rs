@@ -148,7 +148,10 @@ fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<String> {
 
 fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for finding in case.errors() {
-        if case.repeat_counts().executed() > 0 {
+        // What was carried out and not judged tells why in its results.
+        let told = matches!(finding.error, ExecutionError::NotRun { .. })
+            && case.executions.iter().all(|it| it.error.is_none() || !it.results.is_empty());
+        if case.repeat_counts().executed() > 0 && !told {
             error(page, 4, finding.error, &repeats(&finding.repeats, case.executions.len()))?;
         }
     }

@@ -83,7 +83,7 @@ fn the_output_kept_is_that_of_the_first_repeat_that_was_executed() {
         cost: Cost { known_usd: 0.002, unknown: 0 },
         ..case("t", "m")
     });
-    let entry = Baseline::of(&report).get("t", "m").unwrap().clone();
+    let entry = Baseline::of(&report).unwrap().get("t", "m").unwrap().clone();
     assert_eq!((entry.output_text.as_str(), entry.cost_usd), ("b1", Some(0.002)));
 }
 
@@ -225,7 +225,7 @@ fn build(input: &Value) -> Value {
     for group in input["groups"].as_array().unwrap() {
         report.cases.push(aggregated(group.as_array().unwrap()));
     }
-    let built: Value = serde_json::from_str(&Baseline::of(&report).to_json()).unwrap();
+    let built: Value = serde_json::from_str(&Baseline::of(&report).unwrap().to_json()).unwrap();
     let mut results = Map::new();
     for (key, entry) in built["results"].as_object().unwrap() {
         results.insert(

@@ -5,12 +5,14 @@
 //! `schemaVersion` is refused.
 
 pub mod evaluate;
+mod read;
 pub mod v1;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Report;
+pub use read::{OnCase, parse_case, read_report};
 
 /// Why a JSON report could not be read.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,57 @@
+//! What `kindlm baseline` can be asked for.
+
+use clap::{Args, Subcommand};
+
+use super::PlaceArgs;
+
+/// Keeps the results of a run, to compare later runs with
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm test && kindlm baseline set\n  kindlm baseline set release-1 --run 20261120-140912-345-7f3a\n  kindlm test; kindlm baseline compare"
+)]
+pub(crate) struct BaselineArgs {
+    #[command(subcommand)]
+    pub(crate) action: BaselineAction,
+}
+
+/// What to do with baselines.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BaselineAction {
+    /// Makes a baseline out of a run; replaces the one that had the label
+    Set {
+        /// Its name
+        #[arg(default_value = "default")]
+        label: String,
+        /// The run: an id, or the file of a report [default: the last run]
+        #[arg(long, value_name = "ID|FILE")]
+        run: Option<String>,
+        /// Also if cases failed, could not be judged, or were not run
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Shows what changed since the baseline; exit code 1 if a pass rate fell
+    Compare {
+        /// Its name
+        #[arg(default_value = "default")]
+        label: String,
+        /// The run: an id, or the file of a report [default: the last run]
+        #[arg(long, value_name = "ID|FILE")]
+        run: Option<String>,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Lists the baselines
+    List {
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Forgets a baseline
+    Remove {
+        /// Its name
+        label: String,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+}

@@ -1,0 +1,54 @@
+//! What `kindlm evaluate` can be asked for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::responses::ResponsesArgs;
+use crate::values;
+
+/// Checks outputs that exist already, one or a stream of them
+///
+/// Reads one JSON object, or one on each line with `--jsonl`, and writes one for each, in the same order. No
+/// model under test is called; only judge questions leave the machine, and only if a record has some. A line
+/// that cannot be read gives an object with `error` and `line`, and the stream goes on.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached"
+)]
+pub(crate) struct EvaluateArgs {
+    /// The records [default: stdin]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// One record on each line
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+
+    /// What paths inside `expect` are relative to [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) base: Option<PathBuf>,
+
+    /// Let records refer to files outside that folder
+    #[arg(long)]
+    pub(crate) allow_outside: bool,
+
+    /// Who answers judge questions, such as `openai:gpt-4o-mini`
+    #[arg(long, value_name = "PROVIDER:MODEL", conflicts_with = "config")]
+    pub(crate) judge: Option<String>,
+
+    /// A suite whose models may judge
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) responses: ResponsesArgs,
+
+    /// Carry the extra keys of a record through to its result, under `input`
+    #[arg(long)]
+    pub(crate) echo: bool,
+
+    /// How many records are judged at once
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]
+    pub(crate) concurrency: u32,
+}

@@ -1,0 +1,23 @@
+//! What the commands that explain can be asked for: `assertions` and `explain`.
+
+use clap::Args;
+
+use super::Format;
+
+/// Lists the assertions
+#[derive(Debug, Args)]
+pub(crate) struct AssertionsArgs {
+    /// How to answer
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Explains an assertion, a gate, a provider, a reporter or a failure code
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm explain tool-calls\n  kindlm explain TOOL_CALL_MISSING\n  kindlm explain passRateMin\n  kindlm explain providers"
+)]
+pub(crate) struct ExplainArgs {
+    /// An id or a failure code; or `assertions`, `gates`, `providers`, `reporters` or `codes` for a list
+    pub(crate) topic: Option<String>,
+}

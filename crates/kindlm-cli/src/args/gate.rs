@@ -1,0 +1,41 @@
+//! What `kindlm gate` can be asked for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::values::{self, ReporterSpec};
+
+/// Holds a past run against gates again, without sending anything
+///
+/// Takes the gates of the suite named with `-c`, or those that the report was made with. Ends with the exit code that
+/// `kindlm test` would have ended with.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm gate report.json\n  kindlm gate report.json --gate 90%\n  kindlm gate 20261120-140912-345-7f3a -c kindlm.yaml"
+)]
+pub(crate) struct GateArgs {
+    /// The run: an id, or the file of a report [default: the last run]
+    #[arg(value_name = "ID|FILE")]
+    pub(crate) run: Option<String>,
+
+    /// The suite whose gates count
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The least pass rate: `95`, `95%` or `0.95`
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    pub(crate) gate: Option<f64>,
+
+    /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
+    #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
+    pub(crate) reporters: Vec<ReporterSpec>,
+
+    /// Show the verdict, the gates and what failed
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Show every check, with outputs
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}

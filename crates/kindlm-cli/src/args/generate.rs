@@ -1,0 +1,39 @@
+//! What the commands that write files for other programs can be asked for: `schema`, `completions` and `man`.
+
+use clap::{Args, ValueEnum};
+use clap_complete::Shell;
+
+/// Prints a JSON Schema, for editors and programs
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kindlm schema config > kindlm.schema.json")]
+pub(crate) struct SchemaArgs {
+    /// Of what
+    #[arg(value_enum, default_value_t = SchemaOf::Config)]
+    pub(crate) of: SchemaOf,
+}
+
+/// What a schema describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// `kindlm.yaml`
+    Config,
+    /// The report that the `json` reporter writes
+    Report,
+}
+
+/// Prints completions for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kindlm completions bash > /etc/bash_completion.d/kindlm")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// Prints the manual page
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kindlm man > /usr/local/share/man/man1/kindlm.1")]
+pub(crate) struct ManArgs {
+    /// Of one command
+    pub(crate) command: Option<String>,
+}

@@ -1,0 +1,36 @@
+//! What `kindlm import` can be asked for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Writes the kindlm.yaml that does what a promptfoo config does
+///
+/// `kindlm test -c promptfooconfig.yaml` runs such a file as it is; this command is for moving over. What has no
+/// equal here is shown at its place, and then nothing is written.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm import promptfooconfig.yaml\n  kindlm import promptfooconfig.yaml --output - | less"
+)]
+pub(crate) struct ImportArgs {
+    /// The promptfoo config: YAML or JSON
+    #[arg(value_name = "FILE", default_value = "promptfooconfig.yaml")]
+    pub(crate) file: PathBuf,
+
+    /// Where to write; `-` for stdout
+    #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
+    pub(crate) output: PathBuf,
+
+    /// Replace a file that exists
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    /// Let the config refer to files outside its folder
+    #[arg(long)]
+    pub(crate) allow_outside: bool,
+
+    /// Let programs that make its prompts, tests and variables run outside the sandbox and use the network, if the
+    /// config lets them
+    #[arg(long)]
+    pub(crate) allow_programs: bool,
+}

@@ -1,0 +1,31 @@
+//! What `kindlm merge` can be asked for.
+
+use clap::Args;
+
+use crate::values::{self, ReporterSpec};
+
+/// Puts the reports of all shards of a run together
+///
+/// Gives the report, the gates and the exit code of the undivided run, but for times and ids. The shards must be of the
+/// same suite and the same plan; a missing one, or one that is given twice, is refused.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm test --shard 1/2 --reporter json=shard-1.json   (on one machine)\n  kindlm test --shard 2/2 --reporter json=shard-2.json   (on another)\n  kindlm merge shard-*.json --reporter pretty --reporter junit=junit.xml"
+)]
+pub(crate) struct MergeArgs {
+    /// The reports of all shards, as the `json` reporter writes them, in any order
+    #[arg(value_name = "REPORT", required = true)]
+    pub(crate) reports: Vec<String>,
+
+    /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
+    #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
+    pub(crate) reporters: Vec<ReporterSpec>,
+
+    /// Show the verdict, the gates and what failed
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Show every check, with outputs
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}

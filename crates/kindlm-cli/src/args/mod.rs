@@ -1,0 +1,115 @@
+//! The command line: what can be asked for.
+//!
+//! The doc comments are the help texts. What a command takes is in the file of its name.
+
+mod baseline;
+mod evaluate;
+mod explain;
+mod gate;
+mod generate;
+mod import;
+mod init;
+mod merge;
+mod report;
+mod test;
+mod validate;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use baseline::{BaselineAction, BaselineArgs};
+pub(crate) use evaluate::EvaluateArgs;
+pub(crate) use explain::{AssertionsArgs, ExplainArgs};
+pub(crate) use gate::GateArgs;
+pub(crate) use generate::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+pub(crate) use import::ImportArgs;
+pub(crate) use init::{InitArgs, Template};
+pub(crate) use merge::MergeArgs;
+pub(crate) use report::ReportArgs;
+pub(crate) use test::{SelectArgs, TestArgs};
+pub(crate) use validate::ValidateArgs;
+
+/// Tests AI agents: runs a suite, checks what they did and said, and gates the result
+///
+/// A suite is a file `kindlm.yaml`: test cases, models, and what must hold. `kindlm test` runs it, repeats what
+/// should be repeated, holds the result against gates, writes reports, and ends with an exit code for CI.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kindlm",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code",
+    after_long_help = "Start here:\n  kindlm init        write a first suite that runs without any key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code\n\nExit codes:\n  0    all gates passed\n  1    one or more gates failed\n  2    the configuration or the arguments are invalid; nothing was sent\n  3    a provider failed after retries\n  4    KindLM itself failed\n  130  interrupted; `kindlm test --resume` goes on"
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Test(TestArgs),
+    Init(InitArgs),
+    Import(ImportArgs),
+    Validate(ValidateArgs),
+    Evaluate(EvaluateArgs),
+    Baseline(BaselineArgs),
+    Report(ReportArgs),
+    Gate(GateArgs),
+    Merge(MergeArgs),
+    Assertions(AssertionsArgs),
+    Explain(ExplainArgs),
+    Schema(SchemaArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Which suite.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The suite: a file, or a folder that holds a `kindlm.yaml`
+    #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
+    pub(crate) config: PathBuf,
+
+    /// Let the suite refer to files outside its folder
+    #[arg(long)]
+    pub(crate) allow_outside: bool,
+
+    /// Where a suite is only looked at (`validate`, `--dry-run`): let programs that make its prompts, tests and
+    /// variables run outside the sandbox and use the network, if the suite lets them
+    #[arg(long)]
+    pub(crate) allow_programs: bool,
+}
+
+/// How to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// For programs: one JSON object
+    Json,
+}
+
+/// Where runs and baselines are kept.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// The suite; runs and baselines are kept in `.kindlm` beside it
+    #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
+    pub(crate) config: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

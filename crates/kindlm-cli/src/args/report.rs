@@ -1,0 +1,32 @@
+//! What `kindlm report` can be asked for.
+
+use clap::Args;
+
+use super::PlaceArgs;
+use crate::values::{self, ReporterSpec};
+
+/// Shows the report of a past run again
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm report\n  kindlm report 20261120-140912-345-7f3a --reporter junit=junit.xml\n  kindlm report downloaded/report.json -v"
+)]
+pub(crate) struct ReportArgs {
+    /// The run: an id, or the file of a report [default: the last run]
+    #[arg(value_name = "ID|FILE")]
+    pub(crate) run: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
+    #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
+    pub(crate) reporters: Vec<ReporterSpec>,
+
+    /// Show the verdict, the gates and what failed
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Show every check, with outputs
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}

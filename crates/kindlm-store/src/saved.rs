@@ -1,0 +1,137 @@
+//! The cases of a report in a file, read from there when they are asked for.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use kindlm_types::wire::{WireError, parse_case, read_report};
+use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Outcome, Report, Tally};
+
+use crate::StoreError;
+
+/// The cases of a report in a file: of each, a few dozen bytes are in memory.
+#[derive(Debug)]
+pub struct SavedCases {
+    path: PathBuf,
+    file: Mutex<File>,
+    cases: Vec<Saved>,
+    /// The distinct models.
+    models: Vec<String>,
+    tally: Tally,
+}
+
+#[derive(Debug)]
+struct Saved {
+    at: Range<u64>,
+    /// Its position among the models.
+    model: usize,
+    outcome: Outcome,
+    plan_index: Option<u64>,
+}
+
+/// Why the report in a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is none, or not one that this version reads.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// Opens the report in a file. The file is read once, and each case again when it is asked for, so it must stay as it is.
+pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
+    let mut cases = Vec::new();
+    let (mut models, mut tally) = (Vec::new(), Tally::default());
+    let (file, report) = scan(path, &mut |case, at| {
+        tally.observe(cases.len(), &case);
+        let model = models.iter().position(|it| *it == case.model).unwrap_or_else(|| {
+            models.push(case.model);
+            models.len() - 1
+        });
+        cases.push(Saved { at, model, outcome: case.outcome, plan_index: case.plan_index });
+    })?;
+    let (path, file) = (path.to_owned(), Mutex::new(file));
+    Ok(with_cases(report, SavedCases { path, file, cases, models, tally }))
+}
+
+/// Reads the report in a file, gives each of its cases to `on_case` and keeps none: the report that comes back has none.
+pub fn each_saved_case(
+    path: &Path,
+    on_case: &mut dyn FnMut(CaseResult),
+) -> Result<Report, ReportError> {
+    scan(path, &mut |case, _| on_case(case)).map(|(_, report)| report)
+}
+
+fn scan(
+    path: &Path,
+    on_case: &mut dyn FnMut(CaseResult, Range<u64>),
+) -> Result<(File, Report), ReportError> {
+    let file = seekable(path).map_err(|err| StoreError::io("read", path, &err))?;
+    let report = read_report(BufReader::with_capacity(1 << 16, &file), on_case)?;
+    Ok((file, report))
+}
+
+/// The file, or what comes out of a pipe in a file without a name.
+fn seekable(path: &Path) -> io::Result<File> {
+    let mut file = File::open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_dir() {
+        return Ok(file);
+    }
+    let mut held = tempfile::tempfile()?;
+    io::copy(&mut file, &mut held)?;
+    held.rewind()?;
+    Ok(held)
+}
+
+fn with_cases<Cases>(report: Report, cases: Cases) -> Report<Cases> {
+    let Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases: _ } =
+        report;
+    Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases }
+}
+
+impl SavedCases {
+    fn bytes(&self, at: &Range<u64>) -> io::Result<Vec<u8>> {
+        let length = at.end.saturating_sub(at.start);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(at.start))?;
+        (&mut *file).take(length).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl CaseSource for SavedCases {
+    fn len(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
+        let case = self.cases.get(position)?;
+        let model = self.models.get(case.model)?;
+        Some(CaseMark { model, outcome: case.outcome, plan_index: case.plan_index })
+    }
+
+    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+        let failed = |why: String| {
+            let path = self.path.display();
+            CaseError::new(format!(
+                "cannot read result {position} of the report `{path}`: {why}; it must stay as it is while it is used"
+            ))
+        };
+        let Some(case) = self.cases.get(position) else {
+            return Err(failed("there is no such result".to_owned()));
+        };
+        let bytes = self.bytes(&case.at).map_err(|err| failed(crate::words(&err)))?;
+        parse_case(&bytes).map(Cow::Owned).map_err(|err| failed(err.to_string()))
+    }
+
+    fn tally(&self) -> Cow<'_, Tally> {
+        Cow::Borrowed(&self.tally)
+    }
+}

@@ -1,0 +1,165 @@
+//! Another tool that runs the same suite, to be measured beside KindLM.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+/// A tool that is installed on this machine. On the command line it is written `promptfoo=<path>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    tool: Tool,
+    program: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Promptfoo,
+}
+
+impl FromStr for Peer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, program) = text.split_once('=').ok_or_else(|| {
+            format!("`{text}` does not say where the peer is: `promptfoo=<path>`")
+        })?;
+        let tool = match name {
+            "promptfoo" => Tool::Promptfoo,
+            _ => return Err(format!("there is no peer `{name}`: `promptfoo=<path>` is known")),
+        };
+        let program = std::path::absolute(program).map_err(|err| format!("`{program}`: {err}"))?;
+        if !program.is_file() {
+            return Err(format!("there is no program `{}`", program.display()));
+        }
+        Ok(Self { tool, program })
+    }
+}
+
+impl Peer {
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self.tool {
+            Tool::Promptfoo => "promptfoo",
+        }
+    }
+
+    /// The command that makes it tell its version.
+    pub fn version(&self) -> Command {
+        let mut command = self.command();
+        command.arg("--version");
+        command
+    }
+
+    /// Writes the suite of the benches in the peer's own form into `folder`, and gives back the command that runs it
+    /// against the server at `url`: `cases` prompts, each with three checks by rules, nothing cached and nothing kept.
+    pub fn run(
+        &self,
+        folder: &Path,
+        cases: usize,
+        url: &str,
+        concurrency: usize,
+    ) -> io::Result<Command> {
+        let config = folder.join("promptfooconfig.yaml");
+        std::fs::write(&config, promptfoo_config(cases, url))?;
+        let mut command = self.command();
+        command
+            .arg("eval")
+            .arg("-c")
+            .arg(&config)
+            .args(["-j", &concurrency.to_string()])
+            .args(["--no-cache", "--no-write", "--no-table", "--no-progress-bar", "--no-share"])
+            .env("PROMPTFOO_CONFIG_DIR", folder.join("promptfoo"))
+            .current_dir(folder);
+        Ok(command)
+    }
+
+    /// The program, in surroundings in which it does nothing but what it is asked for.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .env("PROMPTFOO_DISABLE_TELEMETRY", "1")
+            .env("PROMPTFOO_DISABLE_UPDATE", "1")
+            .env("OPENAI_API_KEY", "not-a-key");
+        command
+    }
+}
+
+/// The checks are those of the benches' `kindlm.yaml`, as far as promptfoo has them.
+fn promptfoo_config(cases: usize, url: &str) -> String {
+    let mut yaml = format!(
+        "description: bench\n\
+         providers:\n  - id: openai:chat:gpt-4o\n    config: {{ apiBaseUrl: \"{url}/v1\" }}\n\
+         prompts:\n  - '[{{\"role\":\"system\",\"content\":\"You are helpful.\"}},{{\"role\":\"user\",\"content\":\"Say hello to {{{{name}}}}.\"}}]'\n\
+         defaultTest:\n  assert:\n    - {{ type: not-contains, value: sorry }}\n\
+         \x20   - {{ type: word-count, value: {{ max: 10000 }} }}\n\
+         \x20   - {{ type: not-regex, value: '\\b\\d{{3}}-\\d{{2}}-\\d{{4}}\\b' }}\n\
+         tests:\n"
+    );
+    for index in 0..cases {
+        // Writing into a `String` cannot fail.
+        let _ = writeln!(yaml, "  - {{ description: case {index}, vars: {{ name: n{index} }} }}");
+    }
+    yaml
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_named_with_its_place() {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert_eq!(format!("promptfoo={here}").parse::<Peer>().unwrap().name(), "promptfoo");
+        for (text, expected) in [
+            ("promptfoo", "`promptfoo` does not say where the peer is"),
+            ("other=/bin/true", "there is no peer `other`"),
+            ("promptfoo=/nowhere/promptfoo", "there is no program `/nowhere/promptfoo`"),
+        ] {
+            let err = text.parse::<Peer>().unwrap_err();
+            assert!(err.contains(expected), "{err}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn is_given_the_suite_in_its_own_form() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = std::env::temp_dir().join(format!("kindlm-peer-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        // It writes down what it is asked for, and shows the config that it is given.
+        let fake = folder.join("fake");
+        std::fs::write(
+            &fake,
+            "#!/bin/sh\necho \"$@\"\necho \"$OPENAI_API_KEY $PWD\"\ncat \"$3\"\n",
+        )
+        .unwrap();
+        std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let peer: Peer = format!("promptfoo={}", fake.display()).parse().unwrap();
+        let output = peer.run(&folder, 2, "http://127.0.0.1:9", 32).unwrap().output().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+
+        let said = String::from_utf8(output.stdout).unwrap();
+        let (asked, rest) = said.split_once('\n').unwrap();
+        let (surroundings, config) = rest.split_once('\n').unwrap();
+        let file = folder.join("promptfooconfig.yaml");
+        assert_eq!(
+            asked,
+            format!(
+                "eval -c {} -j 32 --no-cache --no-write --no-table --no-progress-bar --no-share",
+                file.display()
+            )
+        );
+        assert!(surroundings.starts_with("not-a-key "), "{surroundings}");
+        let config: serde_json::Value = serde_yaml::from_str(config).unwrap();
+        assert_eq!(config["providers"][0]["config"]["apiBaseUrl"], "http://127.0.0.1:9/v1");
+        let prompt = config["prompts"][0].as_str().unwrap();
+        let prompt: serde_json::Value = serde_json::from_str(prompt).unwrap();
+        assert_eq!(prompt[1]["content"], "Say hello to {{name}}.");
+        assert_eq!(config["defaultTest"]["assert"].as_array().unwrap().len(), 3);
+        assert_eq!(config["tests"][1]["vars"]["name"], "n1");
+        assert_eq!(config["tests"].as_array().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,154 @@
+//! Reads a report of any size, one case after the other.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io::{self, Read};
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::{WireError, v1};
+use crate::{CaseResult, Report};
+
+/// Hears of each case of a report as it is read, and of where its JSON is, in bytes from the beginning.
+pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
+
+/// Reads a report of any known version from a buffered reader, and gives its cases to `on_case` one after the other: the
+/// report that comes back has none.
+///
+/// [`parse_case`] reads what is in such a range again.
+pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
+    let at = Cell::new(0);
+    let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };
+    let mut json = serde_json::Deserializer::from_reader(Counted { reader, at: &at });
+    let head = Head(&context).deserialize(&mut json).and_then(|it| json.end().map(|()| it));
+    let head = head.map_err(|err| match context.refused.take() {
+        Some(refused) => refused,
+        None => err.into(),
+    })?;
+    if !head.contains_key(VERSION) {
+        return Err(WireError::NoVersion);
+    }
+    Report::try_from(serde_json::from_value::<v1::Report>(head.into())?)
+}
+
+/// Reads the JSON of one case of a report.
+pub fn parse_case(json: &[u8]) -> Result<CaseResult, WireError> {
+    serde_json::from_slice::<v1::Case>(json)?.try_into()
+}
+
+const VERSION: &str = "schemaVersion";
+const CASES: &str = "cases";
+
+struct Context<'a, 'c> {
+    /// How many bytes the parser has taken.
+    at: &'a Cell<u64>,
+    on_case: RefCell<&'a mut OnCase<'c>>,
+    /// Why the report cannot be used, where the parser has no words for it.
+    refused: RefCell<Option<WireError>>,
+}
+
+impl Context<'_, '_> {
+    fn refuse<E: serde::de::Error>(&self, why: WireError) -> E {
+        let err = E::custom(&why);
+        self.refused.replace(Some(why));
+        err
+    }
+}
+
+/// Counts what is taken from a reader. The parser takes single bytes, and never more than one ahead.
+struct Counted<'a, R> {
+    reader: R,
+    at: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.at.set(self.at.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// Everything but the cases.
+struct Head<'a, 'b, 'c>(&'a Context<'b, 'c>);
+
+impl<'de> DeserializeSeed<'de> for Head<'_, '_, '_> {
+    type Value = Map<String, Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Head<'_, '_, '_> {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a report")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut head = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == CASES {
+                map.next_value_seed(Cases(self.0))?;
+                head.insert(key, Value::Array(Vec::new()));
+                continue;
+            }
+            let value = map.next_value::<Value>()?;
+            // A later version may look quite different, and the error should say so.
+            if key == VERSION && value != v1::VERSION {
+                return Err(self.0.refuse(WireError::Version { found: value.to_string() }));
+            }
+            head.insert(key, value);
+        }
+        Ok(head)
+    }
+}
+
+struct Cases<'a, 'b, 'c>(&'a Context<'b, 'c>);
+
+impl<'de> DeserializeSeed<'de> for Cases<'_, '_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Cases<'_, '_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of cases")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut cases: A) -> Result<(), A::Error> {
+        while cases.next_element_seed(OneCase(self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+struct OneCase<'a, 'b, 'c>(&'a Context<'b, 'c>);
+
+impl<'de> DeserializeSeed<'de> for OneCase<'_, '_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self(context) = self;
+        // The parser has looked at the brace that begins it, and has not looked beyond the one that ends it.
+        let start = context.at.get().saturating_sub(1);
+        let case = v1::Case::deserialize(deserializer)?;
+        let range = start..context.at.get();
+        let case = CaseResult::try_from(case).map_err(|why| context.refuse::<D::Error>(why))?;
+        let mut on_case = context
+            .on_case
+            .try_borrow_mut()
+            .map_err(|_| D::Error::custom("a case was read inside of a case"))?;
+        on_case(case, range);
+        Ok(())
+    }
+}
