@@ -9,3 +9,4 @@ mod journal;
 mod killed;
 mod responses;
 mod runs;
+mod saved;
