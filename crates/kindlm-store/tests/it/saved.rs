@@ -54,7 +54,10 @@ fn what_is_no_report_is_refused() {
     ] {
         std::fs::write(&path, json).unwrap();
         let err = open_report(&path).unwrap_err();
-        assert!(matches!(err, ReportError::Wire(_)) && err.to_string().starts_with(expected), "{err}");
+        assert!(
+            matches!(err, ReportError::Wire(_)) && err.to_string().starts_with(expected),
+            "{err}"
+        );
     }
     let torn = serde_json::to_string(&v1::Report::from(&sample_report())).unwrap();
     std::fs::write(&path, &torn[..torn.len() - 40]).unwrap();
