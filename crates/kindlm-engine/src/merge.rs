@@ -156,9 +156,22 @@ impl<Cases: CaseSource> CaseSource for Merged<Cases> {
 
 /// The same report with other cases, and those that it had.
 fn with_cases<Before, Cases>(report: Report<Before>, cases: Cases) -> (Report<Cases>, Before) {
-    let Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases: before } =
-        report;
-    (Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases }, before)
+    let Report {
+        run,
+        suite,
+        models,
+        skipped,
+        gates,
+        derived,
+        compliance,
+        warnings,
+        shard,
+        cases: before,
+    } = report;
+    (
+        Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases },
+        before,
+    )
 }
 
 fn check_same_run<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeError> {

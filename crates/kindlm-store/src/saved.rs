@@ -90,8 +90,18 @@ fn seekable(path: &Path) -> io::Result<File> {
 }
 
 fn with_cases<Cases>(report: Report, cases: Cases) -> Report<Cases> {
-    let Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases: _ } =
-        report;
+    let Report {
+        run,
+        suite,
+        models,
+        skipped,
+        gates,
+        derived,
+        compliance,
+        warnings,
+        shard,
+        cases: _,
+    } = report;
     Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases }
 }
 

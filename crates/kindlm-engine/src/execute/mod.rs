@@ -174,9 +174,10 @@ impl Running<'_> {
             let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(queue)
                 .map(|(index, unit)| async move {
-                    let result = match unjudged.contains(&index) {
-                        true => self.unit_again(index, unit).await,
-                        false => self.unit(unit, None).await,
+                    let result = if unjudged.contains(&index) {
+                        self.unit_again(index, unit).await
+                    } else {
+                        self.unit(unit, None).await
                     };
                     (index, result)
                 })

@@ -312,6 +312,7 @@ async fn run_of_one(
             params: Params::default(),
             price: None,
             limits: Limits::default(),
+            tells_vars: false,
         }],
         cases: vec![TestCase::new("the test", body).on(&["m"])],
         gates: gates::defaults(),
