@@ -5,6 +5,7 @@
 //! beside other tools (`-- --peer promptfoo=<path>`); and what is asked for. CPU time is user plus system, of a process
 //! and its children; the mock provider runs in the bench's own process and is not in it.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![expect(clippy::cast_precision_loss, reason = "a few thousand cases")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
 mod support;

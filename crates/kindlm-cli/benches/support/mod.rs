@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The binary.
-pub const KINDLM: &str = env!("CARGO_BIN_EXE_kindlm");
+pub(crate) const KINDLM: &str = env!("CARGO_BIN_EXE_kindlm");
 
 /// Writes a `kindlm.yaml` with a test for each row of a dataset, each with three checks by rules, and gives back how
 /// many bytes the two files have.
-pub fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str) -> u64 {
+pub(crate) fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str) -> u64 {
     let yaml =
         format!("{}defaults: {{ repeat: {repeats} }}\ntests: [file://cases.jsonl]\n", head(url));
     std::fs::write(folder.join("kindlm.yaml"), &yaml).unwrap();
@@ -29,7 +29,7 @@ pub fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str) -> u6
 }
 
 /// What a suite says before its tests.
-pub fn head(url: &str) -> String {
+pub(crate) fn head(url: &str) -> String {
     format!(
         "kindlm: 1\nproject: bench\nsuite: {{ name: bench }}\n\
          providers: {{ openai: {{ apiKeyEnv: KINDLM_BENCH_KEY, baseUrl: \"{url}/v1\" }} }}\n\
@@ -40,16 +40,16 @@ pub fn head(url: &str) -> String {
 }
 
 /// One run of a process.
-pub struct Sample {
+pub(crate) struct Sample {
     /// From its start to its end.
-    pub wall: Duration,
+    pub(crate) wall: Duration,
     /// The peak resident set in MiB, as the kernel counts it; `None` if it ended before anybody could look.
-    pub peak_mib: Option<f64>,
+    pub(crate) peak_mib: Option<f64>,
 }
 
 /// Runs a command to its end, which must be a good one. `look` hears of its memory all the while: the resident set in
 /// MiB, so long after the start.
-pub fn watched(
+pub(crate) fn watched(
     command: &mut Command,
     every: Duration,
     look: &mut dyn FnMut(Duration, f64),
