@@ -72,7 +72,7 @@ fn assertion_reference_is_fresh() {
             kindlm_types::Class::Deterministic => "rules",
             kindlm_types::Class::Probabilistic => "a model",
         };
-        let (id, module) = (meta.id, folder(meta.id));
+        let (id, module) = (meta.id, meta.id.to_lowercase().replace(['-', ':'], "_"));
         let link = format!("../../crates/kindlm-assertions/src/{module}/docs.md");
         assert!(page_exists(&link), "{link}");
         writeln!(page, "| [`{id}`]({link}) | {place} | {class} | {} |", meta.summary).unwrap();
