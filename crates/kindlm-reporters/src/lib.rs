@@ -28,6 +28,7 @@
 mod amount;
 mod bytes;
 mod plain;
+mod score;
 mod verdict;
 
 use std::fmt;
@@ -109,6 +110,7 @@ pub struct Registration {
 
 // Every reporter is one folder, one `mod` line and one line in the slice below.
 mod compliance;
+mod html;
 mod json;
 mod junit;
 mod markdown;
@@ -117,6 +119,7 @@ mod pretty;
 /// Every reporter, by id.
 pub static REGISTRY: &[&Registration] = &[
     &compliance::REGISTRATION,
+    &html::REGISTRATION,
     &json::REGISTRATION,
     &junit::REGISTRATION,
     &markdown::REGISTRATION,

@@ -1,19 +1,18 @@
 //! One case: a line of its own, and below it what did not hold and on which output.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use kindlm_types::{
-    AssertionResult, CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome,
-    Role, ToolCall, ecma,
+    CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role, ToolCall, ecma,
 };
 use serde_json::Value;
 
 use super::page::{Ink, Page};
-use super::result::{result_lines, result_tree, score_of};
+use super::result::{result_lines, result_tree};
 use crate::Verbosity;
 use crate::amount::{count, duration, repeats, usd};
 use crate::plain::{head, lines, one_line};
+use crate::score::mean_of;
 
 /// What a report of normal length shows of an output.
 const EXCERPT_LINES: usize = 4;
@@ -131,19 +130,6 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
         page.spans(4, 2, &spans)?;
     }
     Ok(())
-}
-
-/// The mean score of a check over the repeats, where it says more than the mark.
-fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<String> {
-    // The scores of a turn's check stand under the turn's label and its own.
-    let label = match &result.turn {
-        Some(turn) => Cow::Owned(format!("{turn}: {}", result.label)),
-        None => Cow::Borrowed(result.label.as_str()),
-    };
-    let same =
-        |it: &&kindlm_types::ScoreSummary| it.assertion == result.assertion && it.label == label;
-    let summary = case.scores.iter().find(same)?;
-    (summary.count > 1 && !score_of(result).is_empty()).then(|| ecma::to_fixed(summary.mean, 2))
 }
 
 fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {

@@ -7,9 +7,8 @@ use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 use super::case::{compact, field, paragraphs};
 use super::page::{Ink, Page, Span};
 use crate::plain::one_line;
+use crate::score::{THRESHOLDS, says_more, two, wanted};
 
-/// Where results keep the score that they want.
-const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 /// Parts that lie deeper are not indented further: a script may nest as deep as it likes.
 const DEEPEST: usize = 6;
 
@@ -91,22 +90,11 @@ fn sign(result: &AssertionResult) -> (Ink, &'static str) {
     }
 }
 
-/// The score in front of the label, where it says more than the mark: `0.62 of 0.8  `.
+/// The score in front of the label, where it says more than the mark: `0.62 (wants 0.8)  `.
 pub(super) fn score_of(result: &AssertionResult) -> String {
-    let Some(score) = result.score.map(kindlm_types::Score::get) else { return String::new() };
-    // Scripts may give any number.
-    let says_more = ![0.0, 1.0].contains(&score);
-    if result.severity == Severity::Gate && !says_more {
-        return String::new();
-    }
-    let wanted = THRESHOLDS
-        .iter()
-        .find_map(|it| result.metadata.get(*it)?.as_f64())
-        .or_else(|| result.metadata.get("assertionSet")?.get("threshold")?.as_f64());
-    match wanted {
-        Some(wanted) => {
-            format!("{} (wants {})  ", ecma::to_fixed(score, 2), ecma::number(wanted))
-        }
-        None => format!("{}  ", ecma::to_fixed(score, 2)),
+    let Some(score) = result.score.filter(|_| says_more(result)) else { return String::new() };
+    match wanted(result) {
+        Some(wanted) => format!("{} (wants {})  ", two(score.get()), ecma::number(wanted)),
+        None => format!("{}  ", two(score.get())),
     }
 }

@@ -6,7 +6,7 @@ use kindlm_types::wire::parse_report;
 use kindlm_types::{ExecutionError, Report, Verdict};
 use proptest::prelude::*;
 
-use crate::{junit, render};
+use crate::{html, junit, render};
 
 /// Texts with many characters that mean something to some format.
 pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
@@ -27,6 +27,9 @@ pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
         "    ",
         "{{ x }}",
         "&#0;",
+        "<script>alert(1)</script>",
+        "</style>",
+        "\" onload=\"alert(1)",
         "漢字",
         "👩\u{200d}🚀",
     ]);
@@ -174,5 +177,10 @@ proptest! {
         // Equal names merge rows of the sample alike, whatever the text.
         prop_assert_eq!(tables(&document), tables(&plain));
         prop_assert!(!document.contains(|c: char| c.is_control() && c != '\n'));
+    }
+
+    #[test]
+    fn html_shows_text_and_nothing_else(text in hostile_text()) {
+        html::check(&render("html", &poisoned(&text), &Style::default()));
     }
 }

@@ -3,6 +3,7 @@
 
 mod compliance;
 mod hostile;
+mod html;
 mod json;
 mod junit;
 mod markdown;

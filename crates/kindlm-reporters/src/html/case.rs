@@ -1,0 +1,291 @@
+//! One case: a line of its own, and behind it everything that is known of it.
+
+use askama::Template;
+use kindlm_types::{
+    CaseResult, Execution, ExecutionError, ExecutionResult, FinishReason, Role, ToolCall, ecma,
+};
+
+use super::Look;
+use super::check::{Row, findings, rows, shown, value_of};
+use crate::amount::{count, duration, plural, usd};
+use crate::plain::{head, one_line, visible};
+use crate::score::two;
+
+/// What is shown of an output or an input, in bytes.
+const OUTPUT_BYTES: usize = 20_000;
+/// What is shown of the arguments of a tool call, in bytes.
+const ARGUMENT_BYTES: usize = 1_000;
+/// How many tool calls of an execution are shown.
+const CALLS: usize = 100;
+
+/// A case and its repeats.
+#[derive(Template)]
+#[template(path = "html/case.html")]
+pub(super) struct Case {
+    outcome: &'static str,
+    look: Look,
+    is_open: bool,
+    name: String,
+    model: String,
+    tags: Vec<String>,
+    repeats: String,
+    spent: String,
+    not_run: Option<String>,
+    findings: Vec<Row>,
+    executions: Vec<Repeat>,
+}
+
+struct Repeat {
+    /// Where there are several.
+    title: Option<String>,
+    look: Look,
+    is_open: bool,
+    spent: String,
+    error: Option<Broken>,
+    checks: Vec<Row>,
+    named: Vec<(String, String)>,
+    said: Vec<Said>,
+    calls: Vec<Call>,
+    more_calls: String,
+    notes: String,
+}
+
+/// Why an execution could not be carried out.
+struct Broken {
+    title: &'static str,
+    tone: &'static str,
+    code: String,
+    facts: String,
+    message: String,
+}
+
+/// A text that somebody said.
+struct Said {
+    title: String,
+    text: String,
+    /// That there is more of it.
+    cut: String,
+    /// Whether tool calls are shown behind it.
+    is_asked: bool,
+}
+
+struct Call {
+    name: String,
+    arguments: String,
+    answer: String,
+}
+
+impl Case {
+    pub(super) fn of(case: &CaseResult, is_open: bool) -> Self {
+        let look = Look::of(case.outcome);
+        let counts = case.repeat_counts();
+        let of = case.executions.len();
+        let was_run = counts.executed() > 0;
+        let telling = case.telling_execution().map(|it| it.execution.repeat);
+        let executions = case.executions.iter().filter(|_| was_run).map(|it| {
+            let repeat = it.execution.repeat;
+            let title = (of > 1).then(|| format!("Repeat {} of {of}", u64::from(repeat) + 1));
+            let is_telling = is_open && telling == Some(repeat);
+            Repeat::of(it, title, is_telling)
+        });
+        let not_run = (!was_run).then(|| {
+            let reason = case.errors().first().map(|it| it.error.message()).unwrap_or_default();
+            let reason = shown(&reason);
+            if reason.is_empty() { "nothing was sent".to_owned() } else { reason }
+        });
+        Self {
+            outcome: look.word,
+            look,
+            is_open,
+            name: one_line(&case.case),
+            model: one_line(&case.model),
+            tags: case.tags.iter().map(|it| one_line(it)).collect(),
+            repeats: if of > 1 && was_run {
+                format!("{} of {} held", counts.held(), plural(counts.executed().into(), "repeat"))
+            } else {
+                String::new()
+            },
+            spent: spent(case),
+            not_run,
+            findings: if of > 1 { findings(case) } else { Vec::new() },
+            executions: executions.collect(),
+        }
+    }
+}
+
+/// Time and money.
+fn spent(case: &CaseResult) -> String {
+    let time = match case.latency_avg_ms {
+        Some(_) => duration(case.latency_total_ms()),
+        None if case.cached_repeats() > 0 => "cached".to_owned(),
+        None => return String::new(),
+    };
+    let cost = case.cost.usd().map_or_else(|| "cost unknown".to_owned(), usd);
+    format!("{time} · {cost}")
+}
+
+impl Repeat {
+    fn of(it: &ExecutionResult, title: Option<String>, is_open: bool) -> Self {
+        let Execution { tool_calls, latency_ms, cached, .. } = &it.execution;
+        let named = it.named_scores();
+        let answered = it.error.is_none();
+        let said = if answered { said(&it.execution) } else { Vec::new() };
+        let spent = match latency_ms {
+            _ if *cached => "cached".to_owned(),
+            Some(ms) => duration(*ms),
+            None => String::new(),
+        };
+        let calls = tool_calls.iter().take(CALLS).filter(|_| answered);
+        Self {
+            look: Look::of(it.outcome),
+            title,
+            is_open,
+            spent,
+            error: it.error.as_ref().map(Broken::of),
+            checks: rows(it.results.iter()),
+            named: named.iter().map(|it| (one_line(&it.name), two(it.score.get()))).collect(),
+            said,
+            calls: calls.map(Call::of).collect(),
+            more_calls: match tool_calls.len().saturating_sub(CALLS) {
+                0 => String::new(),
+                more => {
+                    format!("… and {}, which the json report has", plural(more as u64, "more call"))
+                }
+            },
+            notes: if answered { notes(&it.execution) } else { String::new() },
+        }
+    }
+}
+
+impl Broken {
+    fn of(error: &ExecutionError) -> Self {
+        let (title, tone) = match error {
+            ExecutionError::NotRun { .. } => ("Not run", "none"),
+            ExecutionError::Provider(_) => ("The provider failed", "trouble"),
+            ExecutionError::Internal { .. } => ("KindLM failed", "trouble"),
+        };
+        let attempts = match error {
+            ExecutionError::Provider(err) if err.attempts > 1 => {
+                format!("after {} attempts", err.attempts)
+            }
+            _ => String::new(),
+        };
+        let code = error.code().map_or_else(|| "not run".to_owned(), |it| one_line(it.as_str()));
+        Self { title, tone, code, facts: attempts, message: shown(&error.message()) }
+    }
+}
+
+impl Call {
+    fn of(call: &ToolCall) -> Self {
+        let arguments = match &call.malformed_arguments {
+            Some(text) => format!("malformed arguments: {text}"),
+            None if call.arguments.is_null() => String::new(),
+            None => ecma::stringify(&call.arguments),
+        };
+        let beginning = head(&arguments, ARGUMENT_BYTES);
+        let cut = if beginning.len() < arguments.len() { "…" } else { "" };
+        Self {
+            name: one_line(&call.name),
+            arguments: one_line(beginning) + cut,
+            answer: call.response.as_ref().map(value_of).unwrap_or_default(),
+        }
+    }
+}
+
+/// What was asked, said and written, in that order; tool calls belong behind the question.
+fn said(execution: &Execution) -> Vec<Said> {
+    let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
+    let mut all = vec![text("Input", asked.map_or("", |it| &it.content))];
+    if let Some(first) = all.first_mut() {
+        first.is_asked = true;
+    }
+    for turn in &execution.turns {
+        if let Some(user) = &turn.user {
+            all.push(text(&format!("Turn {}: user", turn.label), user));
+        }
+        all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
+    }
+    all.push(text("Output", &execution.output));
+    if let Some(json) = &execution.output_json {
+        all.push(text("Output as JSON", &serde_json::to_string_pretty(json).unwrap_or_default()));
+    }
+    if !execution.stderr.trim().is_empty() {
+        all.push(text("stderr", &execution.stderr));
+    }
+    all
+}
+
+fn text(title: &str, said: &str) -> Said {
+    let beginning = head(said, OUTPUT_BYTES);
+    let cut = if beginning.len() < said.len() {
+        let all = count(said.chars().count() as u64);
+        let shown = count(beginning.chars().count() as u64);
+        format!("The first {shown} of {all} characters; the json report has all of them.")
+    } else {
+        String::new()
+    };
+    let text = visible(&beginning.replace("\r\n", "\n"));
+    Said { title: one_line(title), text: text.trim_end().to_owned(), cut, is_asked: false }
+}
+
+fn notes(execution: &Execution) -> String {
+    let mut notes = Vec::new();
+    if execution.truncated {
+        notes.push("the conversation was ended by `maxTurns`".to_owned());
+    }
+    match &execution.finish_reason {
+        Some(FinishReason::Length) => {
+            notes.push("the answer was cut at the token limit".to_owned())
+        }
+        Some(FinishReason::ContentFilter) => {
+            notes.push("the answer was cut by the provider's filter".to_owned());
+        }
+        Some(FinishReason::Refusal) => notes.push("the model refused".to_owned()),
+        _ => {}
+    }
+    if let Some(code) = execution.exit_code {
+        notes.push(format!("exit code {code}"));
+    }
+    if execution.cached {
+        notes.push("answered from the response store".to_owned());
+    }
+    if execution.usage.total_tokens > 0 {
+        let (input, output) = (execution.usage.input_tokens, execution.usage.output_tokens);
+        notes.push(format!("{} input and {} output tokens", count(input), count(output)));
+    }
+    if let Some(cost) = execution.cost_usd {
+        notes.push(usd(cost));
+    }
+    let text = notes.join("; ");
+    let mut chars = text.chars();
+    chars.next().map(char::to_uppercase).into_iter().flatten().chain(chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_and_says_so() {
+        let said = text("Output", &"é".repeat(500_000));
+        assert_eq!(said.text.chars().count(), 10_000);
+        assert_eq!(
+            said.cut,
+            "The first 10,000 of 500,000 characters; the json report has all of them."
+        );
+        assert_eq!(text("Output", "short\n").cut, "");
+    }
+
+    #[test]
+    fn every_outcome_looks_like_itself() {
+        let all =
+            [Outcome::Passed, Outcome::Scored, Outcome::Failed, Outcome::Errored, Outcome::Skipped];
+        let marks: std::collections::BTreeSet<_> = all
+            .iter()
+            .map(|it| (Look::of(*it).mark, Look::of(*it).word, Look::of(*it).tone))
+            .collect();
+        assert_eq!(marks.len(), all.len());
+    }
+}

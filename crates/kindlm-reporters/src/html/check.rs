@@ -1,0 +1,186 @@
+//! What checks found, as rows of a nested list.
+
+use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
+use serde_json::Value;
+
+use super::Look;
+use crate::amount::repeats;
+use crate::plain::{head, one_line, visible};
+use crate::score::{THRESHOLDS, two, wanted};
+
+/// What is shown of a message or a reason, in bytes.
+const MESSAGE_BYTES: usize = 4_000;
+/// What is shown of a value beside a result, in bytes.
+const VALUE_BYTES: usize = 1_000;
+/// Lists that lie deeper are not nested further: browsers give up after some hundred.
+const DEEPEST: usize = 8;
+/// How many parts of a check are shown.
+const MOST: usize = 500;
+
+/// A check, or a part of one.
+pub(super) struct Row {
+    pub(super) tone: &'static str,
+    pub(super) mark: &'static str,
+    pub(super) word: &'static str,
+    /// The word again, where it is to be seen: whatever is neither a plain pass nor a plain failure.
+    pub(super) word_shown: &'static str,
+    pub(super) score: String,
+    pub(super) label: String,
+    pub(super) code: String,
+    pub(super) facts: String,
+    pub(super) message: String,
+    pub(super) reasoning: String,
+    /// What explains a failure.
+    pub(super) tells: Vec<(String, String)>,
+    /// Everything else.
+    pub(super) more: Vec<(String, String)>,
+    /// Whether the next row is a part of this one.
+    pub(super) opens: bool,
+    /// How many lists end after this row.
+    pub(super) closes: usize,
+}
+
+/// Checks with their parts, as deep as they go.
+pub(super) fn rows<'a>(results: impl Iterator<Item = &'a AssertionResult>) -> Vec<Row> {
+    let mut rows: Vec<(usize, Row)> = Vec::new();
+    for result in results {
+        let before = rows.len();
+        // Not by recursion: how deep it goes is not ours to say.
+        let mut open = vec![(0, result)];
+        while let Some((depth, result)) = open.pop() {
+            if rows.len() - before > MOST {
+                let more = open.len() + 1;
+                if let Some((_, last)) = rows.last_mut() {
+                    last.message = format!("… and {more} more parts, which the json report has");
+                }
+                break;
+            }
+            rows.push((depth.min(DEEPEST), row(result, depth, "")));
+            open.extend(result.components.iter().rev().map(|part| (depth + 1, part)));
+        }
+    }
+    nest(rows)
+}
+
+/// What did not hold over several repeats, without parts.
+pub(super) fn findings(case: &kindlm_types::CaseResult) -> Vec<Row> {
+    let of = case.executions.len();
+    let found = case.findings();
+    let rows = found.iter().map(|it| {
+        let mut place = repeats(&it.repeats, of);
+        if let Some(mean) = crate::score::mean_of(case, it.result) {
+            place = format!("{place}, {mean} on average");
+        }
+        (0, row(it.result, 0, &place))
+    });
+    nest(rows.collect())
+}
+
+/// Says after which rows lists begin and end.
+fn nest(rows: Vec<(usize, Row)>) -> Vec<Row> {
+    let depths: Vec<usize> = rows.iter().map(|(depth, _)| *depth).collect();
+    let rows = rows.into_iter().enumerate().map(|(at, (depth, mut row))| {
+        let next = depths.get(at + 1).copied().unwrap_or(0);
+        row.opens = next > depth;
+        row.closes = depth.saturating_sub(next);
+        row
+    });
+    rows.collect()
+}
+
+fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
+    let held = result.verdict.held();
+    let look = look(result);
+    let message = result.verdict.message().unwrap_or_default();
+    let reasoning = result.reasoning.as_deref().filter(|it| *it != message).unwrap_or_default();
+    let (mut tells, mut more) = (Vec::new(), Vec::new());
+    for (key, value) in &result.metadata {
+        let is_said = THRESHOLDS.contains(&key.as_str())
+            || key == "assertionSet"
+            || value.as_str().is_some_and(|it| it == reasoning);
+        if is_said {
+            continue;
+        }
+        let tells_why = matches!(key.as_str(), "expected" | "actual") && !held;
+        let list = if tells_why { &mut tells } else { &mut more };
+        list.push((one_line(key), value_of(value)));
+    }
+    for it in &result.named_scores {
+        more.push((format!("scores {}", one_line(&it.name)), two(it.score.get())));
+    }
+    Row {
+        tone: look.tone,
+        mark: look.mark,
+        word: look.word,
+        word_shown: if matches!(look.word, "passed" | "failed") { "" } else { look.word },
+        score: score(result),
+        label: one_line(&result.label),
+        code: result.verdict.code().map(|it| one_line(it.as_str())).unwrap_or_default(),
+        facts: facts(result, depth, place),
+        message: shown(message),
+        reasoning: shown(reasoning),
+        tells,
+        more,
+        opens: false,
+        closes: 0,
+    }
+}
+
+/// A soft check is a score to watch, not a tick.
+fn look(result: &AssertionResult) -> Look {
+    match (&result.verdict, result.severity) {
+        (Verdict::Pass, Severity::Gate) => Look::new("good", "✓", "passed"),
+        (Verdict::Pass, Severity::Soft) => Look::new("good", "·", "score"),
+        (Verdict::Fail { .. }, Severity::Gate) => Look::new("bad", "✗", "failed"),
+        (Verdict::Fail { .. }, Severity::Soft) => Look::new("warn", "~", "low score"),
+        (Verdict::Errored { .. }, _) => Look::new("trouble", "!", "could not be judged"),
+        (Verdict::Skipped { .. }, _) => Look::new("none", "–", "not checked"),
+    }
+}
+
+/// The score, where it says more than the verdict, with the one that is wanted.
+fn score(result: &AssertionResult) -> String {
+    if !crate::score::says_more(result) {
+        return String::new();
+    }
+    let Some(score) = result.score.map(kindlm_types::Score::get) else { return String::new() };
+    match wanted(result) {
+        Some(wanted) => format!("{} (wants {})", two(score), ecma::number(wanted)),
+        None => two(score),
+    }
+}
+
+fn facts(result: &AssertionResult, depth: usize, place: &str) -> String {
+    let mut facts = Vec::new();
+    if let Some(turn) = &result.turn {
+        facts.push(format!("turn {}", one_line(turn)));
+    }
+    if !place.is_empty() {
+        facts.push(place.to_owned());
+    }
+    if depth > DEEPEST {
+        facts.push(format!("level {depth}"));
+    }
+    if result.weight.to_bits() != 1.0_f64.to_bits() {
+        facts.push(format!("weight {}", ecma::number(result.weight)));
+    }
+    if let Some(metric) = &result.metric {
+        facts.push(format!("counts for {}", one_line(metric)));
+    }
+    facts.join(", ")
+}
+
+pub(super) fn shown(text: &str) -> String {
+    let beginning = head(text, MESSAGE_BYTES);
+    let cut = if beginning.len() < text.len() { "…" } else { "" };
+    visible(&beginning.replace("\r\n", "\n")).trim_end().to_owned() + cut
+}
+
+pub(super) fn value_of(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => ecma::stringify(other),
+    };
+    let beginning = head(&text, VALUE_BYTES);
+    one_line(beginning) + if beginning.len() < text.len() { "…" } else { "" }
+}

@@ -1,0 +1,76 @@
+//! `html`: one page for people, to be opened in a browser, sent by mail or kept as an artefact.
+//!
+//! The page is one file that asks nobody for anything: no script, no font, no picture, and a policy that forbids them,
+//! so that nothing that a model wrote can act. It is written case by case.
+
+mod case;
+mod check;
+mod page;
+
+use std::fmt;
+
+use askama::Template as _;
+use kindlm_types::{AnyReport, Outcome};
+
+use crate::{Meta, Registration, RenderError, Style};
+
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "html",
+        summary: "One page for people: the verdict, why, and every case; it needs nothing but a browser.",
+        since: "0.1.0",
+        extension: "html",
+        docs: include_str!("docs.md"),
+    },
+    render,
+};
+
+/// How many cases that did not hold are shown open. Browsers are slow with more, and readers too.
+const OPEN: usize = 20;
+
+fn render(
+    report: &AnyReport<'_>,
+    _style: &Style,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
+    let summary = report.summary();
+    page::Begin::of(report, &summary).render_into(out).map_err(failed)?;
+    let mut open = 0;
+    for case in report.each() {
+        let case = case?;
+        let tells = matches!(case.outcome, Outcome::Failed | Outcome::Errored);
+        open += usize::from(tells);
+        case::Case::of(&case, tells && open <= OPEN).render_into(out).map_err(failed)?;
+    }
+    page::End::of(report).render_into(out).map_err(failed)?;
+    Ok(out.write_char('\n')?)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
+fn failed(err: askama::Error) -> RenderError {
+    RenderError::Format { format: "html", message: err.to_string() }
+}
+
+/// How an outcome looks: a colour, a sign and a word, so that nobody has to see colours.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    tone: &'static str,
+    mark: &'static str,
+    word: &'static str,
+}
+
+impl Look {
+    const fn new(tone: &'static str, mark: &'static str, word: &'static str) -> Self {
+        Self { tone, mark, word }
+    }
+
+    fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Passed => Self::new("good", "✓", "passed"),
+            Outcome::Scored => Self::new("warn", "~", "scored"),
+            Outcome::Failed => Self::new("bad", "✗", "failed"),
+            Outcome::Errored => Self::new("trouble", "!", "errored"),
+            Outcome::Skipped => Self::new("none", "–", "skipped"),
+        }
+    }
+}
