@@ -5,6 +5,7 @@
 
 mod args;
 mod budget;
+mod calibrate;
 mod commands;
 mod dry_run;
 mod evaluate;
@@ -24,6 +25,7 @@ mod saved;
 mod scripts;
 mod secrets;
 mod select;
+mod trust;
 mod values;
 mod watch;
 
@@ -70,6 +72,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
         Command::Import(args) => commands::import::run(&args, io),
         Command::Validate(args) => commands::validate::run(&args, io),
         Command::Evaluate(args) => commands::evaluate::run(&args, io),
+        Command::Calibrate(args) => commands::calibrate::run(&args, io),
         Command::Baseline(args) => commands::baseline::run(args, io),
         Command::Report(args) => commands::report::run(&args, io),
         Command::Gate(args) => commands::gate::run(&args, io),

@@ -247,6 +247,11 @@ impl Secrets {
         self.values.iter().any(|it| text.contains(it.as_str()))
     }
 
+    /// Takes the secrets out of a text.
+    pub(crate) fn redact_text(&self, text: &mut String) {
+        self.text(text);
+    }
+
     fn text(&self, text: &mut String) {
         for secret in &self.values {
             if text.contains(secret.as_str()) {

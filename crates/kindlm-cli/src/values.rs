@@ -61,6 +61,12 @@ pub(crate) fn shard(text: &str) -> Result<Shard, String> {
     text.parse().map_err(|err: ShardError| err.to_string())
 }
 
+/// A score from 0 to 1.
+pub(crate) fn score(text: &str) -> Result<f64, String> {
+    let score = text.trim().parse().ok().filter(|it: &f64| (0.0..=1.0).contains(it));
+    score.ok_or_else(|| format!("`{text}` is no score: write a number from 0 to 1"))
+}
+
 /// A pass rate: `95`, `95%` or `0.95`. From 0 to 1.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, percent) = match text.trim().strip_suffix('%') {

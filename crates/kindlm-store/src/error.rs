@@ -52,6 +52,16 @@ pub enum StoreError {
         /// What is wrong with it.
         source: BaselineError,
     },
+    /// The file of a judge's calibrations cannot be used.
+    #[error(
+        "cannot use the calibration `{path}`: {message}; remove it, or restore it from version control"
+    )]
+    Calibration {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
 }
 
 impl StoreError {

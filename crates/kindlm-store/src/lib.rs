@@ -3,7 +3,8 @@
 //! [`Folder`] reads the files that a suite refers to and nothing outside its folder; [`Runs`] keeps the
 //! report of each run; [`journal`] keeps its executions as they finish, so that a run can be resumed;
 //! [`responses`] keeps what models answered, so that nobody pays for it twice; [`Baselines`] keeps what later
-//! runs are compared with, and [`Baseline::compare`] compares. Every write but the journal's is atomic: whoever
+//! runs are compared with, and [`Baseline::compare`] compares; [`Calibrations`] keeps how far judges agree with
+//! people. Every write but the journal's is atomic: whoever
 //! looks sees the old file or the new one.
 //!
 //! ```
@@ -26,6 +27,7 @@
 mod atomic;
 mod baseline;
 mod baselines;
+mod calibration;
 mod compare;
 mod digest;
 mod error;
@@ -39,6 +41,7 @@ mod saved;
 pub use atomic::{Draft, check_writable, write};
 pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
 pub use baselines::Baselines;
+pub use calibration::{Calibration, Calibrations, Counts, prompt_digest};
 pub use compare::{Change, Comparison, ScoreChange};
 pub use digest::{Digest, DigestError};
 pub use error::{StoreError, words};

@@ -3,6 +3,7 @@
 //! The doc comments are the help texts. What a command takes is in the file of its name.
 
 mod baseline;
+mod calibrate;
 mod evaluate;
 mod explain;
 mod gate;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use baseline::{BaselineAction, BaselineArgs};
+pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use evaluate::EvaluateArgs;
 pub(crate) use explain::{AssertionsArgs, ExplainArgs};
 pub(crate) use gate::GateArgs;
@@ -58,6 +60,7 @@ pub(crate) enum Command {
     Import(ImportArgs),
     Validate(ValidateArgs),
     Evaluate(EvaluateArgs),
+    Calibrate(CalibrateArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),
     Gate(GateArgs),

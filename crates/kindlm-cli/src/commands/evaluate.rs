@@ -76,7 +76,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
 }
 
 /// The configuration that models have which are named without any.
-fn shorthand(models: &[Model]) -> Map<String, serde_json::Value> {
+pub(super) fn shorthand(models: &[Model]) -> Map<String, serde_json::Value> {
     let config = |it: &Model| {
         let config = kindlm_providers::find(&it.provider)?.default_config()?;
         Some((it.provider.clone(), config))
@@ -84,7 +84,7 @@ fn shorthand(models: &[Model]) -> Map<String, serde_json::Value> {
     models.iter().filter_map(config).collect()
 }
 
-fn client(
+pub(super) fn client(
     providers: &Map<String, serde_json::Value>,
     files: &dyn kindlm_types::Files,
     options: ClientOptions,
@@ -94,7 +94,7 @@ fn client(
 }
 
 /// The model that `provider:model` names.
-fn judge(text: &str) -> Result<Model, Failure> {
+pub(super) fn judge(text: &str) -> Result<Model, Failure> {
     let usable =
         || kindlm_providers::REGISTRY.iter().filter(|it| it.meta.shorthand).map(|it| it.meta.id);
     let Some((provider, name)) = text.split_once(':').filter(|(_, name)| !name.is_empty()) else {

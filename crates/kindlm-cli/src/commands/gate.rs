@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
 use crate::programs::Purpose;
 use crate::project::{self, CONFIG, Place};
-use crate::{Failure, Io, saved};
+use crate::{Failure, Io, saved, trust};
 
 /// The gate that `--gate` is about.
 const PASS_RATE: &str = "passRateMin";
@@ -25,18 +25,26 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
             .with_help("gates are about a whole run: merge all shards with `kindlm merge` first"));
     }
     let mut report = saved.report;
-    let mut gates = match &args.config {
+    let (mut gates, models) = match &args.config {
         Some(_) => {
             let config = ConfigArgs { config, allow_outside: false, allow_programs: false };
-            project::open(io, &config, Purpose::Look)?.suite.gates
+            let suite = project::open(io, &config, Purpose::Look)?.suite;
+            (suite.gates, Some(suite.models))
         }
-        None => rebuild(&report.gates)?,
+        None => (rebuild(&report.gates)?, None),
     };
     if let Some(rate) = args.gate {
         set_pass_rate(&mut gates, rate);
     }
+    if let Some(models) = &models {
+        trust::settle(&place.state(), trust::models_of(models), &mut gates)?;
+    }
     let measured = kindlm_engine::measure_gates(&gates, &report.cases);
-    report.gates = measured.map_err(|err| Failure::input(err.to_string()))?;
+    let mut results = measured.map_err(|err| Failure::input(err.to_string()))?;
+    if models.is_none() {
+        trust::carry_over(&mut results, report.gates.iter());
+    }
+    report.gates = results;
     output.write(io, &report)?;
     Ok(report.exit_status())
 }

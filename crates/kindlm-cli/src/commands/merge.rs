@@ -11,7 +11,7 @@ use crate::args::MergeArgs;
 use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
 use crate::project::{CONFIG, Place};
-use crate::{Failure, Io, identity, saved};
+use crate::{Failure, Io, identity, saved, trust};
 
 pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
     let output =
@@ -24,8 +24,10 @@ pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
     }
     // All parts must have the same gates; merging makes sure of it.
     let gates = rebuild(parts.first().map_or(&[], |(_, it)| &it.gates))?;
+    let before: Vec<_> = parts.iter().flat_map(|(_, it)| it.gates.clone()).collect();
     let report = merge_streamed(parts, &gates);
     let mut report = report.map_err(|err| Failure::input(err.to_string()))?;
+    trust::carry_over(&mut report.gates, before.iter());
     report.run.id = identity::begin((io.now)(), &place.folder).id;
     saved::keep(io, &place, &report, args.quiet);
     output.write(io, &report)?;

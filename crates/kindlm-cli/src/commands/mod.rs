@@ -2,6 +2,7 @@
 
 pub(crate) mod assertions;
 pub(crate) mod baseline;
+pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod evaluate;
 pub(crate) mod explain;

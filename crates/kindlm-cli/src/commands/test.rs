@@ -27,7 +27,7 @@ use crate::project::{self, Place, Project};
 use crate::resume::{self, Identity, Kept};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
-use crate::{Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select};
+use crate::{Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select, trust};
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -53,6 +53,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
     }
+    trust::settle(&place.state(), trust::models_of(&suite.models), &mut suite.gates)?;
     check_compliance_folder(&place, &suite, args.suite.allow_outside)?;
     let options = RunOptions {
         repeat: args.runs,
@@ -89,6 +90,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         print(io, &dry_run::describe(&suite, &plan, &options)?)?;
         return Ok(ExitStatus::Success);
     }
+    trust::check(&place.state(), &place.name, &suite, &plan)?;
     if args.responses.may_ask() {
         if !args.allow_unpriced {
             budget::check(&suite, &plan, &options)?;

@@ -12,12 +12,14 @@ use kindlm_types::{CaseResult, GateResult, Outcome};
 
 pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
 pub use config::{compile, defaults, schema};
+pub use judge_kappa_min::{JudgeKappa, judge_kappa_min};
 
 // Every gate is one folder, one `mod` line and one line in the slice below.
 mod cost_max_usd;
 mod deterministic_pass_rate;
 mod drift_score_max;
 mod judge_avg_min;
+mod judge_kappa_min;
 mod keyword_failures_max;
 mod latency_max_ms;
 mod pass_rate_min;
@@ -40,6 +42,12 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
     /// The money that the run may spend, in US dollars: the run stops before more is spent.
     fn budget_usd(&self) -> Option<f64> {
+        None
+    }
+
+    /// The least Cohen's kappa that the judges must have: who starts a run looks before that what is known about them,
+    /// and puts the gate of [`judge_kappa_min`] in the place of this one.
+    fn judge_kappa_min(&self) -> Option<f64> {
         None
     }
 }
@@ -127,6 +135,7 @@ pub static REGISTRY: &[&Registration] = &[
     &pii_failures_max::REGISTRATION,
     &keyword_failures_max::REGISTRATION,
     &judge_avg_min::REGISTRATION,
+    &judge_kappa_min::REGISTRATION,
     &drift_score_max::REGISTRATION,
     &cost_max_usd::REGISTRATION,
     &latency_max_ms::REGISTRATION,

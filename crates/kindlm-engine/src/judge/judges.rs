@@ -60,8 +60,9 @@ impl<'a> Judges<'a> {
         self
     }
 
-    /// Sets what may be spent in all, in US dollars.
-    pub(crate) fn with_budget(mut self, usd: Option<f64>) -> Self {
+    /// Sets what may be spent in all, in US dollars; `None` is no limit. Models without a price spend nothing of it.
+    #[must_use]
+    pub fn with_budget(mut self, usd: Option<f64>) -> Self {
         if let Some(usd) = usd {
             self.calls = self.calls.with_budget(usd);
         }

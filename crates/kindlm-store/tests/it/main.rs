@@ -3,6 +3,7 @@
 
 mod arbitrary;
 mod baselines;
+mod calibrations;
 mod differences;
 mod folder;
 mod journal;

@@ -1,0 +1,90 @@
+//! What `kindlm calibrate` can be asked for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::responses::ResponsesArgs;
+use crate::values;
+
+/// Holds a judge against people: how far do the two agree?
+///
+/// Reads outputs that people have labelled, asks the judge about them as `kindlm test` and `kindlm evaluate` would, and
+/// shows how often the two agree, Cohen's kappa with its interval, the best threshold, and where they differ. What comes of
+/// it is kept in `.kindlm/calibrations` beside the suite, where the gate `judgeKappaMin` looks for it.
+///
+/// Outputs without a label are judged too: their pass rate, and with `--report` that of a run, is shown as people would
+/// probably have found it, corrected for the judge's errors.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A table:\n  input,output,criteria,label\n  Where is my order?,It has shipped.,Answers the question,pass\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and kept, 1 some outputs could not be judged, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached",
+    after_long_help = "A file of labels is .csv, .tsv or .jsonl. Its columns, or the keys of its objects:\n  output        what the agent said (needed)\n  label         pass or fail, 1 or 0, or a score from 0 to 1; empty where nobody has judged\n  input         what the agent was given\n  criteria      what the judge is asked, in words (check `judge`)\n  assertion     the id of a rule of `--assertions`; with `instruction` and `criteria` a rule of its own\n  labels.<id>   the label for each rule of a set, instead of `label`\n  check         an entry of the list form, as JSON\n  vars.<name>   variables of the test, for checks that look at them\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate labels.csv -c kindlm.yaml --check '{\"type\": \"llm-rubric\", \"value\": \"Is short\"}'\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and kept, 1 some outputs could not be judged, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached"
+)]
+pub(crate) struct CalibrateArgs {
+    /// What people said about outputs: a table, or an object on each line [default: what was kept before]
+    #[arg(value_name = "LABELS", required_unless_present = "report")]
+    pub(crate) labels: Option<PathBuf>,
+
+    /// The judge: `provider:model`, or with `-c` the id of a model [default: the suite's judge]
+    #[arg(long, value_name = "PROVIDER:MODEL|ID")]
+    pub(crate) judge: Option<String>,
+
+    /// The suite whose model judges; what is found is kept beside it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Let the suite refer to files outside its folder
+    #[arg(long)]
+    pub(crate) allow_outside: bool,
+
+    /// What the judge is asked where a row does not say it: a criterion in words
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["assertions", "check"])]
+    pub(crate) criteria: Option<String>,
+
+    /// The same: a file with a set of rules, all judged in one call, as JSON
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    pub(crate) assertions: Option<PathBuf>,
+
+    /// The same: an entry of the list form, as JSON
+    #[arg(long, value_name = "JSON")]
+    pub(crate) check: Option<String>,
+
+    /// The least score that passes a criterion [default: 0.7, as for the check `judge`]
+    #[arg(long, value_name = "SCORE", value_parser = values::score)]
+    pub(crate) min_score: Option<f64>,
+
+    /// The least label with which people pass an output, where labels are scores
+    #[arg(long, value_name = "SCORE", default_value_t = 0.5, value_parser = values::score)]
+    pub(crate) label_threshold: f64,
+
+    /// Correct what the judge found in this run: an id, or the file of a report
+    #[arg(long, value_name = "ID|FILE")]
+    pub(crate) report: Option<String>,
+
+    /// Answer with one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the JSON object to a file too
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Do not keep what was found
+    #[arg(long)]
+    pub(crate) no_save: bool,
+
+    #[command(flatten)]
+    pub(crate) responses: ResponsesArgs,
+
+    /// Spend at most so much on the judge, in US dollars
+    #[arg(long, value_name = "USD", value_parser = values::usd)]
+    pub(crate) budget_usd: Option<f64>,
+
+    /// Start although there is a budget and the price of the judge is not known; what it costs is not counted
+    #[arg(long)]
+    pub(crate) allow_unpriced: bool,
+
+    /// How many outputs are judged at once
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]
+    pub(crate) concurrency: u32,
+}

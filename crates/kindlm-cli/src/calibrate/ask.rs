@@ -1,0 +1,258 @@
+//! Asks the judge about every labelled output, each question once.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures_util::{StreamExt as _, stream};
+use kindlm_assertions::{Check, Evidence, Setup, compile_with};
+use kindlm_engine::{Judges, judge};
+use kindlm_store::prompt_digest;
+use kindlm_types::{Answers, AssertionResult, Execution, Message, Role, Usage};
+use serde_json::{Map, Value, json};
+
+use super::labels::{Asked as AskedOf, Label, Labels, Row};
+use super::{Judged, Sample, text_of};
+use crate::Failure;
+
+/// What the judge is asked where a row does not say it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Question {
+    pub(crate) criteria: Option<String>,
+    pub(crate) assertions: Option<Value>,
+    pub(crate) check: Option<Value>,
+    /// The least score that passes, for criteria.
+    pub(crate) min_score: Option<f64>,
+}
+
+/// One output, what is asked about it, and the labels that wait for the answer.
+struct Case {
+    execution: Execution,
+    checks: Vec<Check>,
+    about: String,
+    labels: Vec<(u64, Label)>,
+}
+
+/// Everything that is to be asked.
+pub(crate) struct Plan {
+    cases: Vec<Case>,
+    /// The id of the assertion whose judge is calibrated.
+    pub(crate) check: String,
+    /// Digests of the instructions that the judge gets.
+    pub(crate) prompts: BTreeSet<String>,
+}
+
+/// What came of it.
+pub(crate) struct Asked {
+    pub(crate) samples: Vec<Sample>,
+    /// What the questions cost in US dollars, if it is known.
+    pub(crate) cost_usd: Option<f64>,
+    pub(crate) usage: Usage,
+}
+
+/// Makes the checks of every row; rows about the same output and the same question are asked about once.
+///
+/// `judge` is the id of the model that is calibrated. Fails with every problem, at its line.
+pub(crate) fn plan(
+    name: &str,
+    labels: Labels,
+    question: &Question,
+    setup: &Setup<'_>,
+    judge: &str,
+) -> Result<Plan, Failure> {
+    let mut plan = Plan { cases: Vec::new(), check: String::new(), prompts: BTreeSet::new() };
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut problems = Vec::new();
+    for row in labels.rows {
+        let line = row.line;
+        let placed = plan.place(row, question, setup, judge, &mut known);
+        if let Err(message) = placed {
+            problems.push(format!("{name}:{line}: {message}"));
+        }
+        if problems.len() == 20 {
+            break;
+        }
+    }
+    if problems.is_empty() { Ok(plan) } else { Err(Failure::inputs(problems)) }
+}
+
+impl Plan {
+    /// How many outputs the judge is asked about.
+    pub(crate) fn len(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn place(
+        &mut self,
+        row: Row,
+        question: &Question,
+        setup: &Setup<'_>,
+        judge: &str,
+        known: &mut HashMap<String, usize>,
+    ) -> Result<(), String> {
+        let asked = row.question.clone().or_else(|| common(question)).ok_or(
+            "nobody says what the judge is asked: add a column `criteria`, or give `--criteria`, `--assertions` or `--check`",
+        )?;
+        let block = block(&asked, question.min_score);
+        check_ids(&asked, &row.labels)?;
+        let key = json!([row.input, row.output, row.vars, block]).to_string();
+        let at = match known.get(&key) {
+            Some(at) => *at,
+            None => {
+                let case = self.case(&row, &asked, &block, setup, judge)?;
+                self.cases.push(case);
+                known.insert(key, self.cases.len() - 1);
+                self.cases.len() - 1
+            }
+        };
+        if let Some(case) = self.cases.get_mut(at) {
+            case.labels.extend(row.labels.into_iter().map(|it| (row.line, it)));
+        }
+        Ok(())
+    }
+
+    fn case(
+        &mut self,
+        row: &Row,
+        asked: &AskedOf,
+        block: &Value,
+        setup: &Setup<'_>,
+        judge: &str,
+    ) -> Result<Case, String> {
+        let (checks, problems) = compile_with(block, setup, &row.vars);
+        if !problems.is_empty() {
+            let said = problems.iter().map(|it| {
+                let help = it.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+                format!("{}{help}", it.message)
+            });
+            return Err(said.collect::<Vec<_>>().join("; "));
+        }
+        let execution = execution(row);
+        let kinds: BTreeSet<&str> = checks.iter().map(|it| it.meta.id).collect();
+        let kind = kinds.first().copied().unwrap_or_default();
+        if self.check.is_empty() {
+            kind.clone_into(&mut self.check);
+        } else if self.check != kind {
+            return Err(format!(
+                "the row is about `{kind}`, those before are about `{}`: calibrate each by itself",
+                self.check
+            ));
+        }
+        let answers = Answers::default();
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let mut has_question = false;
+        for it in checks.iter().flat_map(|it| it.questions(&evidence)) {
+            let kindlm_types::Question::Judge(it) = it else { continue };
+            has_question = true;
+            if let Some(other) = it.model.as_deref().filter(|it| *it != judge) {
+                return Err(format!("the check asks `{other}`, and `{judge}` is calibrated"));
+            }
+            self.prompts.insert(prompt_digest(&it.system));
+        }
+        if !has_question {
+            return Err(format!("`{kind}` asks no judge about this output"));
+        }
+        let about = match asked {
+            AskedOf::Criteria(text) => text.clone(),
+            AskedOf::Assertions(_) => String::new(),
+            AskedOf::Check(entry) => entry.get("value").map_or_else(|| kind.to_owned(), text_of),
+        };
+        Ok(Case { execution, checks, about, labels: Vec::new() })
+    }
+}
+
+fn common(question: &Question) -> Option<AskedOf> {
+    let Question { criteria, assertions, check, .. } = question;
+    let criteria = criteria.clone().map(AskedOf::Criteria);
+    criteria
+        .or_else(|| assertions.clone().map(AskedOf::Assertions))
+        .or_else(|| check.clone().map(AskedOf::Check))
+}
+
+/// The `expect` block that asks.
+fn block(asked: &AskedOf, min_score: Option<f64>) -> Value {
+    match asked {
+        AskedOf::Criteria(text) => {
+            let mut check = Map::from_iter([("criteria".to_owned(), Value::from(text.as_str()))]);
+            check.extend(min_score.map(|it| ("minScore".to_owned(), Value::from(it))));
+            json!({ "judge": [check] })
+        }
+        AskedOf::Assertions(rules) => {
+            json!({ "assert": [{ "type": "prompt-assertion", "assertions": rules }] })
+        }
+        AskedOf::Check(entry) => json!({ "assert": [entry] }),
+    }
+}
+
+/// Labels of a set say which rule they are about, and the set has it.
+fn check_ids(asked: &AskedOf, labels: &[Label]) -> Result<(), String> {
+    let AskedOf::Assertions(rules) = asked else {
+        return match labels.iter().find_map(|it| it.of.as_deref()) {
+            Some(id) => Err(format!("there is a label for the rule `{id}`, and no set of rules")),
+            None => Ok(()),
+        };
+    };
+    let rules = rules.as_array().map_or(&[][..], Vec::as_slice);
+    let ids: Vec<&str> = rules.iter().filter_map(|it| it.get("id")?.as_str()).collect();
+    for label in labels {
+        match label.of.as_deref() {
+            Some(id) if !ids.contains(&id) => {
+                let help = kindlm_types::suggest(id, "rules", ids.iter().copied());
+                return Err(format!("there is no rule `{id}`: {help}"));
+            }
+            None if ids.len() != 1 && label.human.is_some() => {
+                return Err(format!(
+                    "the label does not say which of {} rules it is about: name it in a column `assertion`, or have a column `labels.<id>` for each",
+                    ids.len()
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn execution(row: &Row) -> Execution {
+    let output_json = (!row.output.is_string()).then(|| row.output.clone());
+    let input = row.input.as_ref().map(|it| Message::new(Role::User, text_of(it)));
+    Execution {
+        input: input.into_iter().collect(),
+        output: text_of(&row.output),
+        output_json,
+        vars: row.vars.clone(),
+        ..Execution::default()
+    }
+}
+
+/// Asks about every output, so many at once, and puts labels and answers together in the order of the file.
+pub(crate) async fn ask(plan: &Plan, judges: &Judges<'_>, concurrency: usize) -> Asked {
+    let asking = plan.cases.iter().map(|case| judge(&case.checks, &case.execution, None, judges));
+    let judged: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
+    let mut asked = Asked { samples: Vec::new(), cost_usd: Some(0.0), usage: Usage::default() };
+    for (case, judged) in plan.cases.iter().zip(judged) {
+        asked.usage += judged.usage;
+        asked.cost_usd = asked.cost_usd.zip(judged.cost_usd).map(|(sum, more)| sum + more);
+        for (line, label) in &case.labels {
+            samples(case, *line, label, &judged.results, &mut asked.samples);
+        }
+    }
+    asked.samples.sort_by_key(|it| it.line);
+    asked
+}
+
+/// What the results say that a label is about: all of them, where it does not name a rule.
+fn samples(
+    case: &Case,
+    line: u64,
+    label: &Label,
+    results: &[AssertionResult],
+    samples: &mut Vec<Sample>,
+) {
+    let id =
+        |it: &AssertionResult| it.metadata.get("id").and_then(Value::as_str).map(str::to_owned);
+    let wanted = results.iter().filter(|it| label.of.is_none() || id(it) == label.of);
+    for result in wanted {
+        let Some(judge) = Judged::of(result) else { continue };
+        let about = id(result).unwrap_or_else(|| case.about.clone());
+        let output = case.execution.output.clone();
+        samples.push(Sample { line, about, human: label.human, judge, output });
+    }
+}

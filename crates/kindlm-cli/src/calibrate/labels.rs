@@ -1,0 +1,466 @@
+//! Reads what people said about outputs: a table, or an object on each line.
+
+use serde_json::{Map, Value, json};
+
+use crate::Failure;
+
+/// How many problems of a file are shown.
+const SHOWN: usize = 20;
+
+/// One row of a file of labels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    /// The line that it begins at, from 1.
+    pub(crate) line: u64,
+    /// What the agent was given.
+    pub(crate) input: Option<Value>,
+    /// What it said.
+    pub(crate) output: Value,
+    /// The variables of the test, for checks that look at them.
+    pub(crate) vars: Map<String, Value>,
+    /// What the judge is asked, where the row says it.
+    pub(crate) question: Option<Asked>,
+    /// What people said.
+    pub(crate) labels: Vec<Label>,
+}
+
+/// What the judge is asked about an output.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Asked {
+    /// Whether it meets a criterion, in words.
+    Criteria(String),
+    /// Which rules of a set it keeps.
+    Assertions(Value),
+    /// Whatever an entry of the list form asks.
+    Check(Value),
+}
+
+/// What people said about an output.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Label {
+    /// The id of the rule, where the judge is asked about a set of them.
+    pub(crate) of: Option<String>,
+    /// From 0 (fail) to 1 (pass); `None` where nobody has said anything.
+    pub(crate) human: Option<f64>,
+}
+
+/// Everything in a file of labels.
+#[derive(Debug, Default)]
+pub(crate) struct Labels {
+    pub(crate) rows: Vec<Row>,
+    /// Columns that mean nothing here, in order of first appearance.
+    pub(crate) unused: Vec<String>,
+}
+
+/// What is wrong with a file, each with its line.
+#[derive(Debug, Default)]
+struct Problems(Vec<(u64, String)>);
+
+impl Problems {
+    fn add(&mut self, line: u64, message: impl Into<String>) {
+        self.0.push((line, message.into()));
+    }
+
+    fn into_failure(self, name: &str) -> Failure {
+        let more = self.0.len().saturating_sub(SHOWN);
+        let first = self.0.into_iter().take(SHOWN);
+        let mut lines: Vec<String> =
+            first.map(|(line, message)| format!("{name}:{line}: {message}")).collect();
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        Failure::inputs(lines).with_help(
+            "a row has `output`, `label` (pass or fail, 1 or 0, or a score from 0 to 1), and mostly `input`; \
+             `kindlm calibrate --help` tells the rest",
+        )
+    }
+}
+
+/// Reads a file of labels; `name` is what it is called in messages, and its ending says what it is.
+pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
+    let text = std::str::from_utf8(bytes).map_err(|err| {
+        let line = bytes.iter().take(err.valid_up_to()).filter(|it| **it == b'\n').count() + 1;
+        Failure::input(format!("{name}:{line}: not UTF-8 text"))
+            .with_help("save the file as UTF-8; spreadsheets call it `CSV UTF-8`")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut problems = Problems::default();
+    let ending = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let labels = match ending.as_str() {
+        "csv" => table(text, b',', &mut problems),
+        "tsv" => table(text, b'\t', &mut problems),
+        "jsonl" | "ndjson" => lines(text, &mut problems),
+        _ => {
+            return Err(Failure::input(format!(
+                "`{name}` is no file of labels: its ending is not known"
+            ))
+            .with_help("labels are `.csv`, `.tsv` or `.jsonl` files"));
+        }
+    };
+    if !problems.0.is_empty() {
+        return Err(problems.into_failure(name));
+    }
+    if labels.rows.iter().all(|row| row.labels.iter().all(|it| it.human.is_none())) {
+        return Err(Failure::input(format!(
+            "`{name}` has no label: there is nothing to hold the judge against"
+        ))
+        .with_help("a row has a `label`: pass or fail, 1 or 0, or a score from 0 to 1"));
+    }
+    Ok(labels)
+}
+
+fn table(text: &str, delimiter: u8, problems: &mut Problems) -> Labels {
+    let mut labels = Labels::default();
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .has_headers(false)
+        .delimiter(delimiter)
+        .from_reader(text.as_bytes());
+    let mut header: Option<Vec<String>> = None;
+    for record in reader.records() {
+        let record = match record {
+            Ok(record) => record,
+            Err(err) => {
+                let line = err.position().map_or(1, csv::Position::line);
+                problems.add(line, format!("the row cannot be read: {err}"));
+                return labels;
+            }
+        };
+        let line = record.position().map_or(1, csv::Position::line);
+        let Some(columns) = &header else {
+            let columns: Vec<String> = record.iter().map(|it| it.trim().to_owned()).collect();
+            check_header(&columns, line, problems);
+            header = Some(columns);
+            continue;
+        };
+        if record.iter().all(|it| it.trim().is_empty()) {
+            continue;
+        }
+        if record.len() != columns.len() {
+            let (cells, wanted) = (record.len(), columns.len());
+            problems.add(line, format!("the row has {cells} cells, the header has {wanted}"));
+            continue;
+        }
+        let mut fields = Fields::new(line, problems);
+        for (name, cell) in columns.iter().zip(&record) {
+            fields.text(name, cell, &mut labels.unused);
+        }
+        labels.rows.extend(fields.row());
+    }
+    labels
+}
+
+fn check_header(columns: &[String], line: u64, problems: &mut Problems) {
+    for (at, name) in columns.iter().enumerate() {
+        if columns.iter().take(at).any(|it| it == name) {
+            problems.add(line, format!("the column `{name}` is given twice"));
+        }
+    }
+    let has = |wanted: fn(&str) -> bool| columns.iter().any(|it| wanted(it));
+    if !has(|it| matches!(it, "output" | "agent_output")) {
+        problems.add(line, "there is no column `output`");
+    }
+    if !has(|it| it == "label" || it.starts_with("labels.")) {
+        problems.add(line, "there is no column `label`");
+    }
+}
+
+fn lines(text: &str, problems: &mut Problems) -> Labels {
+    let mut labels = Labels::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let object: Map<String, Value> = match serde_json::from_str(line) {
+            Ok(object) => object,
+            Err(err) => {
+                let said = err.to_string();
+                let words = said.split(" at line ").next().unwrap_or(&said);
+                problems
+                    .add(number, format!("not a JSON object: {words} (column {})", err.column()));
+                continue;
+            }
+        };
+        let mut fields = Fields::new(number, problems);
+        for (name, value) in object {
+            match (name.as_str(), value) {
+                ("labels", Value::Object(by_id)) => {
+                    for (id, value) in by_id {
+                        fields.label(Some(id), &value);
+                    }
+                }
+                ("vars", Value::Object(vars)) => fields.row.vars.extend(vars),
+                (_, value) => fields.value(&name, value, &mut labels.unused),
+            }
+        }
+        labels.rows.extend(fields.row());
+    }
+    labels
+}
+
+/// The fields of a row, one after the other.
+struct Fields<'p> {
+    row: Row,
+    has_output: bool,
+    assertion: Option<String>,
+    instruction: Option<String>,
+    criteria: Option<Value>,
+    problems: &'p mut Problems,
+    is_good: bool,
+}
+
+impl<'p> Fields<'p> {
+    fn new(line: u64, problems: &'p mut Problems) -> Self {
+        Self {
+            row: Row { line, ..Row::default() },
+            has_output: false,
+            assertion: None,
+            instruction: None,
+            criteria: None,
+            problems,
+            is_good: true,
+        }
+    }
+
+    fn problem(&mut self, message: impl Into<String>) {
+        self.problems.add(self.row.line, message);
+        self.is_good = false;
+    }
+
+    /// A cell of a table: JSON where the column holds more than a text.
+    fn text(&mut self, name: &str, cell: &str, unused: &mut Vec<String>) {
+        let value = match name {
+            "check" | "assertions" if cell.trim().is_empty() => return,
+            "check" | "assertions" => match serde_json::from_str(cell) {
+                Ok(value) => value,
+                Err(err) => {
+                    return self.problem(format!("the cell of `{name}` is not JSON: {err}"));
+                }
+            },
+            "output" | "agent_output" | "label" => Value::from(cell),
+            _ if cell.is_empty() && !name.starts_with("labels.") => return,
+            _ => Value::from(cell),
+        };
+        if let Some(id) = name.strip_prefix("labels.") {
+            self.label(Some(id.to_owned()), &value);
+        } else if let Some(variable) = name.strip_prefix("vars.") {
+            self.row.vars.insert(variable.to_owned(), value);
+        } else {
+            self.value(name, value, unused);
+        }
+    }
+
+    fn value(&mut self, name: &str, value: Value, unused: &mut Vec<String>) {
+        match (name, value) {
+            ("input" | "agent_input", value) => self.row.input = Some(value),
+            ("output" | "agent_output", Value::Null) => {}
+            ("output" | "agent_output", value) => {
+                self.row.output = value;
+                self.has_output = true;
+            }
+            ("label", value) => self.label(None, &value),
+            ("criteria", value) => self.criteria = Some(value),
+            ("assertion", Value::String(id)) => self.assertion = Some(id),
+            ("instruction", Value::String(text)) => self.instruction = Some(text),
+            ("assertion" | "instruction", _) => self.problem(format!("`{name}` is not a text")),
+            ("assertions", value) => self.row.question = Some(Asked::Assertions(value)),
+            ("check", value @ Value::Object(_)) => self.row.question = Some(Asked::Check(value)),
+            ("check", _) => {
+                self.problem("`check` is not an object, such as {\"type\": \"llm-rubric\", …}")
+            }
+            ("id", _) => {}
+            (name, _) if unused.iter().any(|it| it == name) => {}
+            (name, _) => unused.push(name.to_owned()),
+        }
+    }
+
+    fn label(&mut self, of: Option<String>, value: &Value) {
+        match human(value) {
+            Ok(human) => self.row.labels.push(Label { of, human }),
+            Err(message) => {
+                let name = of.map_or_else(|| "label".to_owned(), |id| format!("labels.{id}"));
+                self.problem(format!("`{name}` {message}"));
+            }
+        }
+    }
+
+    fn row(mut self) -> Option<Row> {
+        if !self.has_output {
+            self.problem("there is no `output`");
+        }
+        if self.row.labels.is_empty() {
+            // A row without a label is one that nobody has judged.
+            self.row.labels.push(Label { of: None, human: None });
+        }
+        self.ask();
+        if let Some(id) = self.assertion.take() {
+            for label in &mut self.row.labels {
+                label.of.get_or_insert_with(|| id.clone());
+            }
+        }
+        self.is_good.then_some(self.row)
+    }
+
+    /// A criterion alone is asked as such; with the id of a rule it belongs to the rule.
+    fn ask(&mut self) {
+        let (criteria, instruction) = (self.criteria.take(), self.instruction.take());
+        match (&self.assertion, instruction, criteria) {
+            (Some(_), None, None) | (None, None, None) => {}
+            (Some(id), instruction, criteria) => {
+                let criteria = match criteria {
+                    Some(Value::Array(list)) => list,
+                    Some(one) => vec![one],
+                    None => Vec::new(),
+                };
+                let first = criteria.first().and_then(Value::as_str).map(str::to_owned);
+                let instruction = instruction.or(first).unwrap_or_else(|| id.clone());
+                let rule = json!({"id": id, "instruction": instruction, "criteria": criteria});
+                self.row.question = Some(Asked::Assertions(json!([rule])));
+            }
+            (None, None, Some(Value::String(text))) => {
+                self.row.question = Some(Asked::Criteria(text));
+            }
+            (None, None, Some(_)) => {
+                self.problem(
+                    "`criteria` is not a text; several go with the `assertion` that they belong to",
+                );
+            }
+            (None, Some(_), _) => {
+                self.problem("`instruction` needs `assertion`, the id of the rule")
+            }
+        }
+    }
+}
+
+/// A label from 0 to 1; `None` if there is none.
+fn human(value: &Value) -> Result<Option<f64>, String> {
+    const WANTED: &str = "write pass or fail, 1 or 0, or a score from 0 to 1";
+    let number = match value {
+        Value::Null => return Ok(None),
+        Value::Bool(pass) => return Ok(Some(f64::from(u8::from(*pass)))),
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
+            "" => return Ok(None),
+            "pass" | "passed" | "true" | "yes" | "good" => Some(1.0),
+            "fail" | "failed" | "false" | "no" | "bad" => Some(0.0),
+            other => other.parse().ok(),
+        },
+        Value::Array(_) | Value::Object(_) => None,
+    };
+    match number {
+        Some(number) if (0.0..=1.0).contains(&number) => Ok(Some(number)),
+        Some(number) if number.is_finite() => Err(format!(
+            "is {number}, and a score is from 0 to 1: divide all scores by the highest that could be given"
+        )),
+        _ => {
+            let shown: String = value.to_string().chars().take(40).collect();
+            Err(format!("is {shown}: {WANTED}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good(name: &str, text: &str) -> Vec<Row> {
+        read(name, text.as_bytes()).map(|it| it.rows).unwrap_or_else(|err| panic!("{err:?}"))
+    }
+
+    fn bad(name: &str, text: &str) -> String {
+        read(name, text.as_bytes()).unwrap_err().message.unwrap()
+    }
+
+    #[test]
+    fn a_table_and_lines_say_the_same() {
+        let csv = "input,output,label,criteria\n\"Hi, you\",Hello,pass,Is polite\nHi,\"Go\naway\",0,Is polite\n\nHi,Bye,,Is polite\n";
+        let jsonl = concat!(
+            "{\"input\": \"Hi, you\", \"output\": \"Hello\", \"label\": true, \"criteria\": \"Is polite\"}\n",
+            "{\"input\": \"Hi\", \"output\": \"Go\\naway\", \"label\": 0, \"criteria\": \"Is polite\"}\n\n",
+            "{\"agent_input\": \"Hi\", \"agent_output\": \"Bye\", \"label\": null, \"criteria\": \"Is polite\"}\n",
+        );
+        let (table, lines) = (good("a.csv", csv), good("a.jsonl", jsonl));
+        assert_eq!(table.iter().map(|it| it.line).collect::<Vec<_>>(), [2, 3, 6]);
+        assert_eq!(lines.iter().map(|it| it.line).collect::<Vec<_>>(), [1, 2, 4]);
+        for (mut a, b) in table.into_iter().zip(lines) {
+            a.line = b.line;
+            assert_eq!(a, b);
+        }
+    }
+
+    #[test]
+    fn labels_are_read_however_people_write_them() {
+        for (text, expected) in [
+            ("pass", Some(1.0)),
+            (" PASS ", Some(1.0)),
+            ("Failed", Some(0.0)),
+            ("1", Some(1.0)),
+            ("0", Some(0.0)),
+            ("0.25", Some(0.25)),
+            ("yes", Some(1.0)),
+            ("", None),
+        ] {
+            assert_eq!(human(&Value::from(text)), Ok(expected), "{text}");
+        }
+        for text in ["maybe", "4", "-1", "NaN", "inf", "1e400"] {
+            human(&Value::from(text)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn rules_have_labels_of_their_own() {
+        let rows = good("a.csv", "output,labels.cites,labels.kind\nHello,1,\n");
+        let label = |of: &str, human| Label { of: Some(of.to_owned()), human };
+        assert_eq!(rows[0].labels, [label("cites", Some(1.0)), label("kind", None)]);
+        let rows = good(
+            "a.csv",
+            "output,assertion,instruction,criteria,label\nHello,cites,Cite sources,Is there a source?,fail\nHello,cites,,,pass\n",
+        );
+        assert_eq!(rows[0].labels, [label("cites", Some(0.0))]);
+        let rule = json!([{"id": "cites", "instruction": "Cite sources", "criteria": ["Is there a source?"]}]);
+        assert_eq!(rows[0].question, Some(Asked::Assertions(rule)));
+        assert_eq!(rows[1].question, None, "the set is named elsewhere");
+    }
+
+    #[test]
+    fn every_problem_has_its_line() {
+        for (name, text, expected) in [
+            (
+                "a.csv",
+                "output,label\nHi,maybe\n",
+                "a.csv:2: `label` is \"maybe\": write pass or fail",
+            ),
+            ("a.csv", "output,label\nHi,4\n", "a.csv:2: `label` is 4, and a score is from 0 to 1"),
+            ("a.csv", "output,label\nHi\n", "a.csv:2: the row has 1 cells, the header has 2"),
+            ("a.csv", "input,label\nHi,1\n", "a.csv:1: there is no column `output`"),
+            ("a.csv", "output\nHi\n", "a.csv:1: there is no column `label`"),
+            (
+                "a.csv",
+                "output,output,label\nHi,Hi,1\n",
+                "a.csv:1: the column `output` is given twice",
+            ),
+            ("a.csv", "output,label,check\nHi,1,{\n", "a.csv:2: the cell of `check` is not JSON"),
+            ("a.csv", "output,label\nHi,\n", "`a.csv` has no label"),
+            ("a.jsonl", "{\"output\": \"a\", \"label\": 1}\n[1]\n", "a.jsonl:2: not a JSON object"),
+            ("a.jsonl", "{\"label\": 1}\n", "a.jsonl:1: there is no `output`"),
+            (
+                "a.jsonl",
+                "{\"output\": 1, \"label\": 1, \"instruction\": \"x\"}\n",
+                "a.jsonl:1: `instruction` needs",
+            ),
+            ("a.txt", "", "`a.txt` is no file of labels"),
+        ] {
+            let message = bad(name, text);
+            assert!(message.starts_with(expected), "{message}");
+        }
+        let many = format!("output,label\n{}", "Hi,maybe\n".repeat(30));
+        assert!(bad("a.csv", &many).ends_with("and 10 more"));
+        assert!(
+            read("a.csv", b"output,label\nH\xe9,1\n")
+                .unwrap_err()
+                .message
+                .unwrap()
+                .starts_with("a.csv:2: not UTF-8")
+        );
+    }
+}

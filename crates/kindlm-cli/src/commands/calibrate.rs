@@ -1,0 +1,361 @@
+//! `kindlm calibrate`: holds a judge against people.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use kindlm_assertions::Setup;
+use kindlm_engine::{Judges, Model, Suite};
+use kindlm_providers::{Client, ClientOptions};
+use kindlm_store::responses::Recorded;
+use kindlm_store::{Calibration, Calibrations, Digest, Folder, MAX_FILE_BYTES};
+use kindlm_types::{AnyReport, Backend, ExitStatus, suggest};
+use serde_json::{Map, Value};
+
+use super::evaluate::{client, judge as named_judge, shorthand};
+use crate::args::{CalibrateArgs, ConfigArgs};
+use crate::calibrate::{self, Correction, Findings, Known, Labels, Question};
+use crate::failure::Outcome;
+use crate::programs::Purpose;
+use crate::project::{self, CONFIG, Place};
+use crate::scripts::{Runner, Scripted};
+use crate::secrets::Secrets;
+use crate::{Failure, Io, identity, print, responses, saved};
+
+/// Who is calibrated, and where what is known about it is kept.
+struct Subject {
+    judge: Model,
+    suite: Option<Suite>,
+    files: Folder,
+    place: Place,
+    providers: Map<String, Value>,
+}
+
+pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Outcome {
+    let subject = subject(args, io)?;
+    let question = question(args, io)?;
+    let report = match &args.report {
+        Some(run) => Some(saved::find(io, &subject.place, Some(run))?),
+        None => None,
+    };
+    let report = report.as_ref().map(|it| (&it.report as &AnyReport<'_>, it.name.as_str()));
+    match &args.labels {
+        Some(path) => {
+            let (name, bytes) = (path.display().to_string(), read(io, path)?);
+            let labels = calibrate::read(&name, &bytes)?;
+            for column in &labels.unused {
+                io.tell(&format!("warning: the column `{column}` of {name} is not used"));
+            }
+            let labels = (name.as_str(), Digest::of(&bytes).to_string(), labels);
+            subject.calibrate(args, io, &question, labels, report)
+        }
+        None => subject.recall(args, io, report),
+    }
+}
+
+fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
+    let Some(config) = &args.config else {
+        let Some(named) = &args.judge else {
+            return Err(Failure::input("nobody says which judge is meant")
+                .with_help("name one with `--judge provider:model`, or a suite with `-c`"));
+        };
+        let judge = named_judge(named)?;
+        let place = Place::new(io, Path::new(CONFIG));
+        let files = Folder::open(&io.working_dir).map_err(|err| Failure::input(err.to_string()))?;
+        let providers = shorthand(std::slice::from_ref(&judge));
+        return Ok(Subject { judge, suite: None, files, place, providers });
+    };
+    let config = ConfigArgs {
+        config: config.clone(),
+        allow_outside: args.allow_outside,
+        allow_programs: false,
+    };
+    let project::Project { place, suite, files } = project::open(io, &config, Purpose::Look)?;
+    let wanted = args.judge.as_deref().or(suite.defaults.judge_model.as_deref());
+    let found = match wanted {
+        None => suite.models.first(),
+        Some(id) => {
+            let named = |it: &&Model| it.id == id || format!("{}:{}", it.provider, it.name) == id;
+            suite.models.iter().find(named)
+        }
+    };
+    let Some(judge) = found.cloned() else {
+        let id = wanted.unwrap_or_default();
+        let ids = suite.models.iter().map(|it| it.id.as_str());
+        return Err(Failure::input(format!("`{}` has no model `{id}`", place.name))
+            .with_help(suggest(id, "models", ids)));
+    };
+    let providers = suite.providers.clone();
+    Ok(Subject { judge, suite: Some(suite), files, place, providers })
+}
+
+fn read(io: &Io, path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |why: String| Failure::input(format!("cannot read `{}`: {why}", path.display()));
+    let mut bytes = Vec::new();
+    File::open(io.working_dir.join(path))
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|err| failed(kindlm_store::words(&err)))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(failed(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// What the command line says that the judge is asked.
+fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
+    let json = |what: &str, text: &[u8]| -> Result<Value, Failure> {
+        serde_json::from_slice(text).map_err(|err| {
+            Failure::input(format!("{what}:{}:{}: not JSON: {err}", err.line(), err.column()))
+        })
+    };
+    let assertions = match &args.assertions {
+        None => None,
+        Some(path) => {
+            let name = path.display().to_string();
+            let value = json(&name, &read(io, path)?)?;
+            // A record of `kindlm evaluate` holds them too.
+            let list = value.get("assertions").unwrap_or(&value);
+            if !list.is_array() {
+                return Err(Failure::input(format!("`{name}` holds no list of rules"))
+                    .with_help("write `[{\"id\": …, \"instruction\": …, \"criteria\": […]}]`"));
+            }
+            Some(list.clone())
+        }
+    };
+    let check = args.check.as_ref().map(|it| json("--check", it.as_bytes())).transpose()?;
+    if check.as_ref().is_some_and(|it| !it.is_object()) {
+        return Err(Failure::input("`--check` is no object")
+            .with_help("write an entry of the list form, such as `{\"type\": \"llm-rubric\", \"value\": \"…\"}`"));
+    }
+    Ok(Question { criteria: args.criteria.clone(), assertions, check, min_score: args.min_score })
+}
+
+impl Subject {
+    fn calibrate(
+        &self,
+        args: &CalibrateArgs,
+        io: &mut Io,
+        question: &Question,
+        (name, digest, labels): (&str, String, Labels),
+        report: Option<(&AnyReport<'_>, &str)>,
+    ) -> Outcome {
+        let models = self.models();
+        let ids: Vec<String> = models.iter().map(|it| it.id.clone()).collect();
+        let mut setup = Setup::new(&self.files, Some(&ids));
+        if let Some(suite) = &self.suite {
+            setup.scripts = suite.scripts.clone();
+            setup.assertion_templates.clone_from(&suite.assertion_templates);
+        }
+        let plan = calibrate::plan(name, labels, question, &setup, &self.judge.id)?;
+        let started = identity::begin((io.now)(), &self.place.folder).started_at;
+        let asked = self.ask(args, io, &plan, models)?;
+        let (cost_usd, usage) = (asked.cost_usd, asked.usage);
+        let findings = Findings::of(asked.samples, args.label_threshold);
+        let prompts: Vec<String> = plan.prompts.iter().cloned().collect();
+        let known = Known { check: plan.check.clone(), confusion: findings.confusion };
+        let mut corrections = Vec::new();
+        let (passed, total) = findings.unlabelled();
+        if let Ok(observed) = kindlm_stats::Tally::new(passed, total) {
+            let of = format!("the rows of {name} without a label");
+            corrections.push(Correction::of(of, &known, observed));
+        }
+        corrections.extend(self.in_report(report, std::slice::from_ref(&known))?);
+        let about = calibrate::About {
+            judge: (&self.judge.id, &self.judge.provider, &self.judge.name),
+            check: &plan.check,
+            prompts: prompts.clone(),
+            labels: (name, &digest),
+            calibrated_at: &started,
+            cost_usd,
+            usage,
+        };
+        let json = calibrate::as_json(Some(&about), Some(&findings), &corrections);
+        let table = calibrate::as_table(
+            &self.name(),
+            &plan.check,
+            Some((name, &findings)),
+            &corrections,
+            io.width().clamp(60, 120),
+        );
+        show(args, io, &json, &table)?;
+        if findings.lost + findings.unasked > 0 || findings.confusion.total() == 0 {
+            io.tell(&format!(
+                "not kept: {} of {} labelled outputs were not judged; `--responses cache` asks only for those once more",
+                findings.errored, findings.labelled()
+            ));
+            return Ok(if findings.lost > 0 {
+                ExitStatus::ProviderError
+            } else {
+                ExitStatus::GatesFailed
+            });
+        }
+        if !args.no_save {
+            let template = Calibration {
+                calibrated_at: started.clone(),
+                kindlm_version: env!("CARGO_PKG_VERSION").to_owned(),
+                prompts,
+                labels: name.to_owned(),
+                labels_digest: digest.clone(),
+                counts: kindlm_store::Counts::default(),
+                errored: 0,
+                base_rate: 0.0,
+                agreement: 0.0,
+                kappa: None,
+                kappa_interval: None,
+            };
+            self.keep(io, &plan.check, findings.calibration(template))?;
+        }
+        Ok(if findings.errored > 0 { ExitStatus::GatesFailed } else { ExitStatus::Success })
+    }
+
+    fn models(&self) -> &[Model] {
+        self.suite.as_ref().map_or(std::slice::from_ref(&self.judge), |it| &it.models)
+    }
+
+    fn name(&self) -> String {
+        let Model { id, provider, name, .. } = &self.judge;
+        let full = format!("{provider}:{name}");
+        if *id == full { full } else { format!("{id} ({full})") }
+    }
+
+    fn ask(
+        &self,
+        args: &CalibrateArgs,
+        io: &mut Io,
+        plan: &calibrate::Plan,
+        models: &[Model],
+    ) -> Result<calibrate::Asked, Failure> {
+        let concurrency = args.concurrency as usize;
+        if args.budget_usd.is_some() && self.judge.price.is_none() && !args.allow_unpriced {
+            return Err(Failure::input(format!(
+                "the budget cannot be kept: nobody knows the price of {}",
+                self.name()
+            ))
+            .with_help(
+                "add `price: { input: …, output: … }` to the model, or give `--allow-unpriced`",
+            ));
+        }
+        let root = self.files.root();
+        let options = ClientOptions::new(Arc::clone(&io.env), root).with_concurrency(concurrency);
+        let (client, secrets): (Client, Secrets) = match &self.suite {
+            Some(suite) => {
+                let runner = Runner::new(io, root)?;
+                let options = project::with_limits(options, suite)
+                    .with_scripts(project::scripts(&suite.scripts, &runner));
+                let env = &suite.scripts.permissions.env;
+                let secrets = Secrets::of_suite(io, &suite.providers, env);
+                (client(&suite.providers, &self.files, options)?, secrets)
+            }
+            None => (client(&Map::new(), &self.files, options)?, Secrets::of(io, &self.providers)),
+        };
+        let kept = args.responses.open(io, &self.place.state(), &self.providers, &secrets)?;
+        let client = Scripted::new(&client, Runner::new(io, root)?);
+        let backend = Recorded::new(&client, kept);
+        let door: &dyn Backend = &backend;
+        let judges = Judges::new(door, models, Some(&self.judge.id))
+            .with_concurrency(concurrency)
+            .with_budget(args.budget_usd);
+        let s = if plan.len() == 1 { "" } else { "s" };
+        io.tell(&format!("asking {} about {} output{s}", self.name(), plan.len()));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let mut asked = runtime.block_on(calibrate::ask(plan, &judges, concurrency));
+        runtime.shutdown_background();
+        responses::tell(io, backend.responses(), false);
+        for sample in &mut asked.samples {
+            secrets.redact_text(&mut sample.output);
+            match &mut sample.judge {
+                calibrate::Judged::Said { reasoning: Some(text), .. }
+                | calibrate::Judged::Errored { message: text, .. } => secrets.redact_text(text),
+                calibrate::Judged::Said { reasoning: None, .. } => {}
+            }
+        }
+        Ok(asked)
+    }
+
+    fn keep(&self, io: &mut Io, check: &str, calibration: Calibration) -> Result<(), Failure> {
+        let Model { provider, name, .. } = &self.judge;
+        let path = Calibrations::new(self.place.state())
+            .set(provider, name, check, calibration)
+            .map_err(|err| Failure::store(&err))?;
+        let shown = path.strip_prefix(&io.working_dir).unwrap_or(&path).display().to_string();
+        io.tell(&format!("kept in {shown}"));
+        Ok(())
+    }
+
+    fn in_report(
+        &self,
+        report: Option<(&AnyReport<'_>, &str)>,
+        known: &[Known],
+    ) -> Result<Vec<Correction>, Failure> {
+        let Some((report, name)) = report else { return Ok(Vec::new()) };
+        // Reports list the models under test; a judge that is none of them is only called by its id.
+        let judge = &self.judge;
+        let same = report
+            .models
+            .iter()
+            .filter(|it| it.provider == judge.provider && it.name == judge.name);
+        let ids: Vec<&str> =
+            same.map(|it| it.id.as_str()).chain(std::iter::once(judge.id.as_str())).collect();
+        calibrate::in_report(report, name, &ids, known)
+            .map_err(|err| Failure::input(err.to_string()))
+    }
+
+    /// Corrects the pass rate of a run by what was kept.
+    fn recall(
+        &self,
+        args: &CalibrateArgs,
+        io: &mut Io,
+        report: Option<(&AnyReport<'_>, &str)>,
+    ) -> Outcome {
+        let Model { provider, name, .. } = &self.judge;
+        let known = Calibrations::new(self.place.state())
+            .of(provider, name)
+            .map_err(|err| Failure::store(&err))?;
+        if known.is_empty() {
+            return Err(Failure::input(format!("{} was never calibrated", self.name())).with_help(
+                "name a file of outputs that people have labelled: `kindlm calibrate labels.csv`",
+            ));
+        }
+        let known: Vec<Known> = known
+            .into_iter()
+            .map(|(check, it)| Known { check, confusion: calibrate::confusion(it.counts) })
+            .collect();
+        let corrections = self.in_report(report, &known)?;
+        let checks: Vec<&str> = known.iter().map(|it| it.check.as_str()).collect();
+        let checks = checks.join("`, `");
+        if corrections.is_empty() {
+            let run = report.map_or("the run", |(_, name)| name);
+            return Err(Failure::input(format!(
+                "{} has judged nothing in {run} with `{checks}`",
+                self.name()
+            ))
+            .with_help("`-c` names the suite, and `--judge` the model that judged"));
+        }
+        let json = calibrate::as_json(None, None, &corrections);
+        let table = calibrate::as_table(
+            &self.name(),
+            &checks,
+            None,
+            &corrections,
+            io.width().clamp(60, 120),
+        );
+        show(args, io, &json, &table)?;
+        Ok(ExitStatus::Success)
+    }
+}
+
+/// Writes what was asked for.
+fn show(args: &CalibrateArgs, io: &mut Io, json: &Value, table: &str) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(json)
+        .map_err(|err| Failure::internal(format!("cannot write JSON: {err}")))?;
+    text.push('\n');
+    if let Some(path) = &args.output {
+        kindlm_store::write(&io.working_dir.join(path), text.as_bytes())
+            .map_err(|err| Failure::store(&err))?;
+    }
+    print(io, if args.json { &text } else { table })
+}

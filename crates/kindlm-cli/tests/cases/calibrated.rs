@@ -1,0 +1,174 @@
+//! A judge is held against people, and may not judge before it agrees with them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use kindlm_testing::{MockReply, MockServer};
+use serde_json::Value;
+
+use crate::binary;
+
+const KEY: &str = "key-nobody-may-see-4711";
+
+/// A judge that passes what has a plus, and repeats the key as its reason.
+fn judge() -> MockServer {
+    MockServer::answering(|request| {
+        let has = |text: &str| request.body.windows(text.len()).any(|it| it == text.as_bytes());
+        MockReply::text(if has("[+]") {
+            format!(r#"{{"score": 0.9, "reasoning": "{KEY}"}}"#)
+        } else {
+            r#"{"score": 0.1, "reasoning": "no"}"#.to_owned()
+        })
+    })
+    .unwrap()
+}
+
+fn suite(folder: &Path, url: &str, least: f64) {
+    let yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{url}/v1\" }} }}\n\
+         models: [{{ id: m, provider: openai, model: gpt-4o-mini }}]\n\
+         prompts: {{ p: {{ user: hi }} }}\n\
+         gates: {{ judgeKappaMin: {least} }}\n\
+         tests: [{{ name: one, prompt: p, expect: {{ judge: [{{ criteria: Is kind }}] }} }}]\n"
+    );
+    fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
+}
+
+/// So many outputs as people and the judge see them, each a different one; then so many without a label.
+fn labels(folder: &Path, table: [usize; 4], unlabelled: [usize; 2]) {
+    let mut csv = "output,label\n".to_owned();
+    let [both_pass, only_human, only_judge, both_fail] = table;
+    let rows = [
+        ("[+]", "pass", both_pass),
+        ("[-]", "pass", only_human),
+        ("[+]", "fail", only_judge),
+        ("[-]", "fail", both_fail),
+        ("[+]", "", unlabelled[0]),
+        ("[-]", "", unlabelled[1]),
+    ];
+    for (at, (sign, label, count)) in rows.into_iter().enumerate() {
+        for number in 0..count {
+            writeln!(csv, "{sign} {at} {number},{label}").unwrap();
+        }
+    }
+    fs::write(folder.join("labels.csv"), csv).unwrap();
+}
+
+fn kindlm(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.args(args).current_dir(folder).stdin(Stdio::null()).env("KEY", KEY);
+    command.output().unwrap()
+}
+
+const CALIBRATE: [&str; 6] =
+    ["calibrate", "labels.csv", "-c", "kindlm.yaml", "--criteria", "Is kind"];
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn near(value: &Value, expected: f64) {
+    let value = value.as_f64().unwrap_or_else(|| panic!("{value} is no number"));
+    assert!((value - expected).abs() < 6e-7, "{value} is not {expected}");
+}
+
+#[test]
+fn the_numbers_are_those_of_the_published_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = judge();
+    suite(folder, &server.url(), 0.6);
+    labels(folder, [20, 5, 10, 15], [70, 30]);
+
+    // Nobody knows the judge: nothing is sent.
+    let refused = kindlm(folder, &["test"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(
+        said(&refused)
+            .contains("m (openai:gpt-4o-mini) may not judge `judge`: it was never calibrated")
+    );
+    assert!(said(&refused).contains("kindlm calibrate labels.csv -c kindlm.yaml --judge m"));
+    assert_eq!(server.count(), 0);
+
+    let output = kindlm(folder, &[&CALIBRATE[..], &["--json", "--responses", "cache"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(server.count(), 150, "each output is asked about once");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    near(&found["kappa"]["value"], 0.40);
+    near(&found["kappa"]["standardError"], 0.126_996);
+    near(&found["kappa"]["low"], 0.151_092);
+    near(&found["kappa"]["high"], 0.648_908);
+    near(&found["agreement"]["value"], 0.7);
+    near(&found["baseRate"]["value"], 0.5);
+    assert_eq!(found["labelled"], 50);
+    assert_eq!(found["unlabelled"], 100);
+    // (0.7 + 0.6 - 1) / (0.8 + 0.6 - 1)
+    near(&found["corrected"][0]["observed"]["value"], 0.7);
+    near(&found["corrected"][0]["roganGladen"]["value"], 0.75);
+    let powered = &found["corrected"][0]["predictionPowered"];
+    assert!(powered["low"].as_f64() < powered["value"].as_f64(), "{powered}");
+
+    // What is kept has no key in it, and is asked for nobody again.
+    let all = [String::from_utf8_lossy(&output.stdout).into_owned(), said(&output)].concat();
+    assert!(!all.contains(KEY) && all.contains("[redacted]"));
+    let kept = folder.join(".kindlm/calibrations/openai-gpt-4o-mini.json");
+    let kept: Value = serde_json::from_slice(&fs::read(kept).unwrap()).unwrap();
+    near(&kept["checks"]["judge"]["kappa"], 0.40);
+    assert_eq!(kept["checks"]["judge"]["counts"]["onlyJudge"], 10);
+    let again = kindlm(folder, &[&CALIBRATE[..], &["--responses", "cache"]].concat());
+    assert_eq!((again.status.code(), server.count()), (Some(0), 150), "{}", said(&again));
+
+    // 0.40 is less than 0.6, and more than 0.3.
+    let refused = kindlm(folder, &["test"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("a κ of 0.40 only (50 labels, 95% interval 0.15 to 0.65)"),
+        "{}",
+        said(&refused)
+    );
+    assert_eq!(server.count(), 150);
+    suite(folder, &server.url(), 0.3);
+    let ran = kindlm(folder, &["test", "--reporter", "json"]);
+    assert_eq!(server.count(), 152, "{}", said(&ran));
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let gate = report["gates"].as_array().unwrap().iter().find(|it| it["gate"] == "judgeKappaMin");
+    let gate = gate.unwrap_or_else(|| panic!("{}", report["gates"]));
+    assert_eq!(gate["message"], "Judge κ: 0.40 (m for `judge`, min: 0.30)");
+}
+
+#[test]
+fn a_judge_that_is_not_reached_is_not_calibrated() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = MockServer::answering(|_| MockReply::error(400, "no")).unwrap();
+    suite(folder, &server.url(), 0.6);
+    labels(folder, [2, 0, 0, 2], [0, 0]);
+    let output = kindlm(folder, &CALIBRATE);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("not kept: 4 of 4 labelled outputs were not judged"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("none: there is nothing to count") && !text.contains("NaN"), "{text}");
+    assert!(!folder.join(".kindlm/calibrations").exists());
+}
+
+#[test]
+fn numbers_that_do_not_exist_are_said_to_be_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = judge();
+    suite(folder, &server.url(), 0.1);
+    labels(folder, [6, 0, 0, 0], [3, 1]);
+    let output = kindlm(folder, &CALIBRATE);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("people and judge gave every output the same answer"), "{text}");
+    assert!(text.contains("one of the judge's error rates is unknown"), "{text}");
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    let refused = kindlm(folder, &["test"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("it has no κ"), "{}", said(&refused));
+}
