@@ -173,6 +173,8 @@ pub struct Setup<'a> {
     pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,
+    /// Reads YAML, or says in words why it cannot; without it, values that are files or texts are JSON only.
+    pub yaml: Option<fn(&str) -> Result<Value, String>>,
     pub(crate) schemas: SchemaFiles,
     pub(crate) texts: TextFiles,
     pub(crate) patterns: Patterns,
@@ -195,6 +197,7 @@ impl<'a> Setup<'a> {
             scripts: ScriptSettings::default(),
             judging: JudgeBlock::default(),
             env: Map::new(),
+            yaml: None,
             schemas: SchemaFiles::default(),
             texts: TextFiles::default(),
             patterns: Patterns::default(),

@@ -35,7 +35,7 @@ impl SchemaValue {
             Self::Inline(schema) => schema_file::inline(&Value::Object(schema), AT),
             Self::Text(text) => match text.strip_prefix(FILE) {
                 Some(path) => schema_file::load(setup, path, AT),
-                None => written(&text).and_then(|schema| {
+                None => written(&text, setup).and_then(|schema| {
                     // Inside a text there are no places to point at.
                     let within = |problem: Problem| Problem { pointer: AT.to_owned(), ..problem };
                     schema_file::inline(&schema, AT).map_err(within)
@@ -47,10 +47,10 @@ impl SchemaValue {
 }
 
 /// The schema in a text of JSON, or of YAML.
-fn written(text: &str) -> Result<Value, Problem> {
+fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
     let help = "write the schema as an object, or name its file as `file://path`";
     let read = serde_json::from_str(text).or_else(|err| {
-        let yaml: Option<Value> = serde_yaml::from_str(text).ok();
+        let yaml = setup.yaml.and_then(|read| read(text).ok());
         // A text that is no JSON is hardly ever meant as a YAML scalar.
         yaml.filter(Value::is_object).ok_or(err)
     });

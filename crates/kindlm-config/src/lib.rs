@@ -44,3 +44,12 @@ pub use schema::json_schema;
 pub use source::{MAX_BYTES, Position, Source, Span};
 pub use template::{Filled, fill};
 pub use tree::{MAX_ALIASED, MAX_DEPTH, MAX_NODES};
+
+/// Reads YAML as checks read it where their values are files or texts: `Setup::yaml` of kindlm-assertions.
+///
+/// # Errors
+///
+/// What is wrong with the text, in words, with its place.
+pub fn yaml(text: &str) -> Result<serde_json::Value, String> {
+    serde_yaml::from_str(text).map_err(|err| err.to_string())
+}

@@ -156,7 +156,7 @@ impl AskError {
 /// The answers to the questions about one execution.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    answers: Arc<HashMap<String, Arc<Result<Answer, AskError>>>>,
+    by_question: Arc<HashMap<String, Arc<Result<Answer, AskError>>>>,
     /// Whose answers are seen, where several are asked the same.
     seat: Option<Seat>,
     /// Texts that several questions are made of; see [`Answers::shared`].
@@ -177,7 +177,7 @@ const SHARED: usize = 16;
 impl Answers {
     /// Records the answer to a question.
     pub fn insert(&mut self, question: &Question, answer: Result<Answer, AskError>) {
-        Arc::make_mut(&mut self.answers).insert(question.key(), Arc::new(answer));
+        Arc::make_mut(&mut self.by_question).insert(question.key(), Arc::new(answer));
     }
 
     /// The answers as one of several judges gave them: a question that knows of no others finds the answer that was
@@ -193,7 +193,7 @@ impl Answers {
             Some(seat) => seat.put(question.clone()).key(),
             None => question.key(),
         };
-        self.answers.get(&key).map(Arc::as_ref)
+        self.by_question.get(&key).map(Arc::as_ref)
     }
 
     /// A text that several questions about this execution are made of, made once: what it is called, what it
@@ -217,11 +217,11 @@ impl Answers {
 
     /// How many questions have been asked.
     pub fn len(&self) -> usize {
-        self.answers.len()
+        self.by_question.len()
     }
 
     /// Whether nothing has been asked.
     pub fn is_empty(&self) -> bool {
-        self.answers.is_empty()
+        self.by_question.is_empty()
     }
 }

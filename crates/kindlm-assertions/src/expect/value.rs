@@ -71,8 +71,9 @@ fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Val
             parsed.map(Some).map_err(|err| unreadable(path, &err))
         }
         "yaml" | "yml" => {
-            let parsed: Result<Value, _> = serde_yaml::from_str(&read(path, setup)?);
-            parsed.map(Some).map_err(|err| unreadable(path, &err))
+            let text = read(path, setup)?;
+            let parse = setup.yaml.ok_or_else(|| unreadable(path, &"YAML is not read here"))?;
+            parse(&text).map(Some).map_err(|err| unreadable(path, &err))
         }
         _ if takes_scripts => Ok(None),
         _ => {

@@ -54,7 +54,7 @@ pub(crate) fn run(case: &Case) -> Result<(String, Vec<AssertionResult>), String>
     let expect = case.input("expect").ok_or("the example has no `yaml expect` block")?;
     let expect = examples::yaml(expect)?;
     let recorded = Recorded::parse(case.input("execution").unwrap_or_default())?;
-    let setup = Setup::new(&files, None);
+    let setup = Setup { yaml: Some(yaml), ..Setup::new(&files, None) };
     let (checks, problems) = compile_with(&expect, &setup, &recorded.execution.vars);
     let results = judge(&checks, &recorded, case)?;
     let mut text = examples::show_problems(&problems);
@@ -107,4 +107,9 @@ fn judge(
     }
     let evidence = Evidence { execution: &recorded.execution, answers: &answers, baseline };
     Ok(checks.iter().flat_map(|it| it.evaluate(&evidence)).collect())
+}
+
+/// Reads YAML, as whoever reads configs lets checks do.
+pub(crate) fn yaml(text: &str) -> Result<serde_json::Value, String> {
+    serde_yaml::from_str(text).map_err(|err| err.to_string())
 }

@@ -46,7 +46,8 @@ impl<'a> Evaluator<'a> {
         echo: bool,
     ) -> Self {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
-        Self { setup: Setup::new(files, models), asking, echo, cache, notes, secrets }
+        let setup = Setup { yaml: Some(kindlm_config::yaml), ..Setup::new(files, models) };
+        Self { setup, asking, echo, cache, notes, secrets }
     }
 
     /// Keeps these secrets out of the evaluations.

@@ -1,3 +1,5 @@
+//! How events read and write, and what they amount to.
+
 use serde_json::json;
 
 use super::*;

@@ -50,7 +50,7 @@ impl ToolKind {
         }
     }
 
-    /// The kind that a tool's name stands for in the agents we know: Claude Code, Codex, Gemini CLI, OpenCode.
+    /// The kind that a tool's name stands for in the agents we know: Claude Code, Codex, Gemini CLI and `OpenCode`.
     pub fn of_name(name: &str) -> Self {
         match name {
             "Read" | "NotebookRead" | "read_file" | "read_many_files" | "read" | "view"

@@ -15,7 +15,7 @@ use kindlm_types::{
 use serde_json::{Value, json};
 
 use super::{Differences, Said, execution, said};
-use crate::support::Memory;
+use crate::support::{Memory, yaml};
 
 const FILE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/promptfoo/model_graded.jsonl");
@@ -169,7 +169,11 @@ fn ours(vector: &Value) -> Said {
         entry["labels"] = json!(["positive", "negative"]);
     }
     let expect = json!({"assert": [entry]});
-    let (checks, problems) = compile_with(&expect, &Setup::new(&files, None), &execution.vars);
+    let (checks, problems) = compile_with(
+        &expect,
+        &Setup { yaml: Some(yaml), ..Setup::new(&files, None) },
+        &execution.vars,
+    );
     if !problems.is_empty() {
         let lines: Vec<String> =
             problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();

@@ -15,7 +15,7 @@ use kindlm_assertions::{Check, Evidence, Setup, compile_with};
 use kindlm_types::{Answers, AssertionResult, Execution, ecma};
 use serde_json::{Value, json};
 
-use crate::support::Memory;
+use crate::support::{Memory, yaml};
 
 const FILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -112,7 +112,11 @@ fn ours(vector: &Value) -> Said {
     let files = Memory(files.collect());
     let expect = json!({"assert": [vector["assertion"]]});
     let execution = execution(vector);
-    let (checks, problems) = compile_with(&expect, &Setup::new(&files, None), &execution.vars);
+    let (checks, problems) = compile_with(
+        &expect,
+        &Setup { yaml: Some(yaml), ..Setup::new(&files, None) },
+        &execution.vars,
+    );
     if !problems.is_empty() {
         let lines: Vec<String> =
             problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();

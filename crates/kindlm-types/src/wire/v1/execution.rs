@@ -160,7 +160,6 @@ pub struct CallRange {
 }
 
 impl CallRange {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_empty(&self) -> bool {
         self.start == self.end
     }
