@@ -9,8 +9,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::written::{
-    ComplianceBlock, DefaultsBlock, DerivedEntry, ModelEntry, PromptEntry, SuiteBlock, TestEntry,
-    TraceBlock, UploadBlock,
+    AssertionSetEntry, ComplianceBlock, DefaultsBlock, DerivedEntry, ModelEntry, PromptEntry,
+    SuiteBlock, TestEntry, TraceBlock, UploadBlock,
 };
 
 /// The compiled shapes. Constants, made when they are first needed: compiling them takes longer than
@@ -22,6 +22,7 @@ pub(crate) struct Shapes {
     pub(crate) model: Shape,
     pub(crate) prompt: Shape,
     pub(crate) test: Shape,
+    pub(crate) set: Shape,
 }
 
 pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes {
@@ -31,12 +32,14 @@ pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes {
             prompts: json!({"type": "object", "minProperties": 1}),
             tests: json!({"anyOf": [{"type": "array", "minItems": 1}, {"type": "string"}]}),
             gates: json!({"type": "object"}),
+            sets: json!({"type": "object"}),
         };
         schemars::Schema::try_from(root(generator, open)).unwrap_or_default()
     }),
     model: Shape::of::<ModelEntry>(),
     prompt: Shape::of::<PromptEntry>(),
     test: Shape::of::<TestEntry>(),
+    set: Shape::of::<AssertionSetEntry>(),
 });
 
 /// The parts of the document that are checked item by item.
@@ -45,6 +48,7 @@ struct Items {
     prompts: Value,
     tests: Value,
     gates: Value,
+    sets: Value,
 }
 
 fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
@@ -68,6 +72,11 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
     add("providers", object, "Who answers, and where their keys are.");
     add("models", items.models, "The models to test, each an object or `provider:model`.");
     add("prompts", items.prompts, "What is said to the models, by name.");
+    add(
+        "assertionSets",
+        items.sets,
+        "Sets of prompt assertions by name, for prompts and tests to refer to.",
+    );
     add("tests", items.tests, "The tests: a list, or a dataset such as `file://cases/*.jsonl`.");
     add(
         "gates",
@@ -141,6 +150,11 @@ pub fn json_schema() -> Value {
         prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": of::<PromptEntry>(&mut generator)}),
         tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset]}}, dataset]}),
         gates: gates::schema(),
+        sets: json!({"type": "object", "additionalProperties": {"anyOf": [
+            {"type": "array", "minItems": 1, "items": {}},
+            {"type": "string", "pattern": "^file://.+", "description": "The file of a set: `file://sets/tone.yaml`."},
+            of::<AssertionSetEntry>(&mut generator),
+        ]}}),
     };
     let mut document = root(&mut generator, items);
     let ids: Vec<&str> = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id).collect();
@@ -180,11 +194,14 @@ fn add_expect(definitions: &mut Map<String, Value>) {
     let Some(rules) = kindlm_assertions::find("prompt-assertion") else { return };
     let rules = Shape::generate(rules.schema).schema().clone();
     let rules = embed(definitions, "Rule", rules);
-    let place = definitions
-        .get_mut("PromptEntry")
-        .and_then(|it| it.pointer_mut("/properties/assertions/items"));
-    if let (Some(place), Some(items)) = (place, rules.pointer("/properties/assertions/items")) {
-        *place = items.clone();
+    let Some(items) = rules.pointer("/properties/assertions/items") else { return };
+    for entry in ["PromptEntry", "AssertionSetEntry"] {
+        let place = definitions
+            .get_mut(entry)
+            .and_then(|it| it.pointer_mut("/properties/assertions/items"));
+        if let Some(place) = place {
+            place.clone_from(items);
+        }
     }
 }
 

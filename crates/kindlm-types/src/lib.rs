@@ -60,8 +60,8 @@ pub use prompt::{
 };
 pub use provider_error::{ProviderError, ProviderErrorKind};
 pub use report::{
-    AnyReport, ComplianceInfo, DerivedMetric, DerivedValue, ModelInfo, RateCount, Report, RunInfo,
-    ShardInfo, SkippedCase, SuiteInfo,
+    AnyReport, AssertionSetInfo, ComplianceInfo, DerivedMetric, DerivedValue, ModelInfo,
+    PromptInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase, SuiteInfo,
 };
 pub use result::{
     ASSERT_SET, AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult,

@@ -38,6 +38,36 @@ pub struct SuiteInfo {
     pub config_path: Option<String>,
     /// SHA-256 of the config file, in lower-case hex.
     pub config_sha256: Option<String>,
+    /// Its prompts, in the order of the file.
+    pub prompts: Vec<PromptInfo>,
+    /// Its sets of prompt assertions: those of `assertionSets`, then those that stand in a prompt.
+    pub assertion_sets: Vec<AssertionSetInfo>,
+}
+
+/// A prompt of the suite, so that two reports can be told apart by what was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptInfo {
+    /// Its name in the suite.
+    pub name: String,
+    /// Changes when what it says changes.
+    pub digest: String,
+    /// The sets of assertions that it refers to.
+    pub assertion_sets: Vec<String>,
+}
+
+/// A set of prompt assertions of the suite.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AssertionSetInfo {
+    /// Its name; `prompts.<name>` for the assertions that stand in a prompt.
+    pub name: String,
+    /// The user's own name for this state of it.
+    pub version: Option<String>,
+    /// Changes when one of its assertions changes.
+    pub digest: String,
+    /// How many assertions it has.
+    pub assertions: u64,
+    /// The file that it is read from, relative to the config file.
+    pub file: Option<String>,
 }
 
 /// A model that took part.

@@ -85,6 +85,9 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
 }
 
+/// The questions that were made up with their similarities, and the judge that made them up.
+type Found<'a> = (Vec<(String, f64)>, &'a str);
+
 impl AnswerRelevance {
     /// Asks for one of the questions that the output answers.
     fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, Unasked> {
@@ -129,7 +132,7 @@ impl AnswerRelevance {
     fn found<'a>(
         &self,
         evidence: &Evidence<'a>,
-    ) -> Result<(Vec<(String, f64)>, &'a str), Box<AssertionResult>> {
+    ) -> Result<Found<'a>, Box<AssertionResult>> {
         let unasked = |it: Unasked| match it {
             Unasked::Never(result) => result,
             Unasked::First(_) => Box::new(self.frame.unfinished()),

@@ -128,7 +128,7 @@ impl Compiler<'_> {
     ) -> Options {
         map.shift_remove("type");
         let severity = registration.meta.severity();
-        let mut options = Options { negate, severity, ..Options::default() };
+        let mut options = Options { severity, negate, ..Options::default() };
         let mut text = |key: &str| map.shift_remove(key)?.as_str().map(str::to_owned);
         options.metric = text("metric");
         options.label = text("label");

@@ -61,19 +61,18 @@ impl Table {
         scores: Option<&Scores>,
     ) -> Result<Self, Problem> {
         let default = presets.first().map(|it| it.scores.to_vec()).unwrap_or_default();
-        let named = |name: &str| presets.iter().find(|it| it.name == name);
         let (scores, name) = match scores {
             None => (default, presets.first().map_or("", |it| it.name).to_owned()),
-            Some(Scores::Preset(name)) => match named(name) {
-                Some(preset) => (preset.scores.to_vec(), name.clone()),
-                None => {
-                    let names = presets.iter().map(|it| it.name);
-                    let help = kindlm_types::suggest(name, "tables", names);
+            Some(Scores::Preset(name)) => {
+                let Some(preset) = presets.iter().find(|it| it.name == name) else {
+                    let known = presets.iter().map(|it| it.name);
+                    let help = kindlm_types::suggest(name, "tables", known);
                     return Err(
                         Problem::new("", format!("there is no table `{name}`")).with_help(help)
                     );
-                }
-            },
+                };
+                (preset.scores.to_vec(), name.clone())
+            }
             Some(Scores::Table(table)) => {
                 let mut scores = default;
                 for (letter, score) in table {

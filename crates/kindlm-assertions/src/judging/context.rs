@@ -46,13 +46,13 @@ pub(crate) fn context_of(
 ) -> Result<Context, Unasked> {
     let never = |result: AssertionResult| Unasked::Never(Box::new(result));
     let value = match source {
-        ContextSource::Variable => match evidence.execution.vars.get("context") {
-            Some(value) => value.clone(),
-            None => {
+        ContextSource::Variable => {
+            let Some(value) = evidence.execution.vars.get("context") else {
                 let message = "There is no context: give the variable `context`, or say with `contextTransform` where it is in the output";
                 return Err(never(frame.errored(EVIDENCE_MISSING, message)));
-            }
-        },
+            };
+            value.clone()
+        }
         ContextSource::Script(transform) => match see(transform, evidence) {
             Seen::Ask(question) => return Err(Unasked::First(question)),
             Seen::Failed(code, message) => return Err(never(frame.errored(code, message))),

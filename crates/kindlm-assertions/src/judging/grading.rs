@@ -177,6 +177,7 @@ pub(crate) struct One<T>(pub(crate) T);
 
 impl<T: Grader + 'static> One<T> {
     /// The check as the registry takes it.
+    #[expect(clippy::unnecessary_wraps, reason = "what builds a check ends with it")]
     pub(crate) fn built(grader: T) -> Built {
         Ok(Arc::new(Self(grader)))
     }

@@ -14,7 +14,7 @@ use crate::values;
 /// that cannot be read gives an object with `error` and `line`, and the stream goes on.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached"
+    after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n  kindlm evaluate -c kindlm.yaml --jsonl logs.jsonl --output results.jsonl --resume --summary summary.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached"
 )]
 pub(crate) struct EvaluateArgs {
     /// The records [default: stdin]
@@ -47,6 +47,29 @@ pub(crate) struct EvaluateArgs {
     /// Carry the extra keys of a record through to its result, under `input`
     #[arg(long)]
     pub(crate) echo: bool,
+
+    /// Write the results to a file; one that has results is left alone unless `--resume` is given
+    #[arg(long, value_name = "FILE", requires = "jsonl")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Go on with the `--output` of an evaluation that was stopped: what is answered there is kept, what is missing or
+    /// errored is evaluated
+    ///
+    /// Records and results belong together by their order, and their ids must be the same: give the same records.
+    #[arg(long, requires = "output")]
+    pub(crate) resume: bool,
+
+    /// Write what all records add up to, as JSON: counts, the average score, and how each prompt assertion fared
+    #[arg(long, value_name = "FILE")]
+    pub(crate) summary: Option<PathBuf>,
+
+    /// Spend at most so much on judges, in US dollars; records that would cost more are errored
+    #[arg(long, value_name = "USD", value_parser = values::usd)]
+    pub(crate) budget_usd: Option<f64>,
+
+    /// Start although there is a budget and the price of the judge is not known; what it costs is not counted
+    #[arg(long)]
+    pub(crate) allow_unpriced: bool,
 
     /// How many records are judged at once
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kindlm_engine::Model;
@@ -11,11 +11,11 @@ use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::one_line;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
-use kindlm_types::{ExitStatus, Limits, NoFiles, Params, suggest};
+use kindlm_types::{ExitStatus, Limits, NoFiles, Params, SuiteInfo, suggest};
 use serde_json::Map;
 
 use crate::args::{ConfigArgs, EvaluateArgs};
-use crate::evaluate::{Asking, Evaluator, no_record, run_stream};
+use crate::evaluate::{Asking, Evaluator, Output, no_record, run_stream};
 use crate::failure::Outcome;
 use crate::programs::Purpose;
 use crate::scripts::{Runner, Scripted};
@@ -48,10 +48,13 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let client = Scripted::new(&client, Runner::new(io, &base)?);
         let backend = Recorded::new(&client, responses);
         let default = suite.defaults.judge_model.as_deref();
-        let asking = Asking::somebody(&backend, &suite.models, default, concurrency)?;
+        let judge = suite.models.iter().find(|it| default.is_none_or(|id| it.id == id));
+        check_price(args, judge)?;
+        let asking =
+            Asking::somebody(&backend, &suite.models, default, concurrency, args.budget_usd)?;
         let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
         let evaluator = Evaluator::new(&files, Some(&ids), asking, args.echo).with_suite(suite, io);
-        let outcome = with(&evaluator.with_secrets(secrets), args, io);
+        let outcome = with(&evaluator.with_secrets(secrets), Some(&suite.info), args, io);
         responses::tell(io, backend.responses(), false);
         return outcome;
     }
@@ -67,10 +70,11 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let asking = if models.is_empty() {
         Asking::nobody(&backend)?
     } else {
-        Asking::somebody(&backend, &models, None, concurrency)?
+        check_price(args, models.first())?;
+        Asking::somebody(&backend, &models, None, concurrency, args.budget_usd)?
     };
     let evaluator = Evaluator::new(&files, None, asking, args.echo).with_secrets(secrets);
-    let outcome = with(&evaluator, args, io);
+    let outcome = with(&evaluator, None, args, io);
     responses::tell(io, backend.responses(), false);
     outcome
 }
@@ -122,7 +126,24 @@ pub(super) fn judge(text: &str) -> Result<Model, Failure> {
     })
 }
 
-fn with(evaluator: &Evaluator<'_>, args: &EvaluateArgs, io: &mut Io) -> Outcome {
+/// A budget can be kept only where the price is known.
+fn check_price(args: &EvaluateArgs, judge: Option<&Model>) -> Result<(), Failure> {
+    let Some(judge) = judge.filter(|it| it.price.is_none()) else { return Ok(()) };
+    if args.budget_usd.is_none() || args.allow_unpriced {
+        return Ok(());
+    }
+    let message = format!("the budget cannot be kept: nobody knows the price of `{}`", judge.id);
+    Err(Failure::input(message).with_help(
+        "name a suite with `-c` in which the model has a `price`, or give `--allow-unpriced`: then it is not counted",
+    ))
+}
+
+fn with(
+    evaluator: &Evaluator<'_>,
+    suite: Option<&SuiteInfo>,
+    args: &EvaluateArgs,
+    io: &mut Io,
+) -> Outcome {
     let mut file = args.file.as_deref().map(|path| open(io, path)).transpose()?;
     if file.is_none() && io.screen.stdin_is_terminal {
         io.tell("reading from the terminal; end with Ctrl-D");
@@ -133,10 +154,18 @@ fn with(evaluator: &Evaluator<'_>, args: &EvaluateArgs, io: &mut Io) -> Outcome 
     };
     let outcome = if args.jsonl {
         let workers = if evaluator.may_wait() { args.concurrency as usize } else { cores() };
-        run_stream(evaluator, input, &mut *io.stdout, workers)
+        match &args.output {
+            None => run_stream(evaluator, input, &mut *io.stdout, None, workers),
+            Some(path) => {
+                into_file(evaluator, input, io.working_dir.join(path), args.resume, workers)
+            }
+        }
     } else {
         one(evaluator, input, &mut *io.stdout)
     };
+    if let Some(path) = &args.summary {
+        evaluator.write_summary(&io.working_dir.join(path), suite)?;
+    }
     for warning in evaluator.warnings() {
         io.tell(&format!("warning: {}", one_line(&warning)));
     }
@@ -146,6 +175,21 @@ fn with(evaluator: &Evaluator<'_>, args: &EvaluateArgs, io: &mut Io) -> Outcome 
         );
     }
     outcome
+}
+
+/// Evaluates a stream into a file, which is whole when the stream came to its end.
+fn into_file(
+    evaluator: &Evaluator<'_>,
+    input: &mut (dyn Read + Send),
+    path: PathBuf,
+    resume: bool,
+    workers: usize,
+) -> Outcome {
+    let mut output = Output::open(path, resume)?;
+    let kept = output.kept.take();
+    let status = run_stream(evaluator, input, &mut output.file, kept, workers)?;
+    output.finish()?;
+    Ok(status)
 }
 
 fn open(io: &Io, path: &Path) -> Result<File, Failure> {

@@ -26,8 +26,11 @@ impl<'a> Asking<'a> {
         models: &'a [Model],
         default: Option<&'a str>,
         concurrency: usize,
+        budget_usd: Option<f64>,
     ) -> Result<Self, Failure> {
-        let judges = Judges::new(backend, models, default).with_concurrency(concurrency);
+        let judges = Judges::new(backend, models, default)
+            .with_concurrency(concurrency)
+            .with_budget(budget_usd);
         Ok(Self { judges, runtime: runtime()?, has_judge: true, in_vain: AtomicBool::new(false) })
     }
 

@@ -2,15 +2,19 @@
 
 mod cache;
 mod judge;
+mod kept;
 mod line;
 mod notes;
 mod stream;
+mod summary;
+
+use std::path::Path;
 
 use kindlm_assertions::{Check, Evidence, Setup};
 use kindlm_engine::Suite;
 use kindlm_store::Folder;
 use kindlm_types::wire::evaluate::{Evaluation, LineError};
-use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome};
+use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -18,9 +22,11 @@ use crate::secrets::Secrets;
 use crate::{Failure, Io};
 use cache::{Cache, Made};
 pub(crate) use judge::Asking;
+pub(crate) use kept::{Kept, Output};
 use line::{Line, Malformed};
 use notes::Notes;
 pub(crate) use stream::run as run_stream;
+use summary::Totals;
 
 /// What paths are relative to, in the words of those who read them for a suite, and here.
 const CONFIG_FOLDER: &str = "the folder of the config file";
@@ -33,6 +39,7 @@ pub(crate) struct Evaluator<'a> {
     echo: bool,
     cache: Cache,
     notes: Notes,
+    totals: Totals,
     secrets: Secrets,
 }
 
@@ -47,7 +54,8 @@ impl<'a> Evaluator<'a> {
     ) -> Self {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
         let setup = Setup { yaml: Some(kindlm_config::yaml), ..Setup::new(files, models) };
-        Self { setup, asking, echo, cache, notes, secrets }
+        let totals = Totals::default();
+        Self { setup, asking, echo, cache, notes, totals, secrets }
     }
 
     /// Keeps these secrets out of the evaluations.
@@ -91,8 +99,38 @@ impl<'a> Evaluator<'a> {
                 write(out, &evaluation);
                 status
             }
-            Err(malformed) => refuse(malformed, number, out),
+            Err(malformed) => self.refuse(malformed, number, out),
         }
+    }
+
+    /// Takes over the result of a record that was evaluated before, if it is one and the ids are the same; says how it went.
+    fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
+        let evaluation = kept::answered(kept)?;
+        let line = Line::parse(json).ok()?;
+        if line.id != evaluation.id {
+            return None;
+        }
+        self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
+        out.extend_from_slice(kept);
+        Some(status(evaluation.outcome, &[]))
+    }
+
+    /// Writes what comes back for a record that cannot be evaluated.
+    fn refuse(&self, malformed: Malformed, line: u64, out: &mut Vec<u8>) -> ExitStatus {
+        self.totals.malformed();
+        let Malformed { id, error } = malformed;
+        write(out, &LineError { id, error, line });
+        ExitStatus::InvalidInput
+    }
+
+    /// Writes what all records so far add up to; `suite` is where they come from.
+    pub(crate) fn write_summary(
+        &self,
+        path: &Path,
+        suite: Option<&SuiteInfo>,
+    ) -> Result<(), Failure> {
+        let agent = suite.map(|it| it.project.clone());
+        self.totals.write(path, agent, suite.map(|it| it.name.clone()))
     }
 
     fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
@@ -126,6 +164,7 @@ impl<'a> Evaluator<'a> {
             self.secrets.map(&mut extra);
             evaluation.input = Some(extra);
         }
+        self.totals.observe(number, &evaluation, &results);
         let status = status(evaluation.outcome, &results);
         Ok((evaluation, status))
     }
@@ -205,13 +244,6 @@ fn compiled(
 pub(crate) fn no_record() -> Failure {
     Failure::input("there is no record to evaluate")
         .with_help("pipe one in, or name a file: `kindlm evaluate record.json`")
-}
-
-/// Writes what comes back for a record that cannot be evaluated.
-fn refuse(malformed: Malformed, line: u64, out: &mut Vec<u8>) -> ExitStatus {
-    let Malformed { id, error } = malformed;
-    write(out, &LineError { id, error, line });
-    ExitStatus::InvalidInput
 }
 
 fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {

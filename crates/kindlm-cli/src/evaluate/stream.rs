@@ -11,7 +11,7 @@ use std::thread;
 
 use kindlm_types::ExitStatus;
 
-use super::{Evaluator, Malformed};
+use super::{Evaluator, Kept, Malformed};
 use crate::Failure;
 use crate::failure::Outcome;
 
@@ -32,6 +32,8 @@ struct Job {
 enum Work {
     /// Whole lines.
     Lines(Vec<u8>),
+    /// A line, and the result that it had before.
+    Known(Vec<u8>, Vec<u8>),
     /// A line that is too long to be looked at.
     TooLong,
 }
@@ -47,6 +49,7 @@ pub(crate) fn run(
     evaluator: &Evaluator<'_>,
     input: &mut (dyn Read + Send),
     output: &mut (dyn Write + Send),
+    kept: Option<Kept>,
     workers: usize,
 ) -> Outcome {
     let (jobs, todo) = sync_channel::<Job>(workers * 2);
@@ -57,7 +60,8 @@ pub(crate) fn run(
             scope.spawn(|| work(evaluator, &todo));
         }
         let writer = scope.spawn(move || write_all(output, &results));
-        let mut feed = Feed { jobs, queue, next: 1, one_by_one: evaluator.may_wait() };
+        let one_by_one = evaluator.may_wait() || kept.is_some();
+        let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept };
         let read = feed.all(input, LONGEST);
         drop(feed);
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer stopped")));
@@ -87,10 +91,15 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
                     }
                 }
             }
+            Work::Known(line, kept) => {
+                let known = evaluator.keep(&line, &kept, job.first, &mut done.text);
+                done.status =
+                    known.unwrap_or_else(|| evaluator.record(&line, job.first, &mut done.text));
+            }
             Work::TooLong => {
                 let error = format!("the line is longer than {} MiB", LONGEST >> 20);
                 let malformed = Malformed { id: None, error };
-                done.status = super::refuse(malformed, job.first, &mut done.text);
+                done.status = evaluator.refuse(malformed, job.first, &mut done.text);
             }
         }
         // If nobody waits for it any more, the stream has ended.
@@ -134,6 +143,8 @@ struct Feed {
     next: u64,
     /// Lines that wait for a judge go to workers one by one, so that they wait side by side.
     one_by_one: bool,
+    /// The results of before, for as many records as there are.
+    kept: Option<Kept>,
 }
 
 impl Feed {
@@ -173,6 +184,10 @@ impl Feed {
                 None if pending.len() > longest => {
                     skipping = true;
                     pending.clear();
+                    // It had a result of its own, which said the same.
+                    if let Some(kept) = &mut self.kept {
+                        kept.next();
+                    }
                     self.send(Work::TooLong, 1)
                 }
                 None => true,
@@ -190,12 +205,23 @@ impl Feed {
     /// Sends whole lines; says whether somebody still wants the results.
     fn lines(&mut self, block: Vec<u8>) -> bool {
         if self.one_by_one {
-            return block
-                .split_inclusive(|&it| it == b'\n')
-                .all(|line| self.send(Work::Lines(line.to_vec()), 1));
+            return block.split_inclusive(|&it| it == b'\n').all(|line| {
+                let work = self.known(line).unwrap_or_else(|| Work::Lines(line.to_vec()));
+                self.send(work, 1)
+            });
         }
         let count = block.split_inclusive(|&it| it == b'\n').count() as u64;
         self.send(Work::Lines(block), count)
+    }
+
+    /// The line with its result of before. Blank lines have none, and no longer line has been evaluated either.
+    fn known(&mut self, line: &[u8]) -> Option<Work> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        let kept = self.kept.as_mut()?.next()?;
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        Some(Work::Known(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).to_vec(), kept))
     }
 
     fn send(&mut self, work: Work, count: u64) -> bool {
@@ -227,12 +253,13 @@ mod tests {
     fn fed(input: &[u8], at_once: usize, one_by_one: bool) -> Vec<(u64, String)> {
         let (jobs, todo) = sync_channel(10_000);
         let (queue, _results) = sync_channel(10_000);
-        let mut feed = Feed { jobs, queue, next: 1, one_by_one };
+        let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept: None };
         feed.all(&mut Drip(input, at_once), 10).unwrap();
         drop(feed);
         let mut lines = Vec::new();
         for job in todo {
             match job.work {
+                Work::Known(..) => unreachable!("nothing was kept"),
                 Work::TooLong => lines.push((job.first, "too long".to_owned())),
                 Work::Lines(block) => {
                     assert!(!one_by_one || block.split_inclusive(|&it| it == b'\n').count() == 1);

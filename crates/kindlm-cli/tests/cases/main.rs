@@ -8,6 +8,7 @@
 mod calibrated;
 mod case;
 mod evaluate;
+mod iterated;
 mod journaled;
 mod killed;
 mod normalise;

@@ -10,11 +10,11 @@ use super::Loader;
 use super::advice::{asks_judge, check_something};
 use super::body::Part;
 use super::pool::Block;
-use super::prompt::Prompt;
+use super::sets::Rules;
 use crate::diagnostic::Piece;
 
 impl Loader<'_> {
-    /// Makes the checks of an `expect` block, with those of the prompt: what a test keeps of them, and all of them.
+    /// Makes the checks of an `expect` block, with the rules of the prompt and of sets: what a test keeps of them, and all of them.
     ///
     /// A block in which nothing is wrong is compiled once, however many tests have it.
     pub(super) fn expect(
@@ -22,15 +22,12 @@ impl Loader<'_> {
         piece: Piece<'_>,
         at: &str,
         expect: &Value,
-        prompt: Option<&Prompt>,
+        rules: &Rules,
         vars: &Map<String, Value>,
     ) -> (Part<[Check]>, Block) {
-        let more = prompt.map(|it| &*it.checks).unwrap_or_default();
         let text = expect.to_string();
-        let key = match prompt.filter(|it| !it.checks.is_empty()) {
-            Some(prompt) => format!("{}{text}", prompt.rules),
-            None => text.clone(),
-        };
+        let key =
+            if rules.checks.is_empty() { text.clone() } else { format!("{}{text}", rules.value) };
         // What has templates comes to something else for each test.
         let key = if self.setup.has_templates(expect) {
             format!("{}{key}", Value::Object(vars.clone()))
@@ -42,7 +39,7 @@ impl Loader<'_> {
         }
         let before = self.found.count;
         let mut checks = self.compile(piece, at, expect, vars);
-        checks.extend_from_slice(more);
+        checks.extend_from_slice(&rules.checks);
         let is_whole = self.found.count == before;
         let block = Block {
             is_active: check_something(&checks),

@@ -10,6 +10,7 @@ mod pool;
 mod prompt;
 mod reference;
 mod root;
+mod sets;
 mod table;
 mod test;
 mod turn;
@@ -132,6 +133,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         tool_schemas: HashMap::new(),
         linted: advice::Linted::default(),
         pool: pool::Pool::default(),
+        sets: sets::Sets::default(),
     };
     if let Some(mut root) = tree.root {
         if promptfoo::is_promptfoo(&root) {
@@ -259,6 +261,8 @@ struct Loader<'a> {
     linted: advice::Linted,
     /// What tests have in common.
     pool: pool::Pool,
+    /// The sets of rules that prompts and tests refer to.
+    sets: sets::Sets,
 }
 
 /// A place in some file.
@@ -275,6 +279,7 @@ impl Loader<'_> {
         if !self.root(piece) {
             return;
         }
+        self.assertion_sets(piece);
         let prompts = self.prompts(piece);
         self.models(piece);
         self.judges(piece);

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kindlm_assertions::Check;
-use kindlm_types::{Place, Role};
-use serde_json::{Value, json};
+use kindlm_engine::Digest;
+use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role};
+use serde_json::Value;
 
 use super::Loader;
 use super::body::Opening;
+use super::sets::{Rules, set_info};
 use crate::diagnostic::{Code, Diagnostic, Piece, escape};
 use crate::schema::SHAPES;
 use crate::source::{Source, Span};
@@ -29,9 +30,8 @@ pub(super) struct Prompt {
     pub(super) parts: Vec<PromptPart>,
     /// The parts, ready to be filled.
     pub(super) opening: Opening,
-    pub(super) checks: Arc<[Check]>,
-    /// The rules that the checks are made of, as written; null if there are none.
-    pub(super) rules: Value,
+    /// The rules that every answer must keep.
+    pub(super) rules: Arc<Rules>,
     /// The mean score from which an execution passes.
     pub(super) threshold: Option<f64>,
 }
@@ -92,28 +92,32 @@ impl Loader<'_> {
         let problems = SHAPES.prompt.problems(&value);
         let is_broken = !problems.is_empty();
         self.report(piece, at, problems);
-        let checks = value
-            .get("assertions")
-            .filter(|it| it.as_array().is_some_and(|it| !it.is_empty()))
-            .map(|rules| {
-                // The list form is the one way to make a check; pointers come back out of its wrapping.
-                let block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
-                let (checks, problems) = kindlm_assertions::compile(&block, &self.setup);
-                let unwrapped = problems.into_iter().map(|mut it| {
-                    it.pointer = it.pointer.replacen("/assert/0", "", 1);
-                    it
-                });
-                self.report(piece, at, unwrapped.collect());
-                checks
-            })
-            .unwrap_or_default();
+        let own = value.get("assertions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let checks = self.rule_checks(piece, &format!("{at}/assertions"), &own);
+        if !own.is_empty() {
+            let name = format!("prompts.{}", name_of(at));
+            self.suite.info.assertion_sets.push(AssertionSetInfo { name, ..set_info(&own) });
+        }
+        let own = if own.is_empty() { Value::Null } else { Value::Array(own) };
+        let own = Arc::new(Rules { value: own, checks: checks.into() });
+        let rules = self.with_sets(piece, at, &value, &own);
         if is_broken {
             return None;
         }
-        let rules = value.get("assertions").cloned().unwrap_or_default();
         let entry: PromptEntry = self.read(piece, at, value)?;
         let (language, threshold) = (entry.template, entry.threshold);
+        let assertion_sets = entry.assertion_sets.clone();
         let texts = self.texts(piece, at, node, entry)?;
+        let digest = texts
+            .iter()
+            .fold(Digest::default().text(&format!("{language:?}")), |digest, (role, _, text)| {
+                digest.text(&format!("{role:?}")).text(text)
+            });
+        self.suite.info.prompts.push(PromptInfo {
+            name: name_of(at),
+            digest: digest.finish().to_string(),
+            assertion_sets,
+        });
         let mut parts = Vec::with_capacity(texts.len());
         for (role, span, text) in texts {
             let template = match language {
@@ -135,7 +139,7 @@ impl Loader<'_> {
         // A text for a model is not quoted, so nothing can be wrong with it.
         let form = |part: &PromptPart| Some((part.role, part.template.form(self.env, None).ok()?));
         let opening = parts.iter().map(form).collect::<Option<_>>()?;
-        Some(Prompt { parts, opening, checks: checks.into(), rules, threshold })
+        Some(Prompt { parts, opening, rules, threshold })
     }
 
     /// The texts of a prompt with who says them and where they are.
@@ -189,4 +193,9 @@ impl Loader<'_> {
         });
         Some(texts.collect())
     }
+}
+
+/// The name of the prompt at a pointer.
+fn name_of(at: &str) -> String {
+    at.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~")
 }

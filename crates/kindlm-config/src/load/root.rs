@@ -157,7 +157,7 @@ impl Loader<'_> {
             description: block.description,
             tags: block.tags,
             config_path: Some(piece.source.name().to_owned()),
-            config_sha256: None,
+            ..SuiteInfo::default()
         };
     }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
 use super::prompt::{Prompt, PromptPart, Prompts};
+use super::sets::Rules;
 use super::turn::Turns;
 use super::vars::{Missing, Written};
 use super::{Loader, Spot, object, text};
@@ -28,6 +29,8 @@ struct Parts<'p> {
     subject: Option<SubjectForm>,
     /// The prompt, if it is a test of one.
     prompt: Option<&'p Prompt>,
+    /// The rules of the prompt and of sets.
+    rules: Arc<Rules>,
     checks: Part<[Check]>,
     conversation: Turns,
     /// Of what must hold at the end.
@@ -137,7 +140,7 @@ impl Loader<'_> {
         let limits = (max_turns, entry.answer_tools);
         let kit = self.pool.kit(key.to_string(), |is_kept| Kit {
             compiler,
-            digest: digest(&subject, &parts.conversation, tools.as_ref(), limits, parts.prompt),
+            digest: digest(&subject, &parts.conversation, tools.as_ref(), limits, &parts.rules),
             subject,
             tools: match tools {
                 Some(tools) if !is_kept => Part::Written(tools.to_string().into()),
@@ -146,7 +149,7 @@ impl Loader<'_> {
             conversation: parts.conversation.forms,
             max_turns,
             answers_tools: limits.1,
-            prompt_checks: parts.prompt.map(|it| Arc::clone(&it.checks)).unwrap_or_default(),
+            prompt_checks: Arc::clone(&parts.rules.checks),
         });
         let vars = Value::Object(entry.vars);
         let digest =
@@ -265,7 +268,9 @@ impl Loader<'_> {
         }
         let errors = self.found.errors.len();
         let expect = value.get("expect").filter(|it| it.is_object()).unwrap_or(&Value::Null);
-        let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, prompt, given);
+        let base = prompt.map(|it| Arc::clone(&it.rules)).unwrap_or_default();
+        let rules = self.with_sets(piece, at, value, &base);
+        let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
         // Of what is broken nobody knows whether it would check something.
         let is_whole = turns_are_whole && self.found.errors.len() == errors;
         if is_whole
@@ -284,7 +289,7 @@ impl Loader<'_> {
             }
         }
         let (expect, asks_judge) = (block.digest, block.asks_judge);
-        Parts { subject, prompt, checks, conversation, expect, asks_judge }
+        Parts { subject, prompt, rules, checks, conversation, expect, asks_judge }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one test, taken apart by its caller")]
@@ -376,8 +381,8 @@ fn unique(ids: Vec<String>) -> Vec<String> {
 
 /// What a test has in common with others that may share a kit.
 fn kit_key(test: &Value) -> Value {
-    const KEYS: [&str; 6] =
-        ["prompt", "command", "tools", "answerTools", "conversation", "maxTurns"];
+    const KEYS: [&str; 7] =
+        ["prompt", "command", "tools", "answerTools", "conversation", "maxTurns", "assertionSets"];
     KEYS.iter().map(|key| test.get(*key).cloned().unwrap_or_default()).collect()
 }
 
@@ -387,7 +392,7 @@ fn digest(
     conversation: &Turns,
     tools: Option<&Value>,
     (max_turns, answers_tools): (u32, bool),
-    prompt: Option<&Prompt>,
+    rules: &Rules,
 ) -> Fingerprint {
     let mut digest = match subject {
         SubjectForm::Prompt(parts) => {
@@ -407,6 +412,6 @@ fn digest(
         .value(tools.unwrap_or(&null))
         .number(max_turns.into())
         .number(answers_tools.into())
-        .value(prompt.map_or(&null, |it| &it.rules))
+        .value(&rules.value)
         .finish()
 }

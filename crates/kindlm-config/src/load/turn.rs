@@ -5,6 +5,7 @@ use kindlm_types::Place;
 use serde_json::{Map, Value};
 
 use super::body::TurnForm;
+use super::sets::Rules;
 use super::vars::{Missing, Written};
 use super::{Loader, text};
 use crate::diagnostic::{Code, Piece};
@@ -64,9 +65,9 @@ impl Loader<'_> {
             });
             let (checks, block) = match turn.get("expect") {
                 Some(expect @ Value::Object(_)) => {
-                    self.expect(piece, &format!("{at}/expect"), expect, None, vars)
+                    self.expect(piece, &format!("{at}/expect"), expect, &Rules::default(), vars)
                 }
-                _ => self.expect(piece, &at, &Value::Null, None, vars),
+                _ => self.expect(piece, &at, &Value::Null, &Rules::default(), vars),
             };
             resolved.is_active |= block.is_active;
             resolved.digests.push(block.digest);

@@ -4,6 +4,7 @@
 
 mod compliance;
 mod model;
+mod sets;
 mod test;
 mod trace;
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
 pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
+pub(crate) use sets::AssertionSetEntry;
 pub(crate) use test::{Skip, TestEntry, Tool};
 pub(crate) use trace::{TraceBlock, UploadBlock};
 

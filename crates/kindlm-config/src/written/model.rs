@@ -85,6 +85,10 @@ pub(crate) struct PromptEntry {
     #[serde(default)]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]
     pub(crate) assertions: Vec<Value>,
+    /// Names of `assertionSets` whose rules every answer must keep as well, in the same call.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    pub(crate) assertion_sets: Vec<String>,
     /// The weighted mean score from which an execution of this prompt passes, whichever of its checks failed;
     /// `defaults.threshold` if absent.
     #[serde(default)]

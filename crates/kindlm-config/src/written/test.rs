@@ -73,6 +73,11 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: Option<u64>,
+    /// Names of `assertionSets` whose rules must be kept as well, judged in the same call as those of the prompt.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
+    pub(crate) assertion_sets: Vec<String>,
     /// What must hold.
     #[schemars(schema_with = "expect_block")]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]

@@ -328,3 +328,86 @@ fn the_threshold_is_the_tests_else_the_prompts_else_the_default() {
     assert_ne!(digest(&text("", &given("0.75"), "")), digest(&text("", &given("0.5"), "")));
     assert_eq!(digest(&text(&given("0.5"), "", "")), digest(&text("", &given("0.5"), "")));
 }
+
+#[test]
+fn the_rules_of_sets_are_judged_in_one_call_with_those_of_the_prompt() {
+    let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\nproviders: { echo: {} }\n\
+        models: [{ id: e, provider: echo, model: e }]\n\
+        assertionSets:\n  tone: file://sets/tone.yaml\n  facts: [{ id: cites, instruction: Cite. }]\n\
+        prompts: { p: { user: hi, assertionSets: [tone], assertions: [{ id: brief, instruction: Be brief. }] } }\n\
+        tests:\n\
+        \x20 - { name: a, prompt: p, expect: {} }\n\
+        \x20 - { name: b, prompt: p, assertionSets: [facts, tone], expect: {} }\n\
+        \x20 - { name: c, command: ls, assertionSets: [facts], expect: {} }\n";
+    let tone = "version: '2'\nassertions:\n  - { id: formal, instruction: Be formal. }\n  - { id: kind, instruction: Be kind., weight: 2 }\n";
+    let files = |tone: &str| Memory::of([("sets/tone.yaml", tone)]);
+    let loaded = load_with(text, &files(tone));
+    let suite = loaded.suite.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
+    for (case, ids) in suite.cases.iter().zip([
+        &["brief", "formal", "kind"][..],
+        &["brief", "formal", "kind", "cites"],
+        &["cites"],
+    ]) {
+        let body = body(case);
+        assert_eq!(body.checks.len(), 1, "{}", case.name);
+        let (execution, answers) = <(kindlm_types::Execution, kindlm_types::Answers)>::default();
+        let evidence = kindlm_assertions::Evidence {
+            execution: &execution,
+            answers: &answers,
+            baseline: None,
+        };
+        let labels: Vec<String> =
+            body.checks[0].evaluate(&evidence).into_iter().map(|it| it.label).collect();
+        assert_eq!(labels, ids, "{}", case.name);
+        assert_eq!(body.checks[0].questions(&evidence).len(), 1);
+    }
+    let sets: Vec<(&str, Option<&str>, u64)> = suite
+        .info
+        .assertion_sets
+        .iter()
+        .map(|it| (it.name.as_str(), it.version.as_deref(), it.assertions))
+        .collect();
+    assert_eq!(sets, [("tone", Some("2"), 2), ("facts", None, 1), ("prompts.p", None, 1)]);
+    assert_eq!(suite.info.prompts[0].assertion_sets, ["tone"]);
+    // Another text in the file: another set, and other tests; the prompt says the same.
+    let other = load_with(text, &files(&tone.replace("formal.", "stiff."))).suite.unwrap();
+    assert_ne!(other.info.assertion_sets[0].digest, suite.info.assertion_sets[0].digest);
+    assert_eq!(other.info.assertion_sets[1], suite.info.assertion_sets[1]);
+    assert_eq!(other.info.prompts, suite.info.prompts);
+    let same: Vec<bool> =
+        other.cases.iter().zip(&suite.cases).map(|(a, b)| a.digest == b.digest).collect();
+    assert_eq!(same, [false, false, true]);
+}
+
+#[test]
+fn what_is_wrong_with_sets_is_told_where_it_is_written() {
+    let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\nproviders: { echo: {} }\n\
+        models: [{ id: e, provider: echo, model: e }]\n\
+        assertionSets:\n  tone: file://sets/tone.yaml\n  gone: file://sets/gone.yaml\n  odd: sets/tone.yaml\n  \
+        facts: [{ id: formal, instruction: Other. }, { instruction: No id. }]\n  same: [{ id: formal, instruction: Again. }]\n\
+        prompts: { p: { user: hi, assertionSets: [tone, tune, same] } }\n\
+        tests: [{ name: a, prompt: p, expect: {} }]\n";
+    let files = Memory::of([(
+        "sets/tone.yaml",
+        "- { id: formal, instruction: Be formal. }\n- { id: kind, criterion: x, instruction: y }\n",
+    )]);
+    let broken = said(&load_with(text, &files));
+    for part in [
+        "sets/tone.yaml:2:",
+        "`criterion`",
+        "sets/gone.yaml",
+        "expected a list of rules, or `file://`",
+        "`id` is required",
+        "there is no assertion set `tune`",
+        "did you mean `tone`?",
+    ] {
+        assert!(broken.contains(part), "{part}:\n{broken}");
+    }
+    let files = Memory::of([
+        ("sets/tone.yaml", "- { id: formal, instruction: Be formal. }\n"),
+        ("sets/gone.yaml", "[{ id: a, instruction: x }]"),
+    ]);
+    let text = text.replace("  odd: sets/tone.yaml\n", "").replace(", { instruction: No id. }", "");
+    let twice = said(&load_with(&text.replace("tune, ", ""), &files));
+    assert!(twice.contains("the set `same` has another assertion with the id `formal`"), "{twice}");
+}

@@ -4,8 +4,8 @@ mod build;
 mod cases;
 
 use kindlm_types::{
-    ComplianceInfo, DerivedMetric, DerivedValue, GateOutcome, GateResult, ModelInfo, Params,
-    Report, RunInfo, SkippedCase, SuiteInfo,
+    AssertionSetInfo, ComplianceInfo, DerivedMetric, DerivedValue, GateOutcome, GateResult,
+    ModelInfo, Params, PromptInfo, Report, RunInfo, SkippedCase, SuiteInfo,
 };
 
 /// A report that contains every variant: passed, scored, failed, errored, not run, skipped, cached and
@@ -27,6 +27,18 @@ pub fn sample_report() -> Report {
             config_sha256: Some(
                 "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned(),
             ),
+            prompts: vec![PromptInfo {
+                name: "support".to_owned(),
+                digest: "5f1d7a84db00d2fce00b31a7fc73224f".to_owned(),
+                assertion_sets: vec!["tone".to_owned()],
+            }],
+            assertion_sets: vec![AssertionSetInfo {
+                name: "tone".to_owned(),
+                version: Some("3".to_owned()),
+                digest: "0c2a5f2d81d84be63c2e0f8b2d7a1c94".to_owned(),
+                assertions: 4,
+                file: Some("sets/tone.yaml".to_owned()),
+            }],
         },
         models: models(),
         cases: cases::cases(),

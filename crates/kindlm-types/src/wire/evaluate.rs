@@ -3,6 +3,8 @@
 //! Keys are in `snake_case`, as in the logs such records come from. Every field of a [`Record`] is optional,
 //! and what is not known is kept in [`Record::extra`].
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -247,6 +249,82 @@ pub struct EvaluatedResult {
     /// `named_scores` what it gives by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+/// What a stream of records adds up to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BatchSummary {
+    /// The project of the suite, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// The name of the suite, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_suite: Option<String>,
+    /// The numbers.
+    pub results: BatchResults,
+}
+
+/// The numbers of a [`BatchSummary`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BatchResults {
+    /// Records that were checked.
+    pub total_cases: u64,
+    /// Records that hold: passed or scored.
+    pub passed_cases: u64,
+    /// Records that failed.
+    pub failed_cases: u64,
+    /// Records that could not be judged.
+    pub errored_cases: u64,
+    /// Records in which nothing was to be checked; not in `total_cases`.
+    pub skipped_cases: u64,
+    /// Lines that are no records; not in `total_cases`.
+    pub malformed_lines: u64,
+    /// The mean of the records' scores; `null` if none has one.
+    pub average_score: Option<f64>,
+    /// How each prompt assertion fared, by its id.
+    pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
+    /// Results of prompt assertions beyond those that are told apart.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub results_left_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// How one prompt assertion fared over all records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AssertionBreakdown {
+    /// How often it was kept, of the times that it was judged; `null` if it never was.
+    pub pass_rate: Option<f64>,
+    /// How often it was judged: passed or failed.
+    pub n: u64,
+    /// How often the judge gave no verdict.
+    pub errored: u64,
+    /// How often it did not apply.
+    pub skipped: u64,
+    /// The ids, or lines, of the first records that broke it.
+    pub failing: Vec<String>,
+    /// How many records more broke it.
+    pub more_failing: u64,
+    /// Why the first of them broke it, in the judge's words; or, if none did, why there was no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<String>,
+}
+
+impl From<crate::AssertionSummary> for AssertionBreakdown {
+    fn from(summary: crate::AssertionSummary) -> Self {
+        Self {
+            pass_rate: summary.kept.rate(),
+            n: summary.kept.total,
+            errored: summary.errored,
+            skipped: summary.skipped,
+            more_failing: summary.unnamed(),
+            failing: summary.failing.into_iter().map(|it| it.case).collect(),
+            example: summary.example,
+        }
+    }
 }
 
 /// What comes back for a line that could not be evaluated.

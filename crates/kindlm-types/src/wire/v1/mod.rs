@@ -6,6 +6,7 @@
 //! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`); a text that does not
 //! exist is left out.
 
+mod asked;
 mod breakdown;
 mod case;
 mod execution;
@@ -20,6 +21,7 @@ use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use asked::{AssertionSet, SuitePrompt};
 pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CheckCount, CheckCounts, Cost, ScoreSummary};
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
@@ -121,6 +123,12 @@ pub struct Suite {
     /// SHA-256 of the config file, in lower-case hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_sha256: Option<String>,
+    /// Its prompts, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<SuitePrompt>,
+    /// Its sets of prompt assertions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertion_sets: Vec<AssertionSet>,
 }
 
 /// Which part of a run a report is about.
@@ -348,6 +356,8 @@ impl From<&report::SuiteInfo> for Suite {
             tags: suite.tags,
             config_path: suite.config_path,
             config_sha256: suite.config_sha256,
+            prompts: suite.prompts.into_iter().map(Into::into).collect(),
+            assertion_sets: suite.assertion_sets.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -361,6 +371,8 @@ impl From<Suite> for report::SuiteInfo {
             tags: wire.tags,
             config_path: wire.config_path,
             config_sha256: wire.config_sha256,
+            prompts: wire.prompts.into_iter().map(Into::into).collect(),
+            assertion_sets: wire.assertion_sets.into_iter().map(Into::into).collect(),
         }
     }
 }

@@ -1,0 +1,152 @@
+//! `--output` and `--resume`: results in a file, of which those that are there already need not be found out again.
+//!
+//! While a file is resumed, what it held stands beside it under another name, and is copied line by line; so at any moment
+//! the two together hold everything that was found out, and a process that is killed loses nothing.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use kindlm_types::Outcome;
+use kindlm_types::wire::evaluate::Evaluation;
+
+use crate::Failure;
+
+/// What stands at the end of the name of the results that are being copied.
+const BEFORE: &str = ".before";
+
+/// The file that results go to.
+pub(crate) struct Output {
+    path: PathBuf,
+    pub(crate) file: BufWriter<File>,
+    /// What was found out before, line by line.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// Whole lines of results, in order.
+pub(crate) struct Kept(Box<dyn BufRead + Send>);
+
+impl Kept {
+    /// The next line, if there is one.
+    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        // A line that cannot be read is as if it were not there: its record is evaluated again.
+        self.0.read_until(b'\n', &mut line).ok()?;
+        // A torn line is that of a process that was killed.
+        (line.last() == Some(&b'\n')).then_some(line)
+    }
+}
+
+impl Output {
+    /// Opens the file for results. One that has some is only touched with `resume`.
+    pub(crate) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
+        let failed = |err: &io::Error| {
+            let why = kindlm_store::words(err);
+            Failure::input(format!("cannot write `{}`: {why}", path.display()))
+        };
+        let before = before(&path);
+        let holds = |it: &Path| fs::metadata(it).is_ok_and(|it| it.len() > 0);
+        if !resume && (holds(&path) || holds(&before)) {
+            let message = format!("`{}` holds results already", path.display());
+            return Err(Failure::input(message)
+                .with_help("`--resume` goes on with it; or name another file"));
+        }
+        if resume {
+            put_aside(&path, &before).map_err(|err| failed(&err))?;
+        }
+        let kept = match File::open(&before) {
+            Ok(file) => Some(Kept(Box::new(BufReader::new(file)))),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => None,
+            Err(err) => return Err(failed(&err)),
+        };
+        let file = BufWriter::new(File::create(&path).map_err(|err| failed(&err))?);
+        Ok(Self { path, file, kept })
+    }
+
+    /// Everything is in the file now.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let done = self.file.flush().and_then(|()| match fs::remove_file(before(&self.path)) {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+            _ => Ok(()),
+        });
+        done.map_err(|err| {
+            let why = kindlm_store::words(&err);
+            Failure::internal(format!("cannot write `{}`: {why}", self.path.display()))
+        })
+    }
+}
+
+fn before(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(BEFORE);
+    name.into()
+}
+
+/// Brings what is known under the name `before`: the lines of the file, and what an earlier resumption had not copied yet.
+fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
+    let open = |path: &Path| match File::open(path) {
+        Ok(file) => Ok(Some(Kept(Box::new(BufReader::new(file))))),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(err),
+    };
+    let Some(mut new) = open(path)? else { return Ok(()) };
+    let Some(mut old) = open(before)? else { return fs::rename(path, before) };
+    let mut whole_name = before.as_os_str().to_owned();
+    whole_name.push(".new");
+    let mut whole = BufWriter::new(File::create(&whole_name)?);
+    // Line for line: what was copied or found out again takes the place of what it was made from.
+    while let Some(line) = new.next() {
+        whole.write_all(&line)?;
+        old.next();
+    }
+    while let Some(line) = old.next() {
+        whole.write_all(&line)?;
+    }
+    whole.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    fs::rename(&whole_name, before)
+}
+
+/// The result of a line, if it is an answer: errored records and malformed lines are evaluated again.
+pub(super) fn answered(line: &[u8]) -> Option<Evaluation> {
+    let evaluation: Evaluation = serde_json::from_slice(line).ok()?;
+    (evaluation.outcome != Outcome::Errored).then_some(evaluation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &Path) -> String {
+        fs::read_to_string(path).unwrap_or_default()
+    }
+
+    #[test]
+    fn wherever_a_resumption_is_stopped_the_next_one_knows_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        fs::write(&path, "1\n2\n3\n4\n5\nto").unwrap();
+        for written in ["", "1\n", "1\nB\n", "1\nB\n3\n4\n5\n6\n", "1\nB\n3\n4\n5\n6\n7\nsev"] {
+            let mut output = Output::open(path.clone(), true).unwrap();
+            output.file.write_all(written.as_bytes()).unwrap();
+            output.file.flush().unwrap();
+        }
+        let mut output = Output::open(path.clone(), true).unwrap();
+        let mut kept = output.kept.take().unwrap();
+        let all: Vec<u8> = std::iter::from_fn(|| kept.next()).flatten().collect();
+        assert_eq!(String::from_utf8(all).unwrap(), "1\nB\n3\n4\n5\n6\n7\n");
+        output.file.write_all(b"1\n").unwrap();
+        output.finish().unwrap();
+        assert_eq!(lines(&path), "1\n");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn results_are_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        Output::open(path.clone(), false).unwrap().finish().unwrap();
+        fs::write(&path, "1\n").unwrap();
+        assert!(Output::open(path.clone(), false).is_err());
+        assert_eq!(lines(&path), "1\n");
+    }
+}

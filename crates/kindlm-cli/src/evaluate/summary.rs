@@ -1,0 +1,112 @@
+//! What a stream of records adds up to.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use kindlm_types::wire::evaluate::{AssertionBreakdown, BatchResults, BatchSummary, Evaluation};
+use kindlm_types::{AssertionResult, Breakdown, Mean, Outcome, Verdict, wire};
+use serde_json::Value;
+
+use crate::Failure;
+
+/// How many prompt assertions are told apart; a bound, so that memory stays flat.
+const ASSERTIONS: usize = 1_000;
+
+/// The sums, from any number of threads.
+pub(super) struct Totals(Mutex<Sums>);
+
+struct Sums {
+    results: BatchResults,
+    score: Mean,
+    breakdown: Breakdown,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self(Mutex::new(Sums {
+            results: BatchResults::default(),
+            score: Mean::default(),
+            breakdown: Breakdown::with_limit(ASSERTIONS),
+        }))
+    }
+}
+
+impl Totals {
+    /// Adds the record on a line.
+    pub(super) fn observe(&self, line: u64, evaluation: &Evaluation, results: &[AssertionResult]) {
+        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Sums { results: counts, score, breakdown } = &mut *sums;
+        match evaluation.outcome {
+            Outcome::Passed | Outcome::Scored => counts.passed_cases += 1,
+            Outcome::Failed => counts.failed_cases += 1,
+            Outcome::Errored => counts.errored_cases += 1,
+            Outcome::Skipped => counts.skipped_cases += 1,
+        }
+        if evaluation.outcome != Outcome::Skipped {
+            counts.total_cases += 1;
+        }
+        if let Some(it) = evaluation.score {
+            score.add(it);
+        }
+        let name = match &evaluation.id {
+            Some(Value::String(id)) => id.clone(),
+            Some(id) => id.to_string(),
+            None => format!("line {line}"),
+        };
+        let position = usize::try_from(line).unwrap_or(usize::MAX);
+        breakdown.observe(position, &name, "", results);
+    }
+
+    /// Counts a line that could not be evaluated.
+    pub(super) fn malformed(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).results.malformed_lines += 1;
+    }
+
+    /// Writes what they add up to into a file.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        agent_id: Option<String>,
+        test_suite: Option<String>,
+    ) -> Result<(), Failure> {
+        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let assertions = sums.breakdown.summaries().into_iter();
+        let results = BatchResults {
+            average_score: sums.score.value(),
+            assertion_breakdown: assertions
+                .map(|it| (it.id.clone(), AssertionBreakdown::from(it)))
+                .collect(),
+            results_left_out: sums.breakdown.left_out(),
+            ..sums.results.clone()
+        };
+        let summary = BatchSummary { agent_id, test_suite, results };
+        let failed = |why: String| {
+            Failure::internal(format!("cannot write the summary `{}`: {why}", path.display()))
+        };
+        let mut json =
+            serde_json::to_vec_pretty(&summary).map_err(|err| failed(err.to_string()))?;
+        json.push(b'\n');
+        std::fs::write(path, json).map_err(|err| failed(kindlm_store::words(&err)))
+    }
+}
+
+/// The results of prompt assertions in an evaluation that was made before, as far as they are added up.
+pub(super) fn results_of(evaluation: &Evaluation) -> Vec<AssertionResult> {
+    let prompt_assertions = evaluation.results.iter().filter(|it| it.id.is_some());
+    let result = prompt_assertions.map(|it| {
+        let message = it.failure_message.clone().unwrap_or_default();
+        let code = it.failure_code.clone().unwrap_or(kindlm_types::FailureCode::INTERNAL_ERROR);
+        let verdict = match it.status {
+            wire::v1::Status::Passed => Verdict::Pass,
+            wire::v1::Status::Failed => Verdict::Fail { code, message },
+            wire::v1::Status::Errored => Verdict::Errored { code, message },
+            wire::v1::Status::Skipped => Verdict::Skipped { reason: message },
+        };
+        AssertionResult {
+            reasoning: it.reasoning.clone(),
+            metadata: it.metadata.clone(),
+            ..AssertionResult::new(it.assertion.clone(), it.label.clone(), verdict)
+        }
+    });
+    result.collect()
+}

@@ -1,0 +1,206 @@
+//! Sets of prompt assertions, and the rules that prompts and tests take from them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kindlm_assertions::Check;
+use kindlm_engine::Digest;
+use kindlm_types::{AssertionSetInfo, Place, suggest};
+use serde_json::{Value, json};
+
+use super::Loader;
+use super::dataset::beside;
+use super::test::FILE;
+use crate::diagnostic::{Code, Piece, escape};
+use crate::schema::SHAPES;
+use crate::source::Source;
+use crate::tree::{Node, read};
+use crate::written::AssertionSetEntry;
+
+/// The key under which prompts and tests refer to sets.
+const KEY: &str = "assertionSets";
+
+/// Every set by its name; `None` for a broken one.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    names: Vec<String>,
+    by_name: HashMap<String, Option<Vec<Value>>>,
+    /// Rules that were put together before, by their text.
+    compiled: HashMap<String, Arc<Rules>>,
+}
+
+/// Rules that are judged in one call: of a prompt, its sets, and the sets of a test.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// As they are written; null if there are none.
+    pub(super) value: Value,
+    pub(super) checks: Arc<[Check]>,
+}
+
+impl Loader<'_> {
+    pub(super) fn assertion_sets(&mut self, piece: Piece<'_>) {
+        for (key, node) in piece.root.get(KEY).map_or(&[][..], Node::entries) {
+            let at = format!("/{KEY}/{}", escape(&key.name));
+            let rules = match node.text() {
+                Some(text) => self.set_file(piece, &at, &key.name, text),
+                None => self.set(piece, &at, &key.name, node, None),
+            };
+            self.sets.names.push(key.name.to_string());
+            self.sets.by_name.insert(key.name.to_string(), rules);
+        }
+    }
+
+    /// Reads a set from the file that a `file://` text names.
+    fn set_file(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        name: &str,
+        text: &str,
+    ) -> Option<Vec<Value>> {
+        let Some(path) = text.strip_prefix(FILE).filter(|it| !it.is_empty()) else {
+            let message = "expected a list of rules, or `file://` and the path of a file with one";
+            let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message).with_help(
+                "write `file://sets/tone.yaml`, relative to the folder of the config file",
+            );
+            self.push(diagnostic);
+            return None;
+        };
+        let text = match self.files.read(path) {
+            Ok(text) => text,
+            Err(err) => {
+                self.report_file(piece, at, &err);
+                return None;
+            }
+        };
+        let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
+        let source = Arc::new(Source::new(beside(self.source.name(), path), text));
+        let tree = read(&source, 0..source.text().len());
+        let is_whole = tree.diagnostics.is_empty();
+        tree.diagnostics.into_iter().for_each(|it| self.push(it));
+        let root = tree.root.filter(|_| is_whole)?;
+        let inside = Piece { source: &source, root: &root, prefix: "" };
+        self.set(inside, "", name, &root, Some(path))
+    }
+
+    /// Reads a set: a list of rules, or a mapping with one under `assertions`.
+    fn set(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        name: &str,
+        node: &Node,
+        file: Option<&str>,
+    ) -> Option<Vec<Value>> {
+        let written = node.to_json();
+        let (value, inside) = match written {
+            Value::Array(_) => (json!({"assertions": written}), ""),
+            other => (other, "/assertions"),
+        };
+        let mut problems = SHAPES.set.problems(&value);
+        let is_broken = !problems.is_empty();
+        for problem in &mut problems {
+            if inside.is_empty() {
+                problem.pointer = problem.pointer.replacen("/assertions", "", 1);
+            }
+        }
+        self.report(piece, at, problems);
+        if is_broken {
+            return None;
+        }
+        let entry: AssertionSetEntry = self.read(piece, at, value)?;
+        let before = self.found.errors.len();
+        self.rule_checks(piece, &format!("{at}{inside}"), &entry.assertions);
+        let info = AssertionSetInfo {
+            name: name.to_owned(),
+            version: entry.version,
+            file: file.map(str::to_owned),
+            ..set_info(&entry.assertions)
+        };
+        self.suite.info.assertion_sets.push(info);
+        (self.found.errors.len() == before).then_some(entry.assertions)
+    }
+
+    /// Makes the check that judges these rules; problems are reported at `at`, where the list stands.
+    pub(super) fn rule_checks(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        rules: &[Value],
+    ) -> Vec<Check> {
+        if rules.is_empty() {
+            return Vec::new();
+        }
+        // The list form is the one way to make a check; pointers come back out of its wrapping.
+        let block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
+        let (checks, problems) = kindlm_assertions::compile(&block, &self.setup);
+        let unwrapped = problems.into_iter().map(|mut it| {
+            it.pointer = it.pointer.replacen("/assert/0/assertions", "", 1);
+            it
+        });
+        self.report(piece, at, unwrapped.collect());
+        checks
+    }
+
+    /// Adds the rules of the sets that the entry at `at` refers to. What comes twice and is the same counts once.
+    pub(super) fn with_sets(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        entry: &Value,
+        base: &Arc<Rules>,
+    ) -> Arc<Rules> {
+        let names = entry.get(KEY).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if names.is_empty() {
+            return Arc::clone(base);
+        }
+        let mut rules = base.value.as_array().cloned().unwrap_or_default();
+        for (index, name) in names.iter().enumerate() {
+            let Some(name) = name.as_str().filter(|it| !it.is_empty()) else { continue };
+            let at = format!("{at}/{KEY}/{index}");
+            let Some(set) = self.sets.by_name.get(name) else {
+                let known = self.sets.names.iter().map(String::as_str);
+                let help = suggest(name, "assertion sets", known);
+                let message = format!("there is no assertion set `{name}`");
+                let diagnostic = piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
+                self.push(diagnostic.with_help(help));
+                continue;
+            };
+            let mut taken = Vec::new();
+            for rule in set.iter().flatten() {
+                match rules.iter().find(|it| it.get("id") == rule.get("id")) {
+                    None => rules.push(rule.clone()),
+                    Some(same) if same == rule => {}
+                    Some(_) => taken.push(super::text(rule, "id").unwrap_or_default().to_owned()),
+                }
+            }
+            for id in taken {
+                let message = format!("the set `{name}` has another assertion with the id `{id}`");
+                let diagnostic = piece.error(Code::DUPLICATE, &at, Place::Value, message);
+                self.push(
+                    diagnostic
+                        .with_help("give one of the two another id: all are judged in one call"),
+                );
+            }
+        }
+        let value = Value::Array(rules);
+        let key = value.to_string();
+        if let Some(known) = self.sets.compiled.get(&key) {
+            return Arc::clone(known);
+        }
+        let checks = self.rule_checks(piece, at, value.as_array().map_or(&[][..], Vec::as_slice));
+        let rules = Arc::new(Rules { value, checks: checks.into() });
+        self.sets.compiled.insert(key, Arc::clone(&rules));
+        rules
+    }
+}
+
+/// What a report tells about rules: how many they are, and what tells them from others.
+pub(super) fn set_info(rules: &[Value]) -> AssertionSetInfo {
+    let digest = rules.iter().fold(Digest::default(), Digest::value).finish();
+    AssertionSetInfo {
+        digest: digest.to_string(),
+        assertions: rules.len() as u64,
+        ..AssertionSetInfo::default()
+    }
+}

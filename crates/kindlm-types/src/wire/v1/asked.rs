@@ -1,0 +1,63 @@
+//! What was asked: prompts and sets of prompt assertions, in version 1 of the JSON report.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{AssertionSetInfo, PromptInfo};
+
+/// A prompt of the suite.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SuitePrompt {
+    /// Its name in the suite.
+    pub name: String,
+    /// Changes when what it says changes.
+    pub digest: String,
+    /// The sets of assertions that it refers to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertion_sets: Vec<String>,
+}
+
+/// A set of prompt assertions of the suite.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssertionSet {
+    /// Its name; `prompts.<name>` for the assertions that stand in a prompt.
+    pub name: String,
+    /// The user's own name for this state of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Changes when one of its assertions changes.
+    pub digest: String,
+    /// How many assertions it has.
+    pub assertions: u64,
+    /// The file that it is read from, relative to the config file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl From<PromptInfo> for SuitePrompt {
+    fn from(it: PromptInfo) -> Self {
+        Self { name: it.name, digest: it.digest, assertion_sets: it.assertion_sets }
+    }
+}
+
+impl From<SuitePrompt> for PromptInfo {
+    fn from(it: SuitePrompt) -> Self {
+        Self { name: it.name, digest: it.digest, assertion_sets: it.assertion_sets }
+    }
+}
+
+impl From<AssertionSetInfo> for AssertionSet {
+    fn from(it: AssertionSetInfo) -> Self {
+        let AssertionSetInfo { name, version, digest, assertions, file } = it;
+        Self { name, version, digest, assertions, file }
+    }
+}
+
+impl From<AssertionSet> for AssertionSetInfo {
+    fn from(it: AssertionSet) -> Self {
+        let AssertionSet { name, version, digest, assertions, file } = it;
+        Self { name, version, digest, assertions, file }
+    }
+}
