@@ -139,7 +139,7 @@ pub use check::{Check, Options};
 pub use expect::{compile, compile_with, expect_schema};
 pub use judging::{Agg, JudgeBlock, Jury};
 pub use registry::{
-    Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup,
+    Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, ReadYaml, Registration, Setup,
 };
 
 pub use scripting::{ScriptSettings, ScriptsBlock, Transform};

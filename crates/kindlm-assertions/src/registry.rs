@@ -158,6 +158,9 @@ impl Own {
 /// A check made out of configuration, or every problem with it, by pointers from the configuration.
 pub type Built = Result<Arc<dyn Assertion>, Vec<Problem>>;
 
+/// Reads a YAML text, or says in words why it cannot.
+pub type ReadYaml = fn(&str) -> Result<Value, String>;
+
 /// What is at hand when checks are made out of configuration: one for a whole suite, because it keeps the
 /// schemas and the patterns that it has compiled.
 pub struct Setup<'a> {
@@ -174,7 +177,7 @@ pub struct Setup<'a> {
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,
     /// Reads YAML, or says in words why it cannot; without it, values that are files or texts are JSON only.
-    pub yaml: Option<fn(&str) -> Result<Value, String>>,
+    pub yaml: Option<ReadYaml>,
     pub(crate) schemas: SchemaFiles,
     pub(crate) texts: TextFiles,
     pub(crate) patterns: Patterns,
@@ -206,6 +209,12 @@ impl<'a> Setup<'a> {
 }
 
 impl Setup<'_> {
+    /// The same, where values that are files or texts may be YAML too.
+    #[must_use]
+    pub fn with_yaml(self, read: ReadYaml) -> Self {
+        Self { yaml: Some(read), ..self }
+    }
+
     /// The same for whoever compiles again what was compiled before: schema files are those that were read, and
     /// there are no others.
     pub fn without_files(self) -> Setup<'static> {

@@ -162,7 +162,9 @@ impl Secrets {
             }
             Event::InputRequested { request } => {
                 let InputRequest { id, prompt, action, input, options } = request;
-                [id, prompt, action].into_iter().for_each(|it| self.texts(it));
+                for text in [id, prompt, action] {
+                    self.texts(text);
+                }
                 self.value_if_any(input);
                 for InputOption { id, label } in options {
                     self.text(id);

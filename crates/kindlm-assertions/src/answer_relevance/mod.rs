@@ -129,10 +129,7 @@ impl AnswerRelevance {
     }
 
     /// The questions that were made up with their similarities, and the judge that made them up.
-    fn found<'a>(
-        &self,
-        evidence: &Evidence<'a>,
-    ) -> Result<Found<'a>, Box<AssertionResult>> {
+    fn found<'a>(&self, evidence: &Evidence<'a>) -> Result<Found<'a>, Box<AssertionResult>> {
         let unasked = |it: Unasked| match it {
             Unasked::Never(result) => result,
             Unasked::First(_) => Box::new(self.frame.unfinished()),

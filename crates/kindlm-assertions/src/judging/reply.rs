@@ -96,7 +96,10 @@ pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, St
             let max = ecma::number(max);
             return Err(format!("`{key}` is {}, which is not between 0 and {max}", shown()));
         }
-        if found.as_ref().is_some_and(|(other, _): &(f64, String)| other.total_cmp(&(score + 0.0)).is_ne()) {
+        if found
+            .as_ref()
+            .is_some_and(|(other, _): &(f64, String)| other.total_cmp(&(score + 0.0)).is_ne())
+        {
             return Err(format!("it gives several different values of `{key}`"));
         }
         let reason = object.get("reason").or_else(|| object.get("reasoning"));

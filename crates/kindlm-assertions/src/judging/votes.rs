@@ -97,7 +97,8 @@ fn one(
     if split {
         if let Verdict::Fail { message, .. } = &mut result.verdict {
             let passed = all.iter().filter(|it| it.verdict == Verdict::Pass).count();
-            message.push_str(&format!(" (borderline: {passed} of {} votes pass)", all.len()));
+            let note = format!(" (borderline: {passed} of {} votes pass)", all.len());
+            message.push_str(&note);
         }
         result = result.with_metadata("borderline", true);
     }
@@ -105,10 +106,11 @@ fn one(
 }
 
 fn fold_one(votes: &[&AssertionResult]) -> AssertionResult {
-    votes.first().map(|it| (*it).clone()).unwrap_or_else(|| {
+    let nobody = || {
         let message = "nobody has judged";
         AssertionResult::errored("judge", "judge", FailureCode::INTERNAL_ERROR, message)
-    })
+    };
+    votes.first().map_or_else(nobody, |it| (*it).clone())
 }
 
 /// One result for several of the same check.
@@ -261,6 +263,7 @@ mod tests {
             .with_score(Score::new(score).unwrap())
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "checks may have no threshold to decide by")]
     fn decide(score: Score) -> Option<Verdict> {
         Some(if score.get() >= 0.7 {
             Verdict::Pass

@@ -54,7 +54,7 @@ pub(crate) fn run(case: &Case) -> Result<(String, Vec<AssertionResult>), String>
     let expect = case.input("expect").ok_or("the example has no `yaml expect` block")?;
     let expect = examples::yaml(expect)?;
     let recorded = Recorded::parse(case.input("execution").unwrap_or_default())?;
-    let setup = Setup { yaml: Some(yaml), ..Setup::new(&files, None) };
+    let setup = Setup::new(&files, None).with_yaml(yaml);
     let (checks, problems) = compile_with(&expect, &setup, &recorded.execution.vars);
     let results = judge(&checks, &recorded, case)?;
     let mut text = examples::show_problems(&problems);

@@ -94,14 +94,13 @@ impl Plan {
         let block = block(&asked, question.min_score);
         check_ids(&asked, &row.labels)?;
         let key = json!([row.input, row.output, row.vars, block]).to_string();
-        let at = match known.get(&key) {
-            Some(at) => *at,
-            None => {
-                let case = self.case(&row, &asked, &block, setup, judge)?;
-                self.cases.push(case);
-                known.insert(key, self.cases.len() - 1);
-                self.cases.len() - 1
-            }
+        let at = if let Some(at) = known.get(&key) {
+            *at
+        } else {
+            let case = self.case(&row, &asked, &block, setup, judge)?;
+            self.cases.push(case);
+            known.insert(key, self.cases.len() - 1);
+            self.cases.len() - 1
         };
         if let Some(case) = self.cases.get_mut(at) {
             case.labels.extend(row.labels.into_iter().map(|it| (row.line, it)));
@@ -225,9 +224,9 @@ fn execution(row: &Row) -> Execution {
 /// Asks about every output, so many at once, and puts labels and answers together in the order of the file.
 pub(crate) async fn ask(plan: &Plan, judges: &Judges<'_>, concurrency: usize) -> Asked {
     let asking = plan.cases.iter().map(|case| judge(&case.checks, &case.execution, None, judges));
-    let judged: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
+    let answers: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
     let mut asked = Asked { samples: Vec::new(), cost_usd: Some(0.0), usage: Usage::default() };
-    for (case, judged) in plan.cases.iter().zip(judged) {
+    for (case, judged) in plan.cases.iter().zip(answers) {
         asked.usage += judged.usage;
         asked.cost_usd = asked.cost_usd.zip(judged.cost_usd).map(|(sum, more)| sum + more);
         for (line, label) in &case.labels {

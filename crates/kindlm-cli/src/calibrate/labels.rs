@@ -253,7 +253,7 @@ impl<'p> Fields<'p> {
     fn value(&mut self, name: &str, value: Value, unused: &mut Vec<String>) {
         match (name, value) {
             ("input" | "agent_input", value) => self.row.input = Some(value),
-            ("output" | "agent_output", Value::Null) => {}
+            ("output" | "agent_output", Value::Null) | ("id", _) => {}
             ("output" | "agent_output", value) => {
                 self.row.output = value;
                 self.has_output = true;
@@ -266,9 +266,8 @@ impl<'p> Fields<'p> {
             ("assertions", value) => self.row.question = Some(Asked::Assertions(value)),
             ("check", value @ Value::Object(_)) => self.row.question = Some(Asked::Check(value)),
             ("check", _) => {
-                self.problem("`check` is not an object, such as {\"type\": \"llm-rubric\", …}")
+                self.problem("`check` is not an object, such as {\"type\": \"llm-rubric\", …}");
             }
-            ("id", _) => {}
             (name, _) if unused.iter().any(|it| it == name) => {}
             (name, _) => unused.push(name.to_owned()),
         }
@@ -305,7 +304,7 @@ impl<'p> Fields<'p> {
     fn ask(&mut self) {
         let (criteria, instruction) = (self.criteria.take(), self.instruction.take());
         match (&self.assertion, instruction, criteria) {
-            (Some(_), None, None) | (None, None, None) => {}
+            (_, None, None) => {}
             (Some(id), instruction, criteria) => {
                 let criteria = match criteria {
                     Some(Value::Array(list)) => list,
@@ -326,7 +325,7 @@ impl<'p> Fields<'p> {
                 );
             }
             (None, Some(_), _) => {
-                self.problem("`instruction` needs `assertion`, the id of the rule")
+                self.problem("`instruction` needs `assertion`, the id of the rule");
             }
         }
     }
@@ -364,7 +363,7 @@ mod tests {
     use super::*;
 
     fn good(name: &str, text: &str) -> Vec<Row> {
-        read(name, text.as_bytes()).map(|it| it.rows).unwrap_or_else(|err| panic!("{err:?}"))
+        read(name, text.as_bytes()).map_or_else(|err| panic!("{err:?}"), |it| it.rows)
     }
 
     fn bad(name: &str, text: &str) -> String {

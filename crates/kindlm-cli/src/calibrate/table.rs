@@ -55,7 +55,7 @@ fn summary(text: &mut String, file: &str, findings: &Findings) {
     line(text, "Base rate", &format!("{}, as people passed them", rate(confusion.base_rate())));
     line(text, "Cohen's κ", &kappa(confusion));
     if let Some(weighted) = &findings.weighted {
-        let said = weighted.map_or_else(|why| why.to_string(), |it| two(it));
+        let said = weighted.map_or_else(|why| why.to_string(), two);
         line(text, "Weighted κ", &format!("{said}, of the scores, with linear weights"));
     }
     line(

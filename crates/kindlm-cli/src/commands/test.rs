@@ -33,11 +33,7 @@ use crate::{Failure, Io, budget, dry_run, identity, keys, print, responses, save
 const COMPLIANCE: &str = "compliance";
 
 pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
-    let purpose = match args.dry_run {
-        true => Purpose::look(args.suite.allow_programs),
-        false => Purpose::Run,
-    };
-    let Project { place, mut suite, files } = project::open(io, &args.suite, purpose)?;
+    let Project { place, mut suite, files } = project::open(io, &args.suite, purpose(&args))?;
     let past = match &args.resume {
         Some(run) => Some(resume::find(&place, &suite, run.as_deref())?),
         None => None,
@@ -115,6 +111,11 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let outcome = run.report(io, done, kept.as_ref(), info, &secrets, &output);
     responses::tell(io, backend.responses(), quiet);
     outcome
+}
+
+/// Whether the suite is only looked at.
+fn purpose(args: &TestArgs) -> Purpose {
+    if args.dry_run { Purpose::look(args.suite.allow_programs) } else { Purpose::Run }
 }
 
 /// The door to the models.

@@ -53,7 +53,7 @@ impl<'a> Evaluator<'a> {
         echo: bool,
     ) -> Self {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
-        let setup = Setup { yaml: Some(kindlm_config::yaml), ..Setup::new(files, models) };
+        let setup = Setup::new(files, models).with_yaml(kindlm_config::yaml);
         let totals = Totals::default();
         Self { setup, asking, echo, cache, notes, totals, secrets }
     }

@@ -50,15 +50,15 @@ fn fetch_reaches_permitted_hosts_and_follows_no_redirect_out_of_them() {
     let refused = format!("threw fetch of {b} is not permitted: add `{b}` to `scripts.net`");
     runtime().block_on(async {
         inside.push(MockReply::raw(200, "text/plain", "hello"));
-        assert_eq!(said(&host, net(&[a.clone()]), &get(&a)).await, r#"[200,"hello"]"#);
+        assert_eq!(said(&host, net(std::slice::from_ref(&a)), &get(&a)).await, r#"[200,"hello"]"#);
         let sent = inside.requests();
         assert_eq!(sent[0].header("authorization"), Some("own"));
 
-        assert_eq!(said(&host, net(&[a.clone()]), &get(&b)).await, refused);
+        assert_eq!(said(&host, net(std::slice::from_ref(&a)), &get(&b)).await, refused);
         assert!(said(&host, net(&[]), &get(&a)).await.contains("is not permitted"));
 
         inside.push(MockReply::redirect(302, &format!("http://{b}/secret")));
-        assert_eq!(said(&host, net(&[a.clone()]), &get(&a)).await, refused);
+        assert_eq!(said(&host, net(std::slice::from_ref(&a)), &get(&a)).await, refused);
         assert_eq!(outside.count(), 0, "nothing may be sent to a host that is not permitted");
 
         // Where both are permitted the redirect is followed, without the credentials of the first.
@@ -67,7 +67,7 @@ fn fetch_reaches_permitted_hosts_and_follows_no_redirect_out_of_them() {
         assert_eq!(outside.requests()[0].header("authorization"), None);
 
         inside.push(MockReply::redirect(302, "file:///etc/passwd"));
-        let text = said(&host, net(&[a.clone()]), &get(&a)).await;
+        let text = said(&host, net(std::slice::from_ref(&a)), &get(&a)).await;
         assert!(text.starts_with("threw fetch failed: `file:` is neither"), "{text}");
     });
 }

@@ -168,7 +168,7 @@ fn ours(vector: &Value, folder: &Path, runtime: &tokio::runtime::Runtime) -> Val
     };
     let list: Value = serde_json::from_str(&list.to_string().replace("<DIR>", root)).unwrap();
     let files = Folder::open(folder).unwrap();
-    let mut setup = Setup { yaml: Some(kindlm_config::yaml), ..Setup::new(&files, None) };
+    let mut setup = Setup::new(&files, None).with_yaml(kindlm_config::yaml);
     setup.env = vector["env"].as_object().cloned().unwrap_or_default();
     let (checks, problems) = compile_with(&json!({"assert": list}), &setup, &vars(vector));
     if let Some(problem) = problems.first() {

@@ -160,7 +160,8 @@ const MAKES: &[Makes] = &[
 #[test]
 fn programs_make_their_parts_of_the_suite() {
     for (name, files, expected) in MAKES {
-        let needs_python = files.iter().any(|(name, _)| name.ends_with(".py"));
+        let needs_python =
+            files.iter().any(|(name, _)| name.rsplit_once('.').is_some_and(|it| it.1 == "py"));
         if needs_python && !installed("python3") {
             continue;
         }

@@ -114,7 +114,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
     let mut translation = None;
     let tree = read(&source, 0..source.text().len());
     let referred = digest::Referred::new(files);
-    let setup = Setup { yaml: Some(crate::yaml), ..Setup::new(&referred, None) };
+    let setup = Setup::new(&referred, None).with_yaml(crate::yaml);
     let mut loader = Loader {
         source: Arc::clone(&source),
         files,

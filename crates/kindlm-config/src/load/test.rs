@@ -19,7 +19,7 @@ use crate::diagnostic::{Code, Piece, meant_key};
 use crate::schema::SHAPES;
 use crate::template::Template;
 use crate::tree::{Node, locate};
-use crate::written::{Skip, TestEntry};
+use crate::written::TestEntry;
 
 /// How an entry of the list names a dataset.
 pub(super) const FILE: &str = "file://";
@@ -129,11 +129,7 @@ impl Loader<'_> {
         if parts.asks_judge {
             self.note_self_judged(piece, at, &entry.name, &models);
         }
-        let skip = match entry.skip {
-            Skip::Plain(false) => None,
-            Skip::Plain(true) => Some(self.pool.text("skipped in the config file")),
-            Skip::Because(why) => Some(self.pool.text(&why)),
-        };
+        let skip = entry.skip.reason().map(|why| self.pool.text(why));
         let tags = self.pool.list(&entry.tags);
         let compiler = Arc::clone(&self.pool.compiler);
         let max_turns = entry.max_turns;

@@ -16,7 +16,7 @@ use serde_json::Value;
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
 pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
 pub(crate) use sets::AssertionSetEntry;
-pub(crate) use test::{Skip, TestEntry, Tool};
+pub(crate) use test::{TestEntry, Tool};
 pub(crate) use trace::{TraceBlock, UploadBlock};
 
 /// What the suite is.

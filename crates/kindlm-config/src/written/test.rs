@@ -113,6 +113,17 @@ pub(crate) enum Skip {
     Because(#[schemars(length(min = 1))] String),
 }
 
+impl Skip {
+    /// Why the test is skipped, if it is.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Plain(false) => None,
+            Self::Plain(true) => Some("skipped in the config file"),
+            Self::Because(why) => Some(why),
+        }
+    }
+}
+
 impl Default for Skip {
     fn default() -> Self {
         Self::Plain(false)

@@ -403,8 +403,10 @@ fn imported(row: &str) -> Imported {
         [("prompts", "[hi]"), ("providers", "[echo]"), ("tests", "[{ vars: { x: 1 } }]")]
     {
         let is_there = |name: &str| config.lines().any(|it| it.starts_with(&format!("{name}:")));
-        if !is_there(key) && !(key == "providers" && is_there("targets")) {
-            config.push_str(&format!("{key}: {default}\n"));
+        let is_given = is_there(key) || key == "providers" && is_there("targets");
+        if !is_given {
+            let line = format!("{key}: {default}\n");
+            config.push_str(&line);
         }
     }
     let files = files();

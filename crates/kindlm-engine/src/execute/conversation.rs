@@ -68,7 +68,9 @@ impl<'a> Conversation<'a> {
         self.execution.latency_ms = Some(0.0);
         let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
         let asked: Vec<String> = asked.map(|it| it.content.clone()).collect();
-        asked.into_iter().for_each(|text| self.tell(Speaker::User, text));
+        for text in asked {
+            self.tell(Speaker::User, text);
+        }
         let error = self.exchanges().await.err();
         let execution = &mut self.execution;
         execution.cost_usd = cost(self.model, execution.requests, &execution.usage);

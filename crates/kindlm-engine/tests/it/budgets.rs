@@ -188,9 +188,12 @@ fn what_a_judge_could_not_answer_is_judged_again_and_not_sent_again() {
     };
     let asked_q =
         |prompt: &Prompt| prompt.messages.last().is_some_and(|it| it.content.starts_with("q "));
-    let fake = Fake::new(move |_, prompt| match asked_q(prompt) {
-        true => Err(failure(ProviderErrorKind::Server)),
-        false => Ok(reply("an answer")),
+    let fake = Fake::new(move |_, prompt| {
+        if asked_q(prompt) {
+            Err(failure(ProviderErrorKind::Server))
+        } else {
+            Ok(reply("an answer"))
+        }
     });
     assert_eq!(run(&fake).cases[0].outcome, Outcome::Errored);
     let fake = Fake::saying("1");

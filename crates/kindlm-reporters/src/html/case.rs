@@ -235,7 +235,7 @@ fn notes(execution: &Execution) -> String {
     }
     match &execution.finish_reason {
         Some(FinishReason::Length) => {
-            notes.push("the answer was cut at the token limit".to_owned())
+            notes.push("the answer was cut at the token limit".to_owned());
         }
         Some(FinishReason::ContentFilter) => {
             notes.push("the answer was cut by the provider's filter".to_owned());

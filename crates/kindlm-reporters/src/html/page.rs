@@ -61,7 +61,7 @@ struct Tile {
 struct Gate {
     tone: &'static str,
     word: &'static str,
-    gate: String,
+    id: String,
     message: String,
 }
 
@@ -77,7 +77,7 @@ struct Rule {
 }
 
 struct Model {
-    model: String,
+    id: String,
     name: String,
     held: Share,
     latency: String,
@@ -251,7 +251,7 @@ fn gate(gate: &GateResult) -> Gate {
         GateOutcome::Broken => ("bad", "broken"),
         GateOutcome::NothingToMeasure => ("none", "not measured"),
     };
-    Gate { tone, word, gate: one_line(&gate.gate), message: one_line(&gate.message) }
+    Gate { tone, word, id: one_line(&gate.gate), message: one_line(&gate.message) }
 }
 
 fn rule(it: &AssertionSummary) -> Rule {
@@ -280,7 +280,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
     let known = report.models.iter().find(|info| info.id == it.model);
     let name = |info: &ModelInfo| format!("{} {}", info.provider, info.name);
     Model {
-        model: one_line(&it.model),
+        id: one_line(&it.model),
         name: known.map(name).map(|it| one_line(&it)).unwrap_or_default(),
         held: held(it.totals.held()),
         latency: it.latency_avg_ms.map_or_else(|| "not measured".to_owned(), duration),
@@ -396,7 +396,7 @@ mod tests {
                 base64.push(char::from(DIGITS[(bits >> (18 - 6 * place) & 63) as usize]));
             }
         }
-        while base64.len() % 4 > 0 {
+        while !base64.len().is_multiple_of(4) {
             base64.push('=');
         }
         let expected = format!("sha256-{base64}");

@@ -175,7 +175,7 @@ impl Memory {
     /// The most that one of them took at once, in MiB.
     fn most(self) -> u64 {
         drop(self.stop);
-        self.watcher.join().unwrap()
+        self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 

@@ -169,11 +169,8 @@ fn ours(vector: &Value) -> Said {
         entry["labels"] = json!(["positive", "negative"]);
     }
     let expect = json!({"assert": [entry]});
-    let (checks, problems) = compile_with(
-        &expect,
-        &Setup { yaml: Some(yaml), ..Setup::new(&files, None) },
-        &execution.vars,
-    );
+    let (checks, problems) =
+        compile_with(&expect, &Setup::new(&files, None).with_yaml(yaml), &execution.vars);
     if !problems.is_empty() {
         let lines: Vec<String> =
             problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();

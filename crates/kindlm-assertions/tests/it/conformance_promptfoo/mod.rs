@@ -112,11 +112,8 @@ fn ours(vector: &Value) -> Said {
     let files = Memory(files.collect());
     let expect = json!({"assert": [vector["assertion"]]});
     let execution = execution(vector);
-    let (checks, problems) = compile_with(
-        &expect,
-        &Setup { yaml: Some(yaml), ..Setup::new(&files, None) },
-        &execution.vars,
-    );
+    let (checks, problems) =
+        compile_with(&expect, &Setup::new(&files, None).with_yaml(yaml), &execution.vars);
     if !problems.is_empty() {
         let lines: Vec<String> =
             problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect();

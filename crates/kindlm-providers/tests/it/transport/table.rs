@@ -321,7 +321,8 @@ async fn run_of_one(
     let options = RunOptions { timeout: Some(timeout), ..RunOptions::default() };
     let heard = Heard(client, Mutex::default());
     let report = kindlm_engine::run(&suite, &options, &heard).await.unwrap();
-    let said = report.cases[0].executions[0].error.as_ref().map(|it| it.message());
+    let said =
+        report.cases[0].executions[0].error.as_ref().map(kindlm_types::ExecutionError::message);
     let result = heard.1.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap();
     (result, said, report.exit_status().code())
 }
