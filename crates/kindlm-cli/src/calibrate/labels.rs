@@ -126,7 +126,7 @@ fn table(text: &str, delimiter: u8, problems: &mut Problems) -> Labels {
                 return labels;
             }
         };
-        let line = record.position().map_or(1, csv::Position::line);
+        let line = record.position().map_or(1, |it| line_of(it, text));
         let Some(columns) = &header else {
             let columns: Vec<String> = record.iter().map(|it| it.trim().to_owned()).collect();
             check_header(&columns, line, problems);
@@ -356,6 +356,14 @@ fn human(value: &Value) -> Result<Option<f64>, String> {
             Err(format!("is {shown}: {WANTED}"))
         }
     }
+}
+
+/// The line that a row begins on. The reader counts the empty lines before a row as a part of it.
+fn line_of(position: &csv::Position, text: &str) -> u64 {
+    let at = usize::try_from(position.byte()).unwrap_or(usize::MAX);
+    let rest = text.as_bytes().get(at..).unwrap_or_default();
+    let empty = rest.iter().take_while(|it| matches!(it, b'\n' | b'\r'));
+    position.line() + empty.filter(|it| **it == b'\n').count() as u64
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r#"\b(time|timestamp)="[^"]*""#, r#"$1="<time>""#),
         // Right-aligned: the spaces before it depend on the digits.
         (r"(?m) {2,}\d+(\.\d+)? (ms|s)\b", "  <ms>"),
+        (r" · \d+(\.\d+)? (ms|s) · ", " · <ms> · "),
         (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),
         (r"\bKindLM \d+\.\d+\.\d+\b", "KindLM <version>"),
     ]

@@ -61,7 +61,7 @@ fn whatever_the_size_of_the_run_it_fits_and_says_what_is_left_out() {
         assert!(text.contains("### Gates") && text.contains("piiFailuresMax"));
         assert!(text.ends_with("KindLM 0.1.0</sub>\n"));
     }
-    let text = comment(&large(2_000));
+    let text = comment(&large(8_000));
     let cut = text.lines().find(|it| it.starts_with("*Left out")).unwrap();
     let unnamed = cut.rsplit(", ").next().unwrap();
     assert!(unnamed.contains("case"), "{cut}");

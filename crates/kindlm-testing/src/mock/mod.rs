@@ -140,7 +140,12 @@ impl Drop for MockServer {
 
 /// An address of this machine where nobody listens.
 pub fn closed_address() -> io::Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")?.local_addr()
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let address = socket.local_addr()?;
+    // Bound and never listening: while the process lives, no other test is given the port.
+    std::mem::forget(socket);
+    Ok(address)
 }
 
 /// How a server finds its replies.
