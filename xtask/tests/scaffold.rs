@@ -6,11 +6,18 @@ use std::process::{Command, Output};
 
 /// A copy of the workspace's sources.
 ///
-/// It has a target folder of its own: cargo knows crates of a workspace by their relative paths, so the copy's
-/// would take the place of the real ones.
+/// It shares the target folder, for the sake of what others have built there. Cargo knows crates of a workspace by their
+/// relative paths, so the copy's take the place of the real ones: the copy is deleted at the end, because cargo builds
+/// anew what it finds no sources of, and would take the copy's for the real ones otherwise.
 struct Scratch {
     folder: PathBuf,
     target: PathBuf,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
 }
 
 impl Scratch {
@@ -18,9 +25,7 @@ impl Scratch {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-        // Always the same folder, so that what is compiled there does not pile up.
-        let target = target.join("scratch");
-        let folder = target.join(name);
+        let folder = target.join("scratch").join(name);
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         for name in ["Cargo.toml", "Cargo.lock", "clippy.toml", "ARCHITECTURE.md"] {
@@ -29,8 +34,6 @@ impl Scratch {
         for name in ["crates", "xtask", "schemas", "fixtures"] {
             copy(&root.join(name), &folder.join(name));
         }
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
         Self { folder, target }
     }
 

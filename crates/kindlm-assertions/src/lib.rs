@@ -35,7 +35,10 @@
 
 mod answer_relevance;
 mod assert_set;
+mod behaviour;
 mod bleu;
+mod called_subagent;
+mod called_tool;
 mod check;
 mod classifier;
 mod closed_qa;
@@ -56,6 +59,8 @@ mod conversation_relevance;
 mod cost;
 mod drift;
 mod equals;
+mod event;
+mod event_order;
 mod evidence;
 mod expect;
 mod factual;
@@ -90,12 +95,21 @@ mod latency;
 mod levenshtein;
 mod likeness;
 mod llm_rubric;
+mod loaded_skill;
+mod max_cost;
+mod max_latency;
+mod max_tokens;
+mod max_tool_calls;
+mod max_turns;
+mod message_includes;
 mod meteor;
 mod model_graded_closedqa;
 mod model_graded_factuality;
 mod moderation;
 mod named;
 mod needles;
+mod no_failed_actions;
+mod parked;
 pub mod pattern;
 mod perplexity;
 mod perplexity_score;
@@ -119,9 +133,12 @@ mod similarity;
 mod skill_used;
 mod sql;
 mod starts_with;
+mod succeeded;
 pub mod template;
 mod tool_call_f1;
 mod tool_calls;
+mod tool_order;
+mod tool_trajectory;
 mod trace_error_spans;
 mod trace_span_count;
 mod trace_span_duration;
@@ -130,6 +147,7 @@ mod trajectory_step_count;
 mod trajectory_tool_args_match;
 mod trajectory_tool_sequence;
 mod trajectory_tool_used;
+mod used_no_tools;
 mod webhook;
 mod word_count;
 mod words;
@@ -221,6 +239,23 @@ pub static REGISTRY: &[&Registration] = &[
     &judge_factuality::REGISTRATION,
     &judge_closedqa::REGISTRATION,
     &judge_summarizes::REGISTRATION,
+    &succeeded::REGISTRATION,
+    &parked::REGISTRATION,
+    &message_includes::REGISTRATION,
+    &called_tool::REGISTRATION,
+    &tool_order::REGISTRATION,
+    &used_no_tools::REGISTRATION,
+    &max_tool_calls::REGISTRATION,
+    &no_failed_actions::REGISTRATION,
+    &loaded_skill::REGISTRATION,
+    &called_subagent::REGISTRATION,
+    &event::REGISTRATION,
+    &event_order::REGISTRATION,
+    &max_tokens::REGISTRATION,
+    &max_cost::REGISTRATION,
+    &max_latency::REGISTRATION,
+    &max_turns::REGISTRATION,
+    &tool_trajectory::REGISTRATION,
 ];
 
 /// The assertion with this id.

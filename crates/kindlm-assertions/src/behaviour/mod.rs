@@ -1,0 +1,139 @@
+//! What checks of behaviour share: reading what happened, and saying only what the evidence allows.
+//!
+//! A check holds, does not hold, or cannot be decided, because the source does not tell everything that happened. What
+//! cannot be decided is errored, whichever way round the check is written: that nothing was seen is no proof.
+
+mod call;
+mod count;
+mod event_type;
+mod limit;
+mod phrase;
+mod wanted;
+
+use kindlm_types::{AssertionResult, Channel, Execution};
+
+pub(crate) use call::{Call, CallPattern, State, Tool, shown};
+pub(crate) use count::{Count, Counted};
+pub(crate) use event_type::EventType;
+pub(crate) use limit::Limit;
+pub(crate) use phrase::{Phrase, PhrasePattern};
+pub(crate) use wanted::Wanted;
+
+use crate::Own;
+use crate::codes::{CHECK_GIVEN_UP, EVIDENCE_MISSING};
+use crate::grade::Grade;
+use crate::pattern::SearchError;
+
+/// Whether everything of a kind is told; execution that has happened at all is what it is told by.
+pub(crate) fn tells_all(execution: &Execution, channel: Channel) -> bool {
+    execution.coverage.includes(channel)
+}
+
+/// What a check of behaviour found.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    /// Whether it holds; `None` where the evidence does not say.
+    pub(crate) holds: Option<bool>,
+    /// What was found, in words that fit either verdict.
+    pub(crate) reason: String,
+    /// What is not known, where that decides.
+    pub(crate) gap: Gap,
+}
+
+/// What is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// Whether everything of this kind was told.
+    Untold(Channel),
+    /// How so many calls ended.
+    Unanswered(usize),
+}
+
+impl Finding {
+    /// What one can say of something that was looked for among everything of a kind that is told: what was seen
+    /// has happened, and what was not seen has not if everything is told.
+    pub(crate) fn seen(
+        execution: &Execution,
+        channel: Channel,
+        seen: bool,
+        reason: impl Into<String>,
+    ) -> Self {
+        let holds = if seen { Some(true) } else { tells_all(execution, channel).then_some(false) };
+        Self { holds, reason: reason.into(), gap: Gap::Untold(channel) }
+    }
+
+    /// The same for something that must not have been seen.
+    pub(crate) fn unseen(
+        execution: &Execution,
+        channel: Channel,
+        seen: bool,
+        reason: impl Into<String>,
+    ) -> Self {
+        let Self { holds, reason, gap } = Self::seen(execution, channel, seen, reason);
+        Self { holds: holds.map(|it| !it), reason, gap }
+    }
+
+    /// The result of the check, turned round where it is written with `not-`.
+    pub(crate) fn result(self, id: &str, label: &str, own: Own) -> Vec<AssertionResult> {
+        let Some(holds) = self.holds else {
+            let message = format!("{}, but {}", self.reason, self.gap.words());
+            return vec![AssertionResult::errored(id, label, EVIDENCE_MISSING, message)];
+        };
+        vec![Grade::with(holds != own.negate, self.reason).result(id, label)]
+    }
+}
+
+impl Gap {
+    /// What is not known, and what to do so that it is.
+    fn words(self) -> String {
+        match self {
+            Self::Untold(channel) => {
+                let (word, what) = (channel.as_str(), of(channel));
+                format!(
+                    "it is not known whether all {what} were told. A command says so with \
+                     {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with \
+                     `complete_for: [{word}]`"
+                )
+            }
+            Self::Unanswered(1) => {
+                "it is not known how a call ended: tell its `action.result`".to_owned()
+            }
+            Self::Unanswered(calls) => {
+                format!("it is not known how {calls} calls ended: tell each `action.result`")
+            }
+        }
+    }
+}
+
+/// The result of a check whose pattern took too long.
+pub(crate) fn given_up(id: &str, label: &str, err: &SearchError) -> Vec<AssertionResult> {
+    let message = format!("{err}; write a pattern without nested repetitions");
+    vec![AssertionResult::errored(id, label, CHECK_GIVEN_UP, message)]
+}
+
+/// What a kind of evidence is made of, in words.
+fn of(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Messages => "messages",
+        Channel::Actions => "tool calls",
+        Channel::Subagents => "calls of other agents",
+        Channel::Skills => "loaded skills",
+        Channel::InputRequests => "questions to a person",
+        Channel::Thinking => "thoughts",
+        Channel::Compactions => "compactions",
+        Channel::Errors => "errors",
+        Channel::Usage => "tokens",
+    }
+}
+
+/// A list of names as a text of a report, cut where it gets long; `(none)` if it is empty.
+pub(crate) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 20;
+    let mut names = names.into_iter();
+    let shown: Vec<&str> = names.by_ref().take(SHOWN).collect();
+    match (shown.is_empty(), names.count()) {
+        (true, _) => "(none)".to_owned(),
+        (false, 0) => shown.join(", "),
+        (false, more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,88 @@
+//! `event-order`: things happened in this order, with any others between.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::behaviour::{EventType, Finding};
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
+
+const ID: &str = "event-order";
+
+/// Looks for events in a certain order.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Events of these types happened in this order; others may stand between.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "An event did not happen after those before it; with `not-` all did.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all events of a type that was not found.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The order in which things must have happened.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The types of the events in their order.
+    #[schemars(length(min = 1))]
+    value: Vec<EventType>,
+}
+
+#[derive(Debug)]
+struct EventOrder {
+    wanted: Vec<EventType>,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: wanted } = config::read(value)?;
+    let order: Vec<&str> = wanted.iter().map(|it| it.as_str()).collect();
+    let label = own.label(&format!("Event order: {}", order.join(" → ")));
+    Ok(Arc::new(EventOrder { wanted, label, own }))
+}
+
+impl Assertion for EventOrder {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let mut found = 0;
+        for event in evidence.execution.events().iter() {
+            let next = self.wanted.get(found);
+            found += usize::from(next.is_some_and(|it| it.as_str() == event.type_name()));
+        }
+        // Which type is told in full matters only for the one that was not found.
+        let missing = self.wanted.get(found).or(self.wanted.last()).copied();
+        let channel = missing.unwrap_or(EventType::Message).channel();
+        let reason =
+            match (self.wanted.get(found), found.checked_sub(1).and_then(|it| self.wanted.get(it)))
+            {
+                (None, _) => "The events happened in this order".to_owned(),
+                (Some(missing), None) => format!("`{}` did not happen", missing.as_str()),
+                (Some(missing), Some(last)) => {
+                    format!("`{}` did not happen after `{}`", missing.as_str(), last.as_str())
+                }
+            };
+        Finding::seen(evidence.execution, channel, found == self.wanted.len(), reason).result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+}

@@ -1,0 +1,93 @@
+//! `succeeded`: the agent came to an end of its own.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, FinishReason};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::behaviour::{Finding, Gap};
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
+
+const ID: &str = "succeeded";
+
+/// Sees that the agent was done.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent came to its end: no error, no limit, nobody is waited for.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The agent ended with an error, at a limit, or waits for a person; with `not-` it did not.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "Nothing is known of how the agent ended." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct Succeeded {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(Succeeded { label: own.label("Succeeded"), own }))
+}
+
+impl Assertion for Succeeded {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let events = execution.events();
+        let facts = Facts::of(&events);
+        let obstacle = obstacle(execution, &facts);
+        // An agent that has left no trace has not done anything, well or badly.
+        let alive = !events.is_empty() || execution.exit_code.is_some() || execution.requests > 0;
+        let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
+        let reason = obstacle.unwrap_or_else(|| "No obstacle was told".to_owned());
+        Finding { holds, reason, gap: Gap::Untold(Channel::Messages) }.result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+}
+
+/// What speaks against a good end.
+fn obstacle(execution: &Execution, facts: &Facts<'_>) -> Option<String> {
+    if let Some(request) = facts.input_requests.last().filter(|_| facts.parked) {
+        let prompt = request.prompt.as_deref().or(request.action.as_deref());
+        return Some(format!("It waits for a person: {}", prompt.unwrap_or("(no question)")));
+    }
+    if let Some(code) = execution.exit_code.filter(|it| *it != 0) {
+        return Some(format!("The command ended with exit code {code}"));
+    }
+    if execution.truncated {
+        return Some("The conversation was ended by `maxTurns`".to_owned());
+    }
+    if let Some(message) = facts.errors.last() {
+        return Some(format!("An error inside the agent: {message}"));
+    }
+    match &execution.finish_reason {
+        Some(FinishReason::Length) => Some("The answer was cut at its token limit".to_owned()),
+        Some(FinishReason::ContentFilter) => {
+            Some("The provider's filter cut the answer off".to_owned())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,212 @@
+//! `tool-trajectory`: the calls of tools are these, as a whole.
+
+use std::sync::Arc;
+
+use kindlm_types::{Action, AssertionResult, Channel, Class, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::behaviour::{CallPattern, Finding, Gap, Tool, given_up, names, shown, tells_all};
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
+
+const ID: &str = "tool-trajectory";
+
+/// Matches all calls with those that are expected.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The calls of tools as a whole are these: in this order, in any order, no others, or these among others.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "A call is missing, or there is one too many; with `not-` all match.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The calls that are expected.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The calls: names, or calls that look like this.
+    value: Vec<Tool>,
+    /// How the calls that were made are held against them.
+    #[serde(default)]
+    mode: Mode,
+}
+
+/// How the calls that were made are held against those that are expected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "TrajectoryMode")]
+enum Mode {
+    /// The same calls in the same order, and no others.
+    #[default]
+    Strict,
+    /// The same calls in any order, and no others.
+    Unordered,
+    /// No calls but these; not all need be made.
+    Subset,
+    /// All of these; others may be made, too.
+    Superset,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Unordered => "unordered",
+            Self::Subset => "subset",
+            Self::Superset => "superset",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ToolTrajectory {
+    wanted: Vec<CallPattern>,
+    mode: Mode,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value, mode } = config::read(value)?;
+    let wanted = value.into_iter().enumerate();
+    let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}")));
+    let label = own.label(&format!("Tool trajectory ({})", mode.as_str()));
+    Ok(Arc::new(ToolTrajectory { wanted: wanted.collect::<Result<_, _>>()?, mode, label, own }))
+}
+
+/// For each expected call the one that was made for it: the most that can be matched one to one.
+///
+/// A maximum matching of the two sides by augmenting paths (Kuhn, 1955): a greedy one would let a vague
+/// expectation take the only call that a precise one could have.
+fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
+    fn augment(
+        wanted: usize,
+        fits: &[Vec<usize>],
+        taken: &mut [Option<usize>],
+        tried: &mut [bool],
+    ) -> bool {
+        for &call in fits.get(wanted).map_or(&[][..], Vec::as_slice) {
+            let Some(tried_before) = tried.get_mut(call) else { continue };
+            if std::mem::replace(tried_before, true) {
+                continue;
+            }
+            let free = match taken.get(call).copied().flatten() {
+                None => true,
+                Some(other) => augment(other, fits, taken, tried),
+            };
+            if free && let Some(slot) = taken.get_mut(call) {
+                *slot = Some(wanted);
+                return true;
+            }
+        }
+        false
+    }
+    let mut taken = vec![None; calls];
+    for wanted in 0..fits.len() {
+        augment(wanted, fits, &mut taken, &mut vec![false; calls]);
+    }
+    let mut matched = vec![None; fits.len()];
+    for (call, wanted) in taken.into_iter().enumerate() {
+        if let Some(slot) = wanted.and_then(|it| matched.get_mut(it)) {
+            *slot = Some(call);
+        }
+    }
+    matched
+}
+
+impl ToolTrajectory {
+    /// Which calls each expectation fits; in `strict` mode only the one at its own position.
+    fn fits(&self, actions: &[Action<'_>]) -> Result<Vec<Vec<usize>>, crate::pattern::SearchError> {
+        let mut fits = Vec::with_capacity(self.wanted.len());
+        for (position, wanted) in self.wanted.iter().enumerate() {
+            let mut calls = Vec::new();
+            for (index, action) in actions.iter().enumerate() {
+                let here = self.mode != Mode::Strict || index == position;
+                if here && wanted.matches(action)? {
+                    calls.push(index);
+                }
+            }
+            fits.push(calls);
+        }
+        Ok(fits)
+    }
+}
+
+impl Assertion for ToolTrajectory {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let events = evidence.execution.events();
+        let actions = Facts::of(&events).actions;
+        let fits = match self.fits(&actions) {
+            Ok(fits) => fits,
+            Err(err) => return given_up(ID, &self.label, &err),
+        };
+        let matched = matched(&fits, actions.len());
+        let missing = self.wanted.iter().zip(&matched).filter(|it| it.1.is_none());
+        let missing: Vec<&str> = missing.map(|it| it.0.tool.as_str()).collect();
+        let extra = actions.iter().enumerate().filter(|it| !matched.contains(&Some(it.0)));
+        let extra: Vec<String> = extra.map(|it| shown(it.1)).collect();
+        let complete = tells_all(evidence.execution, Channel::Actions);
+        // Calls that were not told may be those that are missing, or others too many.
+        let holds = match self.mode {
+            Mode::Superset if missing.is_empty() => Some(true),
+            Mode::Superset => complete.then_some(false),
+            Mode::Subset | Mode::Unordered if !extra.is_empty() => Some(false),
+            Mode::Subset => complete.then_some(true),
+            Mode::Strict | Mode::Unordered => {
+                complete.then_some(missing.is_empty() && extra.is_empty())
+            }
+        };
+        let extra = names(extra.iter().map(String::as_str));
+        let missing = names(missing);
+        let reason = match self.mode {
+            Mode::Superset => format!("Missing: {missing}"),
+            Mode::Subset => format!("Not expected: {extra}"),
+            Mode::Strict | Mode::Unordered => format!("Missing: {missing}; not expected: {extra}"),
+        };
+        Finding { holds, reason, gap: Gap::Untold(Channel::Actions) }.result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matched;
+
+    #[test]
+    fn a_vague_expectation_does_not_take_the_call_of_a_precise_one() {
+        for (fits, calls, expected) in [
+            (vec![vec![0, 1], vec![0]], 2, vec![Some(1), Some(0)]),
+            (vec![vec![0], vec![0]], 1, vec![Some(0), None]),
+            (vec![vec![0, 1], vec![0, 1], vec![1, 2]], 3, vec![Some(0), Some(1), Some(2)]),
+            (vec![], 2, vec![]),
+            (vec![vec![]], 0, vec![None]),
+        ] {
+            let matched = matched(&fits, calls);
+            let count = |it: &[Option<usize>]| it.iter().flatten().count();
+            assert_eq!(count(&matched), count(&expected), "{fits:?}");
+            for (wanted, call) in matched.iter().enumerate() {
+                assert!(call.is_none_or(|it| fits[wanted].contains(&it)), "{fits:?} {matched:?}");
+            }
+        }
+    }
+}
