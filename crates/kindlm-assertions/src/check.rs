@@ -7,11 +7,14 @@ use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verd
 use serde_json::Value;
 
 use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
-use crate::scripting::{Seen, Transform, failed, see};
+use crate::scripting::{Seen, View, see};
 use crate::{Assertion, Evidence, Meta};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
 pub(crate) const TOLERANCE: f64 = 1e-9;
+
+/// Where results keep the score that they want.
+const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
 /// The options that every entry of the list form takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,10 @@ pub struct Options {
     pub metric: Option<String>,
     /// Shown instead of the assertion's own label.
     pub label: Option<String>,
+    /// Whether the execution goes no further if the check does not hold.
+    pub require: bool,
+    /// Why the check is not made, if it is not.
+    pub skip: Option<String>,
 }
 
 impl Default for Options {
@@ -39,6 +46,8 @@ impl Default for Options {
             weight: 1.0,
             metric: None,
             label: None,
+            require: false,
+            skip: None,
         }
     }
 }
@@ -52,8 +61,8 @@ pub struct Check {
     pub assertion: Arc<dyn Assertion>,
     /// The options of this check.
     pub options: Options,
-    /// Scripts that make what the check sees as the output, one after the other.
-    pub transforms: Vec<Arc<Transform>>,
+    /// What makes that which the check sees as the output, one after the other.
+    pub views: Vec<View>,
     /// The configured value with its variables filled in, if there were any.
     pub rendered: Option<Value>,
 }
@@ -61,20 +70,23 @@ pub struct Check {
 impl Check {
     /// A check with default options.
     pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
-        let (options, transforms) = (Options::default(), Vec::new());
-        Self { meta, assertion, options, transforms, rendered: None }
+        let (options, views) = (Options::default(), Vec::new());
+        Self { meta, assertion, options, views, rendered: None }
     }
 
     /// What must still be found out: first by the transforms, then by the assertion; see
     /// [`Assertion::questions`].
     pub fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
-        match see(&self.transforms, evidence) {
+        if self.options.skip.is_some() {
+            return Vec::new();
+        }
+        match see(&self.views, evidence) {
             Seen::Unchanged => self.assertion.questions(evidence),
             Seen::Changed(seen) => {
                 self.assertion.questions(&Evidence { execution: &seen, ..*evidence })
             }
             Seen::Ask(question) => vec![*question],
-            Seen::Failed(..) => Vec::new(),
+            Seen::Nothing(_) => Vec::new(),
         }
     }
 
@@ -82,21 +94,33 @@ impl Check {
     ///
     /// Without `not-` there is one result for everything the assertion looked at. With it there is one for
     /// the whole check, because "not all of these" is one statement. A check of weight 0 only tells its score: it
-    /// does not fail.
+    /// does not fail. One that is skipped has no verdict but that.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let mut results = match see(&self.transforms, evidence) {
+        if let Some(reason) = &self.options.skip {
+            return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
+        }
+        let mut results = match see(&self.views, evidence) {
             Seen::Unchanged => self.judge(evidence),
             Seen::Changed(seen) => self.judge(&Evidence { execution: &seen, ..*evidence }),
             Seen::Ask(_) => {
                 let message = "The transform has not been run".to_owned();
-                vec![failed(self.meta.id, FailureCode::INTERNAL_ERROR, message)]
+                let code = FailureCode::INTERNAL_ERROR;
+                return vec![self.without_looking(Verdict::Errored { code, message })];
             }
-            Seen::Failed(code, message) => vec![failed(self.meta.id, code, message)],
+            Seen::Nothing(verdict) => return vec![self.without_looking(verdict)],
         };
         for result in &mut results {
             self.apply(result);
         }
         results
+    }
+
+    /// The result of the check where the verdict is clear before the assertion has looked at anything.
+    pub fn without_looking(&self, verdict: Verdict) -> AssertionResult {
+        let id = self.meta.id;
+        let mut result = AssertionResult::new(id, self.assertion.label().unwrap_or(id), verdict);
+        self.apply(&mut result);
+        result
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -119,8 +143,21 @@ impl Check {
         // Of several results of one check, each may have a share of its own.
         result.weight *= options.weight;
         result.metric.clone_from(&options.metric);
-        if let Some(label) = &options.label {
-            result.label.clone_from(label);
+        let on = self.views.iter().find_map(|it| match it {
+            View::On(selector) => Some(selector),
+            View::Script(_) => None,
+        });
+        match (&options.label, on) {
+            (Some(label), _) => result.label.clone_from(label),
+            // Two checks of different values are two checks, also in what is summed up by label.
+            (None, Some(path)) => result.label = format!("{} (on {path})", result.label),
+            (None, None) => {}
+        }
+        // A score to watch is shown with the one that is wanted.
+        if let (Severity::Soft, Some(threshold)) = (options.severity, options.threshold)
+            && !THRESHOLDS.iter().any(|it| result.metadata.contains_key(*it))
+        {
+            result.metadata.insert("threshold".to_owned(), threshold.into());
         }
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());

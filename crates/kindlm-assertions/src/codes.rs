@@ -7,6 +7,9 @@ use crate::Code;
 /// The check needs something that was not recorded; it is errored, never passed or failed.
 pub const EVIDENCE_MISSING: FailureCode = FailureCode::new("EVIDENCE_MISSING");
 
+/// The value that a check is `on` does not exist, which is certain.
+pub const VALUE_MISSING: FailureCode = FailureCode::new("VALUE_MISSING");
+
 /// A score is below the `threshold` of a list entry.
 pub const SCORE_BELOW_THRESHOLD: FailureCode = FailureCode::new("SCORE_BELOW_THRESHOLD");
 
@@ -28,6 +31,14 @@ pub static COMMON: &[Code] = &[
     Code {
         code: NEGATION_FAILED,
         summary: "The entry was written with `not-`, and the check held.",
+    },
+    Code {
+        code: VALUE_MISSING,
+        summary: "The value that the entry is `on` does not exist, so nothing can hold of it.",
+    },
+    Code {
+        code: EVIDENCE_MISSING,
+        summary: "The source does not tell what the check looks at, so nothing is known.",
     },
     Code {
         code: CHECK_GIVEN_UP,

@@ -58,10 +58,13 @@ mod context_relevance;
 mod conversation_relevance;
 mod cost;
 mod drift;
+mod edit_distance;
 mod equals;
 mod event;
 mod event_order;
+mod events_satisfy;
 mod evidence;
+mod excludes;
 mod expect;
 mod factual;
 mod factuality;
@@ -76,6 +79,7 @@ mod html;
 mod icontains;
 mod icontains_all;
 mod icontains_any;
+mod includes;
 mod is_html;
 mod is_json;
 mod is_refusal;
@@ -96,6 +100,7 @@ mod levenshtein;
 mod likeness;
 mod llm_rubric;
 mod loaded_skill;
+mod matches;
 mod max_cost;
 mod max_latency;
 mod max_tokens;
@@ -107,8 +112,13 @@ mod model_graded_closedqa;
 mod model_graded_factuality;
 mod moderation;
 mod named;
+mod nearness;
 mod needles;
 mod no_failed_actions;
+mod occurs;
+mod on;
+mod output_equals;
+mod output_matches;
 mod parked;
 pub mod pattern;
 mod perplexity;
@@ -121,6 +131,7 @@ mod regex;
 mod registry;
 mod rouge_n;
 mod ruby;
+mod satisfies;
 mod schema;
 mod schema_file;
 mod schema_value;
@@ -160,7 +171,8 @@ pub use registry::{
     Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, ReadYaml, Registration, Setup,
 };
 
-pub use scripting::{ScriptSettings, ScriptsBlock, Transform};
+pub use on::Selector;
+pub use scripting::{ScriptSettings, ScriptsBlock, Transform, View};
 
 // Every assertion is one folder, one `mod` line and one line in the slice below.
 
@@ -239,6 +251,13 @@ pub static REGISTRY: &[&Registration] = &[
     &judge_factuality::REGISTRATION,
     &judge_closedqa::REGISTRATION,
     &judge_summarizes::REGISTRATION,
+    &includes::REGISTRATION,
+    &excludes::REGISTRATION,
+    &matches::REGISTRATION,
+    &similarity::REGISTRATION,
+    &satisfies::REGISTRATION,
+    &output_equals::REGISTRATION,
+    &output_matches::REGISTRATION,
     &succeeded::REGISTRATION,
     &parked::REGISTRATION,
     &message_includes::REGISTRATION,
@@ -251,6 +270,7 @@ pub static REGISTRY: &[&Registration] = &[
     &called_subagent::REGISTRATION,
     &event::REGISTRATION,
     &event_order::REGISTRATION,
+    &events_satisfy::REGISTRATION,
     &max_tokens::REGISTRATION,
     &max_cost::REGISTRATION,
     &max_latency::REGISTRATION,

@@ -30,6 +30,17 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     /// Judges the evidence. Pure: the same evidence always gives the same results.
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
 
+    /// What its result is called, where that is known before there is one.
+    fn label(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether it looks at the output, so that `on` may put another value in its place. One that looks at what
+    /// happened would go on looking at that.
+    fn sees_output(&self) -> bool {
+        true
+    }
+
     /// Whether what it was configured with may hold a secret once variables are filled in, so that no result shows it.
     fn hides_its_value(&self) -> bool {
         false
@@ -91,10 +102,11 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// What a failure means where an entry of the list form does not say: the judges of the `judge:` family give
-    /// scores to watch, everything else must hold.
+    /// What a failure means where an entry of the list form does not say: the judges of the `judge:` family and
+    /// `similarity` give scores to watch, everything else must hold.
     pub fn severity(&self) -> Severity {
-        if self.id.starts_with("judge:") { Severity::Soft } else { Severity::Gate }
+        let soft = self.id.starts_with("judge:") || self.id == "similarity";
+        if soft { Severity::Soft } else { Severity::Gate }
     }
 }
 

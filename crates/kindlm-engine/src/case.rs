@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_assertions::{Check, Transform};
+use kindlm_assertions::{Check, Transform, View};
 use kindlm_types::{Message, Role, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -169,7 +169,7 @@ impl TestCase {
         let Some(transform) = &self.transform else { return Ok(body) };
         let first = |check: &Check| {
             let mut check = check.clone();
-            check.transforms.insert(0, Arc::clone(transform));
+            check.views.insert(0, View::Script(Arc::clone(transform)));
             check
         };
         let mut body = body.into_owned();
@@ -248,4 +248,11 @@ pub struct ConversationTurn {
     pub user: Option<String>,
     /// What must hold for this turn alone.
     pub checks: Arc<[Check]>,
+}
+
+impl ConversationTurn {
+    /// Whether later turns depend on a check of this one.
+    pub(crate) fn requires(&self) -> bool {
+        self.checks.iter().any(|it| it.options.require)
+    }
 }

@@ -78,6 +78,8 @@ pub struct Turn {
     pub tool_calls: std::ops::Range<usize>,
     /// Indices into [`Execution::recorded_events`]; empty where none were recorded.
     pub events: std::ops::Range<usize>,
+    /// How many requests were answered in it; 0 where nobody counted.
+    pub requests: u32,
     /// Tokens of this turn.
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds.

@@ -16,7 +16,7 @@ use crate::judging::{
     Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, OwnWords,
     RubricPrompt, Unasked, at, data_rule, fenced, objects, question_of,
 };
-use crate::similarity::{EMBEDDING_FAILED, Metric};
+use crate::nearness::{EMBEDDING_FAILED, Metric};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "answer-relevance";

@@ -102,6 +102,14 @@ impl Assertion for Set {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![self.result(self.parts(evidence), evidence)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(LABEL)
+    }
+
+    fn sees_output(&self) -> bool {
+        self.checks.iter().all(|it| it.assertion.sees_output())
+    }
 }
 
 impl Set {

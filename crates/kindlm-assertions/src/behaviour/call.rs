@@ -1,12 +1,12 @@
 //! Which calls of tools are meant.
 
-use kindlm_types::{Action, ActionState, ActionStatus, Problem, ecma};
+use kindlm_types::{Action, ActionState, ActionStatus, Problem, Question, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Wanted;
-use crate::pattern::SearchError;
+use super::{Undecided, Wanted};
+use crate::{Evidence, Setup};
 
 /// A tool by its name, or a call of it with more to be said.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -16,7 +16,7 @@ pub(crate) enum Tool {
     /// Any call of the tool: its own name, or a kind such as `shell`.
     Name(#[schemars(length(min = 1))] String),
     /// A call that looks like this.
-    Call(Call),
+    Call(Box<Call>),
 }
 
 /// A call that looks like this.
@@ -27,12 +27,16 @@ pub(crate) struct Call {
     /// The tool's own name, or a kind such as `shell`.
     #[schemars(length(min = 1))]
     pub(crate) tool: String,
-    /// What the arguments must look like: objects may have more keys, `{$regex: …}` is a pattern.
+    /// What the arguments must look like: objects may have more keys, `{$regex: …}` is a pattern, `{$script: …}` decides.
     pub(crate) input: Option<Value>,
-    /// What the answer must look like.
+    /// What the answer must look like, in the same way.
     pub(crate) output: Option<Value>,
     /// How the call must have ended.
     pub(crate) status: Option<State>,
+    /// Only calls that a call of this tool follows.
+    pub(crate) before: Option<Tool>,
+    /// Only calls that follow a call of this tool.
+    pub(crate) after: Option<Tool>,
 }
 
 /// How far a call came.
@@ -69,63 +73,165 @@ pub(crate) struct CallPattern {
     input: Option<Wanted>,
     output: Option<Wanted>,
     status: Option<State>,
+    before: Option<Box<CallPattern>>,
+    after: Option<Box<CallPattern>>,
+}
+
+/// Whether a call is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It is.
+    Is,
+    /// It is not; why.
+    Differs(String),
+    /// All that is known of it fits, but how it ended, or what it gave, is not known.
+    Open(String),
+}
+
+/// The calls among which one is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calls<'a> {
+    pub(crate) actions: &'a [Action<'a>],
+    pub(crate) evidence: &'a Evidence<'a>,
 }
 
 impl Tool {
     /// Ready to be looked for; `at` is where it is written.
-    pub(crate) fn pattern(self, at: &str) -> Result<CallPattern, Vec<Problem>> {
+    pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         match self {
-            Self::Name(tool) => Ok(CallPattern { tool, input: None, output: None, status: None }),
-            Self::Call(call) => call.pattern(at),
+            Self::Name(tool) => Ok(CallPattern {
+                tool,
+                input: None,
+                output: None,
+                status: None,
+                before: None,
+                after: None,
+            }),
+            Self::Call(call) => call.pattern(at, setup),
         }
     }
 }
 
 impl Call {
     /// Ready to be looked for; `at` is where it is written.
-    pub(crate) fn pattern(self, at: &str) -> Result<CallPattern, Vec<Problem>> {
+    pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         let wanted = |value: Option<Value>, key: &str| {
-            value.map(|it| Wanted::new(&it, &format!("{at}/{key}"))).transpose()
+            value.map(|it| Wanted::new(&it, &format!("{at}/{key}"), setup)).transpose()
+        };
+        let neighbour = |tool: Option<Tool>, key: &str| {
+            let at = format!("{at}/{key}");
+            let Some(tool) = tool else { return Ok(None) };
+            let pattern = tool.pattern(&at, setup)?;
+            if pattern.before.is_some() || pattern.after.is_some() {
+                let message = format!("a call in `{key}` has no `before` or `after` of its own");
+                let help = "say it of another entry: each constraint is between two calls";
+                return Err(vec![Problem::new(at, message).with_help(help)]);
+            }
+            Ok(Some(Box::new(pattern)))
         };
         Ok(CallPattern {
             tool: self.tool,
             input: wanted(self.input, "input")?,
             output: wanted(self.output, "output")?,
             status: self.status,
+            before: neighbour(self.before, "before")?,
+            after: neighbour(self.after, "after")?,
         })
     }
 }
 
 impl CallPattern {
-    /// Why a call is not meant; `None` if it is.
-    pub(crate) fn differs(&self, action: &Action<'_>) -> Result<Option<String>, SearchError> {
+    /// Whether the call at a position is meant.
+    pub(crate) fn fit(&self, at: usize, calls: &Calls<'_>) -> Result<Fit, Undecided> {
+        let Some(action) = calls.actions.get(at) else {
+            return Ok(Fit::Differs("there is no such call".to_owned()));
+        };
+        let mut open = match self.fit_alone(action, calls.evidence)? {
+            Fit::Is => None,
+            Fit::Open(what) => Some(what),
+            differs @ Fit::Differs(_) => return Ok(differs),
+        };
+        let earlier = 0..at;
+        let later = at + 1..calls.actions.len();
+        for (neighbour, range, word) in
+            [(&self.before, later, "after"), (&self.after, earlier, "before")]
+        {
+            let Some(neighbour) = neighbour else { continue };
+            match neighbour.among(range, calls)? {
+                Fit::Is => {}
+                Fit::Open(what) => open = Some(what),
+                Fit::Differs(_) => {
+                    let tool = &neighbour.tool;
+                    return Ok(Fit::Differs(format!("no such call of `{tool}` came {word} it")));
+                }
+            }
+        }
+        Ok(open.map_or(Fit::Is, Fit::Open))
+    }
+
+    /// Whether one of the calls at these positions is meant.
+    fn among(
+        &self,
+        mut range: std::ops::Range<usize>,
+        calls: &Calls<'_>,
+    ) -> Result<Fit, Undecided> {
+        let mut best = Fit::Differs(String::new());
+        while let Some(action) = range.next().and_then(|it| calls.actions.get(it)) {
+            match self.fit_alone(action, calls.evidence)? {
+                Fit::Is => return Ok(Fit::Is),
+                open @ Fit::Open(_) => best = open,
+                Fit::Differs(_) => {}
+            }
+        }
+        Ok(best)
+    }
+
+    /// Whether a call is meant, whatever stands before and after it.
+    fn fit_alone(&self, action: &Action<'_>, evidence: &Evidence<'_>) -> Result<Fit, Undecided> {
         if !action.is_called(&self.tool) {
             let name = action.name.unwrap_or("(unknown)");
-            return Ok(Some(format!("it calls `{name}`")));
+            return Ok(Fit::Differs(format!("it calls `{name}`")));
         }
+        if let Some(wanted) = &self.input
+            && let Some(difference) = wanted.difference(action.input, evidence)?
+        {
+            return Ok(Fit::Differs(format!("input {difference}")));
+        }
+        let mut open = None;
         if let Some(status) = self.status.filter(|it| !it.is(action.state)) {
             let wanted = format!("{status:?}").to_lowercase();
-            let found = action.state.as_str();
-            return Ok(Some(format!("status: expected {wanted}, found {found}")));
+            if action.state != ActionState::Pending {
+                let found = action.state.as_str();
+                return Ok(Fit::Differs(format!("status: expected {wanted}, found {found}")));
+            }
+            open = Some(format!("status: expected {wanted}, but no result of it is known"));
         }
-        let input = self.input.as_ref().map(|it| it.difference(action.input)).transpose()?;
-        if let Some(difference) = input.flatten() {
-            return Ok(Some(format!("input {difference}")));
+        if let Some(wanted) = &self.output {
+            let Some(output) = action.output else {
+                return Ok(Fit::Open("output: nothing is known of it".to_owned()));
+            };
+            if let Some(difference) = wanted.difference(output, evidence)? {
+                return Ok(Fit::Differs(format!("output {difference}")));
+            }
         }
-        let Some(wanted) = &self.output else { return Ok(None) };
-        match action.output {
-            None => Ok(Some("output: nothing is known of it".to_owned())),
-            Some(output) => Ok(wanted.difference(output)?.map(|it| format!("output {it}"))),
-        }
+        Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
-    pub(crate) fn matches(&self, action: &Action<'_>) -> Result<bool, SearchError> {
-        self.differs(action).map(|it| it.is_none())
-    }
-
-    /// Whether a call without a known answer could be one that is meant.
-    pub(crate) fn asks_for_the_answer(&self) -> bool {
-        self.output.is_some() || matches!(self.status, Some(it) if it != State::Pending)
+    /// What must be found out before [`fit`](Self::fit) can tell.
+    pub(crate) fn questions(&self, calls: &Calls<'_>) -> Vec<Question> {
+        let mut questions = Vec::new();
+        for action in calls.actions.iter().filter(|it| it.is_called(&self.tool)) {
+            for (wanted, value) in
+                [(&self.input, Some(action.input)), (&self.output, action.output)]
+            {
+                if let (Some(wanted), Some(value)) = (wanted, value) {
+                    wanted.questions(value, calls.evidence, &mut questions);
+                }
+            }
+        }
+        let neighbours = self.before.iter().chain(&self.after);
+        questions.extend(neighbours.flat_map(|it| it.questions(calls)));
+        questions
     }
 }
 

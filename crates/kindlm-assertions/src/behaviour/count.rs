@@ -55,19 +55,20 @@ impl Count {
         Ok(Self(Range { min, max }))
     }
 
-    /// Whether so many are right; `None` where there may have been more than were told, and that would matter.
-    pub(crate) fn holds(self, told: usize, complete: bool) -> Option<bool> {
+    /// Whether so many are right: there were `least` for certain, and no more than `most`, if that is known. `None`
+    /// where it depends on how many there were.
+    pub(crate) fn holds(self, least: usize, most: Option<usize>) -> Option<bool> {
         let Range { min, max } = self.0;
-        let told = u64::try_from(told).unwrap_or(u64::MAX);
-        if max.is_some_and(|max| told > max) {
+        let least = u64::try_from(least).unwrap_or(u64::MAX);
+        let most = most.map(|it| u64::try_from(it).unwrap_or(u64::MAX));
+        let too_many = max.is_some_and(|max| least > max);
+        let too_few = min.zip(most).is_some_and(|(min, most)| most < min);
+        if too_many || too_few {
             return Some(false);
         }
-        let enough = min.is_none_or(|min| told >= min);
-        match (complete, enough, max) {
-            (true, _, _) => Some(enough),
-            (false, true, None) => Some(true),
-            (false, ..) => None,
-        }
+        let enough = min.is_none_or(|min| least >= min);
+        let not_too_many = max.is_none_or(|max| most.is_some_and(|most| most <= max));
+        (enough && not_too_many).then_some(true)
     }
 
     /// In words: `exactly 2 times`, `at least once`.
@@ -95,20 +96,24 @@ mod tests {
 
     #[test]
     fn what_was_not_told_matters_only_where_it_could_change_the_answer() {
-        for (written, told, complete, holds, words) in [
-            (Value::Null, 0, true, Some(false), "at least once"),
-            (Value::Null, 0, false, None, "at least once"),
-            (Value::Null, 3, false, Some(true), "at least once"),
-            (json!(2), 2, true, Some(true), "exactly twice"),
-            (json!(2), 2, false, None, "exactly twice"),
-            (json!(2), 3, false, Some(false), "exactly twice"),
-            (json!(0), 0, true, Some(true), "never"),
-            (json!({"atMost": 3}), 1, false, None, "at most 3 times"),
-            (json!({"atMost": 3}), 4, false, Some(false), "at most 3 times"),
-            (json!({"atLeast": 2, "atMost": 3}), 1, true, Some(false), "2 to 3 times"),
+        for (written, least, most, holds, words) in [
+            (Value::Null, 0, Some(0), Some(false), "at least once"),
+            (Value::Null, 0, None, None, "at least once"),
+            (Value::Null, 0, Some(1), None, "at least once"),
+            (Value::Null, 3, None, Some(true), "at least once"),
+            (json!(2), 2, Some(2), Some(true), "exactly twice"),
+            (json!(2), 2, None, None, "exactly twice"),
+            (json!(2), 2, Some(3), None, "exactly twice"),
+            (json!(2), 0, Some(1), Some(false), "exactly twice"),
+            (json!(2), 3, None, Some(false), "exactly twice"),
+            (json!(0), 0, Some(0), Some(true), "never"),
+            (json!({"atMost": 3}), 1, None, None, "at most 3 times"),
+            (json!({"atMost": 3}), 1, Some(3), Some(true), "at most 3 times"),
+            (json!({"atMost": 3}), 4, None, Some(false), "at most 3 times"),
+            (json!({"atLeast": 2, "atMost": 3}), 1, Some(1), Some(false), "2 to 3 times"),
         ] {
             let count = Count::new(serde_json::from_value(written.clone()).unwrap()).unwrap();
-            assert_eq!(count.holds(told, complete), holds, "{written} told {told}, {complete}");
+            assert_eq!(count.holds(least, most), holds, "{written}: {least} to {most:?}");
             assert_eq!(count.words(), words);
         }
     }

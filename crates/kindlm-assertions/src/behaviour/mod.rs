@@ -8,19 +8,21 @@ mod count;
 mod event_type;
 mod limit;
 mod phrase;
+mod undecided;
 mod wanted;
 
 use kindlm_types::{AssertionResult, Channel, Execution};
 
-pub(crate) use call::{Call, CallPattern, State, Tool, shown};
+pub(crate) use call::{Call, CallPattern, Calls, Fit, State, Tool, shown};
 pub(crate) use count::{Count, Counted};
 pub(crate) use event_type::EventType;
 pub(crate) use limit::Limit;
 pub(crate) use phrase::{Phrase, PhrasePattern};
+pub(crate) use undecided::Undecided;
 pub(crate) use wanted::Wanted;
 
 use crate::Own;
-use crate::codes::{CHECK_GIVEN_UP, EVIDENCE_MISSING};
+use crate::codes::EVIDENCE_MISSING;
 use crate::grade::Grade;
 use crate::pattern::SearchError;
 
@@ -45,7 +47,7 @@ pub(crate) struct Finding {
 pub(crate) enum Gap {
     /// Whether everything of this kind was told.
     Untold(Channel),
-    /// How so many calls ended.
+    /// How so many calls ended, or what they gave.
     Unanswered(usize),
 }
 
@@ -96,10 +98,13 @@ impl Gap {
                 )
             }
             Self::Unanswered(1) => {
-                "it is not known how a call ended: tell its `action.result`".to_owned()
+                "it is not known how a call ended, or what it gave: tell its `action.result`"
+                    .to_owned()
             }
             Self::Unanswered(calls) => {
-                format!("it is not known how {calls} calls ended: tell each `action.result`")
+                format!(
+                    "it is not known how {calls} calls ended, or what they gave: tell each `action.result`"
+                )
             }
         }
     }
@@ -107,8 +112,7 @@ impl Gap {
 
 /// The result of a check whose pattern took too long.
 pub(crate) fn given_up(id: &str, label: &str, err: &SearchError) -> Vec<AssertionResult> {
-    let message = format!("{err}; write a pattern without nested repetitions");
-    vec![AssertionResult::errored(id, label, CHECK_GIVEN_UP, message)]
+    Undecided::from(err.clone()).result(id, label)
 }
 
 /// What a kind of evidence is made of, in words.

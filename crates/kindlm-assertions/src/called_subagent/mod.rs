@@ -96,7 +96,7 @@ impl Assertion for CalledSubagent {
             }
         }
         let complete = tells_all(evidence.execution, Channel::Subagents);
-        let holds = self.count.holds(found, complete && unanswered == 0);
+        let holds = self.count.holds(found, complete.then_some(found + unanswered));
         let gap =
             if complete { Gap::Unanswered(unanswered) } else { Gap::Untold(Channel::Subagents) };
         let all = calls.iter().map(|it| it.name.unwrap_or("(unknown)"));
@@ -107,5 +107,13 @@ impl Assertion for CalledSubagent {
             names(all)
         );
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
     }
 }

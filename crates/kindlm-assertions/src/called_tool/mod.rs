@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Action, ActionState, AssertionResult, Channel, Class, Facts};
+use kindlm_types::{AssertionResult, Channel, Class, Event, Facts, Question};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::behaviour::{
-    Call, CallPattern, Count, Counted, Finding, Gap, State, given_up, names, shown, tells_all,
+    Call, CallPattern, Calls, Count, Counted, Finding, Fit, Gap, State, Tool, names, shown,
+    tells_all,
 };
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::scripting::grading::SCRIPT_THREW;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "called-tool";
@@ -32,6 +34,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: EVIDENCE_MISSING,
                 summary: "The source does not tell all tool calls, and those it tells do not decide.",
             },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "A script in `input` or `output` threw, cannot be read, or said neither yes nor no.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -46,12 +52,17 @@ struct Config {
     /// The tool's own name, or a kind such as `shell`.
     #[schemars(length(min = 1))]
     value: String,
-    /// What the arguments must look like: objects may have more keys, lists not more items, `{$regex: …}` is a pattern.
+    /// What the arguments must look like: objects may have more keys, lists not more items, `{$regex: …}` is a pattern,
+    /// `{$script: …}` decides.
     input: Option<Value>,
     /// What the answer must look like, in the same way.
     output: Option<Value>,
     /// How the calls must have ended.
     status: Option<State>,
+    /// Only calls that a call of this tool follows.
+    before: Option<Tool>,
+    /// Only calls that follow a call of this tool.
+    after: Option<Tool>,
     /// How often; at least once if absent.
     count: Option<Counted>,
 }
@@ -64,45 +75,66 @@ struct CalledTool {
     own: Own,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
-    let Config { value: tool, input, output, status, count } = config::read(value)?;
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value: tool, input, output, status, before, after, count } = config::read(value)?;
     let label = own.label(&format!("Called tool: {tool}"));
-    let pattern = Call { tool, input, output, status }.pattern("")?;
+    let pattern = Call { tool, input, output, status, before, after }.pattern("", setup)?;
     Ok(Arc::new(CalledTool { pattern, count: Count::new(count)?, label, own }))
 }
 
 impl Assertion for CalledTool {
-    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let events = evidence.execution.events();
-        let facts = Facts::of(&events);
-        let mut found: Vec<&Action<'_>> = Vec::new();
+        let actions = &Facts::of(&events).actions;
+        self.pattern.questions(&Calls { actions, evidence })
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        self.finding(&evidence.execution.events(), evidence)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}
+
+impl CalledTool {
+    fn finding(&self, events: &[Event], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let facts = Facts::of(events);
+        let calls = Calls { actions: &facts.actions, evidence };
+        let mut found: Vec<String> = Vec::new();
         let mut closest = None;
-        let mut unanswered = 0;
-        for action in facts.actions.iter().filter(|it| it.is_called(&self.pattern.tool)) {
-            match self.pattern.differs(action) {
-                Ok(None) => found.push(action),
-                Ok(Some(difference)) => {
-                    let open = action.state == ActionState::Pending;
-                    unanswered += usize::from(open && self.pattern.asks_for_the_answer());
-                    closest = closest.or(Some(difference));
+        let mut open = 0;
+        for (at, action) in facts.actions.iter().enumerate() {
+            if !action.is_called(&self.pattern.tool) {
+                continue;
+            }
+            match self.pattern.fit(at, &calls) {
+                Ok(Fit::Is) => found.push(shown(action)),
+                Ok(Fit::Open(what)) => {
+                    open += 1;
+                    closest = closest.or(Some(what));
                 }
-                Err(err) => return given_up(ID, &self.label, &err),
+                Ok(Fit::Differs(difference)) => closest = closest.or(Some(difference)),
+                Err(undecided) => return undecided.result(ID, &self.label),
             }
         }
-        // A call whose result nobody told may have ended in any way.
         let complete = tells_all(evidence.execution, Channel::Actions);
-        let gap =
-            if complete { Gap::Unanswered(unanswered) } else { Gap::Untold(Channel::Actions) };
-        let calls: Vec<String> = found.iter().map(|it| shown(it)).collect();
+        let gap = if complete { Gap::Unanswered(open) } else { Gap::Untold(Channel::Actions) };
         let details = match closest {
-            _ if !found.is_empty() => format!(": {}", names(calls.iter().map(String::as_str))),
+            _ if !found.is_empty() => format!(": {}", names(found.iter().map(String::as_str))),
             Some(difference) => format!("; of a call of it, {difference}"),
             None => format!("; called: {}", names(facts.actions.iter().filter_map(|it| it.name))),
         };
         let (tool, expected) = (&self.pattern.tool, self.count.words());
         let times = times(found.len());
         let reason = format!("`{tool}` was called so {times}, expected {expected}{details}");
-        let holds = self.count.holds(found.len(), complete && unanswered == 0);
+        let most = complete.then_some(found.len() + open);
+        let holds = self.count.holds(found.len(), most);
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
     }
 }

@@ -113,6 +113,10 @@ impl Assertion for Cost {
         }
         if self.negate { negate(ID, vec![result]) } else { vec![result] }
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }
 
 impl Assertion for Threshold {
@@ -138,5 +142,9 @@ impl Assertion for Threshold {
         };
         let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
         vec![result.with_metadata("costUsd", normalise_numbers(json!(cost)))]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
     }
 }

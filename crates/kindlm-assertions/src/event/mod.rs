@@ -67,8 +67,17 @@ impl Assertion for Happened {
         let events = evidence.execution.events();
         let count = events.iter().filter(|it| it.type_name() == name).count();
         let channel = self.event.channel();
-        let holds = self.count.holds(count, tells_all(evidence.execution, channel));
+        let most = tells_all(evidence.execution, channel).then_some(count);
+        let holds = self.count.holds(count, most);
         let reason = format!("Events `{name}`: {count}, expected {}", self.count.words());
         Finding { holds, reason, gap: Gap::Untold(channel) }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
     }
 }

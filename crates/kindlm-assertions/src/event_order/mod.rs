@@ -85,4 +85,12 @@ impl Assertion for EventOrder {
             self.own,
         )
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -1,14 +1,20 @@
 //! Entries of the list form.
 
+use std::sync::Arc;
+
 use kindlm_types::{Problem, ProblemKind, Severity};
 use serde_json::{Map, Value};
 
 use super::reference::Whole;
 use super::value::{rendered, resolve};
 use super::{Compiler, EXAMPLES, LIST, NOT, name, normalise_numbers, shape, unknown_type};
-use crate::scripting::Transform;
+use crate::on::Selector;
+use crate::scripting::{Transform, View};
 use crate::template::{Variables, is_template};
 use crate::{Build, Check, Options, Own, REGISTRY, Registration};
+
+/// The key under which an entry says which value it is about.
+const ON: &str = "on";
 
 /// The key that most assertions of the list form are configured by.
 const VALUE: &str = "value";
@@ -71,19 +77,41 @@ impl Compiler<'_> {
         }
         let before = self.problems.len();
         let options = self.options(map, registration, negate, at);
-        let transform = map.shift_remove("transform");
-        let transform = transform.as_ref().and_then(Value::as_str).and_then(|it| {
-            let read = Transform::new(it, self.setup);
-            read.map_err(|it| self.problems.push(it.under(&format!("{at}/transform")))).ok()
-        });
+        let views = self.views(map, at);
         let rendered = self.value(registration, map, at);
         let built = self.build(registration, &mut value, options, at);
         let check = built.filter(|_| self.problems.len() == before)?;
+        if entry.contains_key(ON) && !check.assertion.sees_output() {
+            let id = registration.meta.id;
+            let message = format!("`{id}` looks at what happened, not at a value");
+            let help = "remove `on`; `includes`, `equals`, `matches`, `satisfies` and other checks of \
+                        values take it";
+            self.problems.push(Problem::key(format!("{at}/{ON}"), message).with_help(help));
+            return None;
+        }
         Some(Check {
-            transforms: transform.into_iter().map(Into::into).collect(),
+            views,
             rendered: rendered.filter(|_| !check.assertion.hides_its_value()),
             ..check
         })
+    }
+
+    /// What makes that which the check sees as the output: first `on` picks a value, then a script makes another of it.
+    fn views(&mut self, map: &mut Map<String, Value>, at: &str) -> Vec<View> {
+        let mut views = Vec::new();
+        for key in [ON, "transform"] {
+            let written = map.shift_remove(key);
+            let Some(written) = written.as_ref().and_then(Value::as_str) else { continue };
+            let read = match key {
+                ON => Selector::new(written).map(View::On),
+                _ => Transform::new(written, self.setup).map(|it| View::Script(Arc::new(it))),
+            };
+            match read {
+                Ok(view) => views.push(view),
+                Err(problem) => self.problems.push(problem.under(&format!("{at}/{key}"))),
+            }
+        }
+        views
     }
 
     /// Which assertion an entry's `type` names, and whether it is turned round.
@@ -132,11 +160,28 @@ impl Compiler<'_> {
         let mut text = |key: &str| map.shift_remove(key)?.as_str().map(str::to_owned);
         options.metric = text("metric");
         options.label = text("label");
-        options.severity = match text("severity").as_deref() {
+        options.skip = text("skip");
+        let severity = text("severity");
+        options.require = map.shift_remove("require") == Some(Value::Bool(true));
+        options.severity = match severity.as_deref() {
             Some("soft") => Severity::Soft,
             Some(_) => Severity::Gate,
+            // What the rest depends on must hold.
+            None if options.require => Severity::Gate,
             None => options.severity,
         };
+        if options.require && options.severity == Severity::Soft {
+            let message = "a check that is required must hold, so it cannot be `soft`";
+            let problem = Problem::key(format!("{at}/require"), message)
+                .with_help("remove `require`, or `severity: soft`");
+            self.problems.push(problem);
+        }
+        if options.require && self.in_set {
+            let message = "a check in a set cannot be required: the set counts as one";
+            let problem = Problem::key(format!("{at}/require"), message)
+                .with_help("write `require: true` beside `type: assert-set`");
+            self.problems.push(problem);
+        }
         let mut number = |key: &str| map.shift_remove(key)?.as_f64();
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
@@ -194,7 +239,9 @@ impl Compiler<'_> {
             }
             Build::Set(build) => {
                 let list = value.as_object_mut().and_then(|it| it.shift_remove(LIST));
+                let within = std::mem::replace(&mut self.in_set, true);
                 let checks = self.entries(&list.unwrap_or_default(), &format!("{at}/{LIST}"));
+                self.in_set = within;
                 build(value, checks, own(), self.setup)
             }
         };

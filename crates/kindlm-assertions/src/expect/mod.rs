@@ -50,6 +50,7 @@ pub fn compile_with(
         vars,
         variables: OnceCell::new(),
         judging: setup.judging.clone(),
+        in_set: false,
         checks: Vec::new(),
         problems: Vec::new(),
     };
@@ -72,6 +73,8 @@ struct Compiler<'a> {
     variables: OnceCell<Variables>,
     /// Who judges, where a check does not say.
     judging: JudgeBlock,
+    /// Whether the entries that are read are those of a set.
+    in_set: bool,
     /// With the rank by which they are sorted.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,

@@ -133,7 +133,7 @@ fn listed(schema: Value, registration: &Registration) -> Value {
     schema
 }
 
-fn option_schemas() -> [(&'static str, Value); 9] {
+fn option_schemas() -> [(&'static str, Value); 12] {
     let threshold = "The least score that passes, instead of the assertion's own decision";
     [
         (
@@ -153,6 +153,18 @@ fn option_schemas() -> [(&'static str, Value); 9] {
         (
             "metric",
             json!({"type": "string", "minLength": 1, "description": "The named score that the check contributes to"}),
+        ),
+        (
+            "on",
+            json!({"type": "string", "minLength": 1, "description": "Which value of the execution the check sees in the place of the output: `json.order.id`, `toolCalls[0].input`, `usage.outputTokens`, `stderr`, `vars.x`, …"}),
+        ),
+        (
+            "require",
+            json!({"type": "boolean", "default": false, "description": "Whether the execution goes no further if the check does not hold"}),
+        ),
+        (
+            "skip",
+            json!({"type": "string", "minLength": 1, "description": "Why the check is not made; it is reported as skipped"}),
         ),
         (
             "transform",

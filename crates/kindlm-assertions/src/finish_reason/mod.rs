@@ -77,4 +77,8 @@ impl Assertion for FinishReason {
         };
         vec![grade.result(ID, &label)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

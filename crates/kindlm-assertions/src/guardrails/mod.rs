@@ -107,4 +107,8 @@ impl Assertion for Guardrails {
         let score = f64::from(u8::from(pass));
         vec![Grade { pass, score, reason }.result(ID, LABEL)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Frame, Unasked};
 use crate::codes::EVIDENCE_MISSING;
-use crate::scripting::{Seen, Transform, see};
+use crate::scripting::{Seen, Transform, View, see};
 use crate::{Evidence, Setup};
 
 /// Where the context of a check comes from.
@@ -16,7 +16,7 @@ pub(crate) enum ContextSource {
     /// The variable `context` of the test.
     Variable,
     /// A script that takes it out of the output.
-    Script([Arc<Transform>; 1]),
+    Script([View; 1]),
 }
 
 /// The context that was found.
@@ -33,7 +33,10 @@ impl ContextSource {
     pub(crate) fn new(transform: Option<&str>, setup: &Setup<'_>) -> Result<Self, Problem> {
         match transform {
             None => Ok(Self::Variable),
-            Some(text) => Ok(Self::Script([Arc::new(Transform::new(text, setup)?)])),
+            Some(text) => {
+                let script = Transform::new(text, setup)?;
+                Ok(Self::Script([View::Script(Arc::new(script))]))
+            }
         }
     }
 }
@@ -55,7 +58,7 @@ pub(crate) fn context_of(
         }
         ContextSource::Script(transform) => match see(transform, evidence) {
             Seen::Ask(question) => return Err(Unasked::First(question)),
-            Seen::Failed(code, message) => return Err(never(frame.errored(code, message))),
+            Seen::Nothing(verdict) => return Err(never(frame.with_verdict(verdict))),
             Seen::Changed(made) => match made.output_json {
                 Some(value) => value,
                 None => Value::String(made.output),

@@ -77,6 +77,11 @@ impl Frame {
         self.told(AssertionResult::errored(self.id, &self.label, code, message))
     }
 
+    /// A result with this verdict.
+    pub(crate) fn with_verdict(&self, verdict: Verdict) -> AssertionResult {
+        self.told(AssertionResult::new(self.id, &self.label, verdict))
+    }
+
     /// The result of a check that is evaluated before all its questions are answered.
     pub(crate) fn unfinished(&self) -> AssertionResult {
         let message = "Something that the check depends on has not been found out";

@@ -253,6 +253,14 @@ impl Assertion for Paneled {
         self.assertion.hides_its_value()
     }
 
+    fn label(&self) -> Option<&str> {
+        self.assertion.label()
+    }
+
+    fn sees_output(&self) -> bool {
+        self.assertion.sees_output()
+    }
+
     fn decide(&self, score: Score) -> Option<Verdict> {
         self.assertion.decide(score)
     }

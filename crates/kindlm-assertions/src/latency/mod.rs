@@ -106,6 +106,10 @@ impl Assertion for Latency {
         }
         if self.negate { negate(ID, vec![result]) } else { vec![result] }
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }
 
 impl Assertion for Threshold {
@@ -133,5 +137,9 @@ impl Assertion for Threshold {
         };
         let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
         vec![result.with_metadata("latencyMs", normalise_numbers(json!(latency)))]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
     }
 }

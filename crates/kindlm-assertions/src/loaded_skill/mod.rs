@@ -80,4 +80,12 @@ impl Assertion for LoadedSkill {
             self.own,
         )
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -58,4 +58,12 @@ impl Assertion for MaxCost {
         let unknown = "It is not known what it cost: give the model a price with `models[].price`, or `cost_usd` in the record";
         self.0.result(ID, evidence.execution.cost_usd, shown, unknown)
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

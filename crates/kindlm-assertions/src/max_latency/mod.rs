@@ -58,4 +58,12 @@ impl Assertion for MaxLatency {
         let unknown = "It is not known how long it took: give `latency_ms` in the record";
         self.0.result(ID, evidence.execution.latency_ms, shown, unknown)
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -69,4 +69,12 @@ impl Assertion for MaxTokens {
         let unknown = "It is not known how many tokens it took: the source tells none, or not all";
         self.0.result(ID, measured, shown, unknown)
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

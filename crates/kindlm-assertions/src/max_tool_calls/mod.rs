@@ -73,4 +73,12 @@ impl Assertion for MaxToolCalls {
         let gap = Gap::Untold(Channel::Actions);
         Finding { holds: known.then_some(!over), reason, gap }.result(ID, &self.label, self.own)
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -55,19 +55,23 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 impl Assertion for MaxTurns {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
-        // KindLM counts the answers of models that it asks itself; of other agents, what they said.
-        let own = (execution.exit_code.is_none() && execution.recorded_events.is_empty())
-            .then_some(execution.requests)
-            .filter(|it| *it > 0);
-        let turns = own.map(f64::from).or_else(|| {
-            let known = execution.coverage.includes(Channel::Messages);
-            let events = execution.events();
-            let said = u32::try_from(Facts::of(&events).said.len()).ok();
-            said.filter(|it| known && *it > 0).map(f64::from)
-        });
+        let events = execution.events();
+        let said = u32::try_from(Facts::of(&events).said.len()).unwrap_or(u32::MAX);
+        // Of models that KindLM asks itself it counts the answers, also those that say nothing and only call tools.
+        let answered = if execution.exit_code.is_none() { execution.requests } else { 0 };
+        let known = execution.coverage.includes(Channel::Messages);
+        let turns = Some(said.max(answered)).filter(|it| known && *it > 0).map(f64::from);
         let shown = |turns: f64| format!("{turns} turns");
         let unknown =
             "It is not known how many turns it took: the source does not tell all messages";
         self.0.result(ID, turns, shown, unknown)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
     }
 }

@@ -79,4 +79,12 @@ impl Assertion for MessageIncludes {
             self.own,
         )
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

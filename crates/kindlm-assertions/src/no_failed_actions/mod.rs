@@ -70,4 +70,12 @@ impl Assertion for NoFailedActions {
         let gap = untold.map_or(Gap::Unanswered(pending), Gap::Untold);
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

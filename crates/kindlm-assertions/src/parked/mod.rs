@@ -70,4 +70,12 @@ impl Assertion for Parked {
             self.own,
         )
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -75,4 +75,8 @@ impl Assertion for PerplexityScore {
         let score = if self.negate { 1.0 - score } else { score };
         vec![Grade { pass, score, reason }.result(ID, LABEL)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -3,14 +3,18 @@
 mod context;
 pub(crate) mod grading;
 pub(crate) mod interpreted;
+mod predicate;
 mod said;
 mod settings;
 mod source;
 mod transform;
+mod view;
 
 pub(crate) use context::{context, output, output_value, prompt};
+pub(crate) use predicate::{NoVerdict, Predicate};
 pub(crate) use said::{label, told};
 pub use settings::{ScriptSettings, ScriptsBlock};
 pub(crate) use source::{JAVASCRIPT, script_file};
 pub use transform::Transform;
-pub(crate) use transform::{Seen, failed, see};
+pub use view::View;
+pub(crate) use view::{Seen, see};

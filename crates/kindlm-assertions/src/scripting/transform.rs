@@ -5,9 +5,7 @@ use std::sync::Arc;
 use kindlm_types::script::{
     ScriptAnswer, ScriptOutcome, ScriptQuestion, ScriptSource, ScriptValue,
 };
-use kindlm_types::{
-    Answer, AskError, AssertionResult, Execution, FailureCode, Problem, Question, ecma,
-};
+use kindlm_types::{Execution, Problem, Question, ecma};
 use serde_json::Value;
 
 use super::context::provider_response;
@@ -48,47 +46,8 @@ impl Transform {
     }
 }
 
-/// What a check sees after its transforms.
-pub(crate) enum Seen {
-    /// The execution, as it was.
-    Unchanged,
-    /// The execution with another output.
-    Changed(Box<Execution>),
-    /// A script must run first.
-    Ask(Box<Question>),
-    /// A script failed; why, and under which code.
-    Failed(FailureCode, String),
-}
-
-/// What a check with these transforms sees.
-pub(crate) fn see(transforms: &[Arc<Transform>], evidence: &Evidence<'_>) -> Seen {
-    let mut seen: Option<Box<Execution>> = None;
-    for transform in transforms {
-        let execution = seen.as_deref().unwrap_or(evidence.execution);
-        let question = transform.question(&Evidence { execution, ..*evidence });
-        let answer = match evidence.answers.get(&question) {
-            None => return Seen::Ask(Box::new(question)),
-            Some(Ok(Answer::Script(answer))) => answer,
-            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) => {
-                let message = "the transform was answered by something that is no script";
-                return Seen::Failed(FailureCode::INTERNAL_ERROR, message.to_owned());
-            }
-            Some(Err(err)) => return Seen::Failed(err.failure_code(), cannot(err)),
-        };
-        match changed(execution, answer) {
-            Ok(changed) => seen = Some(Box::new(changed)),
-            Err(message) => return Seen::Failed(FailureCode::SCRIPT_ERROR, message),
-        }
-    }
-    seen.map_or(Seen::Unchanged, Seen::Changed)
-}
-
-fn cannot(err: &AskError) -> String {
-    format!("The transform did not come to an end: {err}")
-}
-
 /// The execution with the output that a script made.
-fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execution, String> {
+pub(super) fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execution, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::Null) | ScriptValue::Undefined) => {
             return Err("The transform returned nothing: it must return the new output".to_owned());
@@ -114,9 +73,4 @@ fn changed(before: &Execution, answer: &ScriptAnswer) -> Result<Execution, Strin
     // Scripts are told what the provider gave, not what was made of it.
     let provider_response = Some(provider_response(before));
     Ok(Execution { output, output_json, provider_response, ..before.clone() })
-}
-
-/// The result of a check whose transform failed.
-pub(crate) fn failed(assertion: &str, code: FailureCode, message: String) -> AssertionResult {
-    AssertionResult::errored(assertion, assertion, code, message)
 }

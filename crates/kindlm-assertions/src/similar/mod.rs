@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::codes::ASSERTION_FAILED;
-use crate::similarity::{Config, EMBEDDING_FAILED, Metric, Similar};
+use crate::nearness::{Config, EMBEDDING_FAILED, Metric, Similar};
 use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
 
 const ID: &str = "similar";

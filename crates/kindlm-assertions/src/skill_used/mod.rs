@@ -252,4 +252,8 @@ impl Assertion for SkillUsed {
         };
         vec![grade.result(ID, LABEL)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

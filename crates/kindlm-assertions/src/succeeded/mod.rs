@@ -66,6 +66,14 @@ impl Assertion for Succeeded {
             self.own,
         )
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }
 
 /// What speaks against a good end.

@@ -131,6 +131,10 @@ impl Assertion for ToolCalls {
             .extend(self.response_contains.as_ref().map(|text| self.check_response(&calls, text)));
         results
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }
 
 impl ToolCalls {

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Action, AssertionResult, Channel, Class, Facts};
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Question};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{CallPattern, Finding, Gap, Tool, given_up, names, shown, tells_all};
+use crate::behaviour::{
+    CallPattern, Calls, Finding, Fit, Gap, Tool, Undecided, names, shown, tells_all,
+};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::scripting::grading::SCRIPT_THREW;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "tool-trajectory";
@@ -29,6 +32,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code {
                 code: EVIDENCE_MISSING,
                 summary: "The source does not tell all tool calls, and those it tells do not decide.",
+            },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "A script in `input` or `output` threw, cannot be read, or said neither yes nor no.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -83,10 +90,10 @@ struct ToolTrajectory {
     own: Own,
 }
 
-fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let Config { value, mode } = config::read(value)?;
     let wanted = value.into_iter().enumerate();
-    let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}")));
+    let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}"), setup));
     let label = own.label(&format!("Tool trajectory ({})", mode.as_str()));
     Ok(Arc::new(ToolTrajectory { wanted: wanted.collect::<Result<_, _>>()?, mode, label, own }))
 }
@@ -131,60 +138,95 @@ fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
     matched
 }
 
+/// What a matching leaves over on both sides.
+struct Left {
+    /// Expectations for which no call was made.
+    missing: Vec<usize>,
+    /// Calls that nobody expected.
+    extra: Vec<usize>,
+}
+
 impl ToolTrajectory {
-    /// Which calls each expectation fits; in `strict` mode only the one at its own position.
-    fn fits(&self, actions: &[Action<'_>]) -> Result<Vec<Vec<usize>>, crate::pattern::SearchError> {
+    /// What is left over when as many calls as possible are matched; in `strict` mode each only with the expectation at
+    /// its own position. Where `open`, calls of which not everything is known fit, too.
+    fn left(&self, calls: &Calls<'_>, open: bool) -> Result<Left, Undecided> {
+        let count = calls.actions.len();
         let mut fits = Vec::with_capacity(self.wanted.len());
         for (position, wanted) in self.wanted.iter().enumerate() {
-            let mut calls = Vec::new();
-            for (index, action) in actions.iter().enumerate() {
-                let here = self.mode != Mode::Strict || index == position;
-                if here && wanted.matches(action)? {
-                    calls.push(index);
+            let mut fitting = Vec::new();
+            for at in 0..count {
+                let here = self.mode != Mode::Strict || at == position;
+                let fit = if here { wanted.fit(at, calls)? } else { continue };
+                if fit == Fit::Is || (open && matches!(fit, Fit::Open(_))) {
+                    fitting.push(at);
                 }
             }
-            fits.push(calls);
+            fits.push(fitting);
         }
-        Ok(fits)
+        let matched = matched(&fits, count);
+        let missing = (0..self.wanted.len()).filter(|it| matched.get(*it) == Some(&None));
+        let extra = (0..count).filter(|it| !matched.contains(&Some(*it)));
+        Ok(Left { missing: missing.collect(), extra: extra.collect() })
+    }
+
+    /// Whether so much may be left over; `None` where calls that were not told may be those that are missing, or
+    /// others too many.
+    fn holds(&self, left: &Left, complete: bool) -> Option<bool> {
+        let (missing, extra) = (left.missing.is_empty(), left.extra.is_empty());
+        match self.mode {
+            Mode::Superset if missing => Some(true),
+            Mode::Superset => complete.then_some(false),
+            Mode::Subset | Mode::Unordered if !extra => Some(false),
+            Mode::Subset => complete.then_some(true),
+            Mode::Strict | Mode::Unordered => complete.then_some(missing && extra),
+        }
     }
 }
 
 impl Assertion for ToolTrajectory {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let events = evidence.execution.events();
+        let actions = &Facts::of(&events).actions;
+        let calls = Calls { actions, evidence };
+        self.wanted.iter().flat_map(|it| it.questions(&calls)).collect()
+    }
+
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let actions = Facts::of(&events).actions;
-        let fits = match self.fits(&actions) {
-            Ok(fits) => fits,
-            Err(err) => return given_up(ID, &self.label, &err),
+        let calls = Calls { actions: &actions, evidence };
+        let both = self.left(&calls, false).and_then(|it| Ok((it, self.left(&calls, true)?)));
+        let (left, at_best) = match both {
+            Ok(left) => left,
+            Err(undecided) => return undecided.result(ID, &self.label),
         };
-        let matched = matched(&fits, actions.len());
-        let missing = self.wanted.iter().zip(&matched).filter(|it| it.1.is_none());
-        let missing: Vec<&str> = missing.map(|it| it.0.tool.as_str()).collect();
-        let extra = actions.iter().enumerate().filter(|it| !matched.contains(&Some(it.0)));
-        let extra: Vec<String> = extra.map(|it| shown(it.1)).collect();
         let complete = tells_all(evidence.execution, Channel::Actions);
-        // Calls that were not told may be those that are missing, or others too many.
-        let holds = match self.mode {
-            Mode::Superset if missing.is_empty() => Some(true),
-            Mode::Superset => complete.then_some(false),
-            Mode::Subset | Mode::Unordered if !extra.is_empty() => Some(false),
-            Mode::Subset => complete.then_some(true),
-            Mode::Strict | Mode::Unordered => {
-                complete.then_some(missing.is_empty() && extra.is_empty())
-            }
-        };
+        let mut holds = self.holds(&left, complete);
+        let mut gap = Gap::Untold(Channel::Actions);
+        if holds == Some(false) && self.holds(&at_best, complete) != Some(false) {
+            holds = None;
+            let open = left.missing.len().max(left.extra.len());
+            gap = if complete { Gap::Unanswered(open) } else { gap };
+        }
+        let missing = left.missing.iter().filter_map(|it| self.wanted.get(*it));
+        let missing = names(missing.map(|it| it.tool.as_str()));
+        let extra: Vec<String> =
+            left.extra.iter().filter_map(|it| actions.get(*it)).map(shown).collect();
         let extra = names(extra.iter().map(String::as_str));
-        let missing = names(missing);
         let reason = match self.mode {
             Mode::Superset => format!("Missing: {missing}"),
             Mode::Subset => format!("Not expected: {extra}"),
             Mode::Strict | Mode::Unordered => format!("Missing: {missing}; not expected: {extra}"),
         };
-        Finding { holds, reason, gap: Gap::Untold(Channel::Actions) }.result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
     }
 }
 

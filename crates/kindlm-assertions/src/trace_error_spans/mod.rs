@@ -197,4 +197,8 @@ impl Assertion for TraceErrorSpans {
         let (holds, reason) = self.grade(trace);
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -156,4 +156,8 @@ impl Assertion for TraceSpanDuration {
         let (holds, reason) = self.limit.grade(trace);
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -226,4 +226,8 @@ impl Assertion for ToolArgsMatch {
         };
         vec![self.grade(&steps).result(ID, &label)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

@@ -161,4 +161,8 @@ impl Assertion for ToolUsed {
         };
         vec![grade.result(ID, LABEL)]
     }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
 }

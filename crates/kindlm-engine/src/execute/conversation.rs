@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use kindlm_types::{Event, Execution, Message, Prompt, Reply, Role, Speaker, Turn, Usage, ecma};
+use kindlm_types::{
+    BoxFuture, Event, Execution, Message, Prompt, Reply, Role, Speaker, Turn, Usage, ecma,
+};
 
 use serde_json::Map;
 
@@ -14,6 +16,16 @@ use crate::{CaseBody, ConversationTurn, Model};
 struct Exchange<'a> {
     user: Option<&'a str>,
     turns: &'a [ConversationTurn],
+}
+
+/// Whether a conversation goes on.
+pub(super) trait GoesOn: Sync {
+    /// Asked after a turn on which later ones depend, with what has happened until then.
+    fn after<'a>(
+        &'a self,
+        so_far: &'a Execution,
+        turn: &'a ConversationTurn,
+    ) -> BoxFuture<'a, bool>;
 }
 
 /// A conversation as far as it has come.
@@ -30,6 +42,8 @@ pub(super) struct Conversation<'a> {
     exchange_start: usize,
     /// What was answered now, and did not come from the response store.
     fresh: Fresh,
+    /// How many messages opened it.
+    opening: usize,
 }
 
 /// The requests that were paid for.
@@ -59,19 +73,22 @@ impl<'a> Conversation<'a> {
             records_events: !body.tools.is_empty() || !body.conversation.is_empty(),
             exchange_start: 0,
             fresh: Fresh::default(),
+            opening: 0,
         }
     }
 
     /// Holds it to its end; what was gathered is kept if the provider fails on the way.
-    pub(super) async fn hold(mut self) -> (Execution, Option<Unanswered>) {
-        let opening = self.prompt.messages.len();
+    ///
+    /// `goes_on` is asked after each turn that others follow and depend on.
+    pub(super) async fn hold(mut self, goes_on: &dyn GoesOn) -> (Execution, Option<Unanswered>) {
+        self.opening = self.prompt.messages.len();
         self.execution.latency_ms = Some(0.0);
         let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
         let asked: Vec<String> = asked.map(|it| it.content.clone()).collect();
         for text in asked {
             self.tell(Speaker::User, text);
         }
-        let error = self.exchanges().await.err();
+        let error = self.exchanges(goes_on).await.err();
         let execution = &mut self.execution;
         execution.cost_usd = cost(self.model, execution.requests, &execution.usage);
         if execution.cached {
@@ -83,14 +100,16 @@ impl<'a> Conversation<'a> {
             execution.output.push_str(&note);
         }
         // What was sent first is kept as evidence; the rest can be told from the turns and tool calls.
-        self.prompt.messages.truncate(opening);
+        self.prompt.messages.truncate(self.opening);
         execution.input = self.prompt.messages;
         execution.tools = self.prompt.tools;
         (self.execution, error)
     }
 
-    async fn exchanges(&mut self) -> Result<(), Unanswered> {
-        for (index, exchange) in exchanges(&self.body.conversation).into_iter().enumerate() {
+    async fn exchanges(&mut self, goes_on: &dyn GoesOn) -> Result<(), Unanswered> {
+        let exchanges = exchanges(&self.body.conversation);
+        let last = exchanges.len().saturating_sub(1);
+        for (index, exchange) in exchanges.into_iter().enumerate() {
             if let (1.., Some(user)) = (index, exchange.user) {
                 let messages = &mut self.prompt.messages;
                 if !self.execution.output.is_empty() {
@@ -104,8 +123,22 @@ impl<'a> Conversation<'a> {
             if self.execution.truncated {
                 break;
             }
+            for turn in exchange.turns.iter().filter(|it| index < last && it.requires()) {
+                if !goes_on.after(&self.so_far(), turn).await {
+                    return Ok(());
+                }
+            }
         }
         Ok(())
+    }
+
+    /// What has happened until now, as it will be told when the conversation is over.
+    fn so_far(&self) -> Execution {
+        Execution {
+            input: self.prompt.messages.iter().take(self.opening).cloned().collect(),
+            tools: self.prompt.tools.clone(),
+            ..self.execution.clone()
+        }
     }
 
     async fn exchange(&mut self, exchange: &Exchange<'_>) -> Result<(), Unanswered> {
@@ -163,6 +196,7 @@ impl<'a> Conversation<'a> {
         let Some(turn) = turns.last_mut() else { return };
         crate::words(reply).clone_into(&mut turn.text);
         turn.tool_calls.end = start + reply.tool_calls.len();
+        turn.requests += 1;
         turn.usage += reply.usage;
         turn.latency_ms += reply.latency_ms;
     }

@@ -1,12 +1,14 @@
 //! What the checks of one labelled turn may look at.
 
 use kindlm_assertions::Check;
-use kindlm_types::{AssertionResult, Execution, FailureCode, Message, Price, Role, Turn};
+use kindlm_types::{AssertionResult, Execution, FailureCode, Message, Price, Role, Turn, Verdict};
+
+use crate::judge::{Halt, not_run};
 
 /// The part of an execution that is one turn, as an execution of its own.
 ///
 /// Text, tool calls, tokens, time and cost are those of the turn; `input` is the conversation's opening with
-/// what the user said last. How often the model was asked within a turn is not recorded; at least once.
+/// what the user said last.
 pub(super) fn evidence(
     execution: &Execution,
     index: usize,
@@ -20,15 +22,16 @@ pub(super) fn evidence(
         repeat: execution.repeat,
         input: input(execution, index),
         output: turn.text.clone(),
-        output_json: None,
+        // Of earlier turns only the text is recorded.
+        output_json: execution.output_json.clone().filter(|_| is_last),
         tool_calls: execution
             .tool_calls
             .get(turn.tool_calls.clone())
             .map(<[_]>::to_vec)
             .unwrap_or_default(),
         turns: Vec::new(),
-        // At least one; so it is known that no other tools were called.
-        requests: 1,
+        // At least one, also of a turn that was recorded before turns counted them.
+        requests: turn.requests.max(1),
         usage: turn.usage,
         latency_ms: Some(turn.latency_ms),
         cost_usd: price.and_then(|price| price.cost_if_counted(&turn.usage)),
@@ -68,21 +71,21 @@ fn input(execution: &Execution, index: usize) -> Vec<Message> {
 
 /// The result of a check whose turn never came.
 pub(super) fn not_reached(check: &Check, label: &str, reached: usize) -> AssertionResult {
-    let options = &check.options;
-    let id = check.meta.id;
     let message = format!(
         "turn `{label}` was not reached: the conversation ended after {reached} labelled turns"
     );
-    let mut result = AssertionResult::errored(
-        id,
-        options.label.as_deref().unwrap_or(id),
-        FailureCode::INTERNAL_ERROR,
-        message,
-    );
-    result.severity = options.severity;
-    result.class = check.meta.class;
-    result.weight = options.weight;
-    result.metric.clone_from(&options.metric);
+    of_turn(
+        check.without_looking(Verdict::Errored { code: FailureCode::INTERNAL_ERROR, message }),
+        label,
+    )
+}
+
+/// The result of a check whose turn was not sent, as an earlier one did not go as required.
+pub(super) fn not_sent(check: &Check, label: &str, halt: &Halt) -> AssertionResult {
+    of_turn(not_run(check, halt), label)
+}
+
+fn of_turn(mut result: AssertionResult, label: &str) -> AssertionResult {
     result.turn = Some(label.to_owned());
     result
 }

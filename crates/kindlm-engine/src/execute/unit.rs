@@ -1,24 +1,28 @@
 //! Carries out one execution and judges it.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_types::{
-    AssertionResult, CommandSpec, Event, Execution, ExecutionError, ExecutionResult, FailureCode,
-    Message, Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict, ecma,
+    AssertionResult, BoxFuture, CommandSpec, Event, Execution, ExecutionError, ExecutionResult,
+    FailureCode, Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict, ecma,
     weighted_score,
 };
 use serde_json::{Map, Value};
 
 use super::Running;
-use super::conversation::Conversation;
+use super::conversation::{Conversation, GoesOn};
 use super::turns;
 use crate::aggregate::TOLERANCE;
 use crate::calls::Unanswered;
-use crate::judge::{Judged, judge};
-use crate::{COMMAND, CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Unit};
+use crate::judge::{Halt, Judged, judge, not_run, up_to_the_last_required};
+use crate::{
+    COMMAND, CaseBody, CaseKind, ConversationTurn, Model, RunProgress, Subject, Suite, TestCase,
+    Unit,
+};
 
 impl Running<'_> {
     /// Carries out one unit of the plan, or only judges it where that was done `earlier`. Whatever goes wrong is part of
@@ -81,9 +85,14 @@ impl Running<'_> {
             let execution = recorded(body, output, execution);
             return self.judge(case.threshold, body, model, execution).await;
         }
+        let early = Early::default();
         let (execution, error) = match (&body.subject, model) {
             (Subject::Prompt { messages }, Some(model)) => {
-                self.converse(body, messages, model, timeout, execution).await
+                let calls = &self.judges.calls;
+                let conversation =
+                    Conversation::new(body, messages, model, calls, timeout, execution);
+                let required = Required { running: self, model, early: &early };
+                conversation.hold(&required).await
             }
             (Subject::Command { command_line }, _) => {
                 self.command(command_line, timeout, execution).await
@@ -93,7 +102,7 @@ impl Running<'_> {
                 return broken(execution, ExecutionError::Internal { message });
             }
         };
-        match error {
+        let result = match error {
             Some(Unanswered::Provider(error)) => {
                 let error = match self.stopped() {
                     // It only had to wait, and nobody waits any more.
@@ -108,23 +117,31 @@ impl Running<'_> {
                 broken(execution, ExecutionError::NotRun { reason })
             }
             None => self.judge(case.threshold, body, model, execution).await,
-        }
+        };
+        early.added_to(result)
+    }
+
+    /// Whether all that is required of a turn holds, so that the next one is sent.
+    async fn goes_on(
+        &self,
+        so_far: &Execution,
+        turn: &ConversationTurn,
+        model: &Model,
+        early: &Early,
+    ) -> bool {
+        let reached = so_far.turns.iter().position(|it| it.label == turn.label);
+        let evidence = reached.and_then(|it| turns::evidence(so_far, it, model.price));
+        let Some(evidence) = evidence else { return true };
+        let baseline =
+            self.run.baseline.and_then(|it| it.turn(&so_far.case, &so_far.model, &turn.label));
+        let checks = up_to_the_last_required(&turn.checks);
+        let judged = judge(checks, &evidence, baseline, &self.judges).await;
+        early.add(&judged);
+        judged.halt.is_none()
     }
 
     fn timeout(&self, case: &TestCase) -> Duration {
         self.run.options.timeout.or(case.timeout).unwrap_or(self.run.suite.defaults.timeout)
-    }
-
-    async fn converse(
-        &self,
-        body: &CaseBody,
-        opening: &[Message],
-        model: &Model,
-        timeout: Duration,
-        execution: Execution,
-    ) -> (Execution, Option<Unanswered>) {
-        let calls = &self.judges.calls;
-        Conversation::new(body, opening, model, calls, timeout, execution).hold().await
     }
 
     async fn command(
@@ -185,16 +202,24 @@ impl Running<'_> {
             outcome: Outcome::Passed,
             cost_usd: Some(0.0),
             usage: Usage::default(),
+            halt: None,
         };
         if !body.conversation.is_empty() {
             self.judge_turns(body, model, &execution, &mut sum).await;
         }
-        let baseline =
-            self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
-        add(&mut sum, judge(&body.checks, &execution, baseline, &self.judges).await, None);
+        if let Some(halt) = &sum.halt {
+            sum.results.extend(body.checks.iter().map(|it| not_run(it, halt)));
+        } else {
+            let baseline =
+                self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
+            add(&mut sum, judge(&body.checks, &execution, baseline, &self.judges).await, None);
+        }
         let outcome = match threshold {
             Some(threshold) => {
                 let outcome = Outcome::against(threshold, &sum.results);
+                // What is required must hold, however well the rest has done.
+                let required = sum.halt.as_ref().filter(|it| it.failed);
+                let outcome = required.map_or(outcome, |_| outcome.max(Outcome::Failed));
                 sum.results.extend(aggregate_score(threshold, &sum.results));
                 outcome
             }
@@ -231,6 +256,11 @@ impl Running<'_> {
         let price = model.and_then(|it| it.price);
         for turn in &body.conversation {
             let label = turn.label.as_str();
+            if let Some(halt) = &sum.halt {
+                let results = turn.checks.iter().map(|it| turns::not_sent(it, label, halt));
+                sum.results.extend(results.collect::<Vec<_>>());
+                continue;
+            }
             // By label, as a turn without a message is passed over when the model is done before it.
             let reached = execution.turns.iter().position(|it| it.label == label);
             let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, price))
@@ -300,7 +330,50 @@ fn begun_of(
     }
 }
 
+/// A conversation goes on as long as what is required of its turns holds.
+struct Required<'a> {
+    running: &'a Running<'a>,
+    model: &'a Model,
+    early: &'a Early,
+}
+
+impl GoesOn for Required<'_> {
+    fn after<'a>(
+        &'a self,
+        so_far: &'a Execution,
+        turn: &'a ConversationTurn,
+    ) -> BoxFuture<'a, bool> {
+        Box::pin(self.running.goes_on(so_far, turn, self.model, self.early))
+    }
+}
+
+/// What judging has cost before an execution was over.
+#[derive(Default)]
+struct Early(Mutex<(f64, bool, Usage)>);
+
+impl Early {
+    fn add(&self, judged: &Judged) {
+        let mut sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, unknown, usage) = &mut *sum;
+        *known += judged.cost_usd.unwrap_or_default();
+        *unknown |= judged.cost_usd.is_none();
+        *usage += judged.usage;
+    }
+
+    fn added_to(self, mut result: ExecutionResult) -> ExecutionResult {
+        let (known, unknown, usage) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        result.judge_cost_usd = result.judge_cost_usd.filter(|_| !unknown).map(|it| it + known);
+        result.judge_usage += usage;
+        result
+    }
+}
+
 fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
+    sum.halt = sum.halt.take().or_else(|| {
+        let halt = judged.halt?;
+        let label = turn.map_or_else(|| halt.label.clone(), |it| format!("{it}: {}", halt.label));
+        Some(Halt { label, ..halt })
+    });
     sum.cost_usd = sum.cost_usd.zip(judged.cost_usd).map(|(sum, cost)| sum + cost);
     sum.usage += judged.usage;
     sum.results.extend(judged.results.into_iter().map(|mut result| {

@@ -1,6 +1,7 @@
 //! Judges one execution: finds out what the checks ask for, then evaluates them.
 
 mod judges;
+mod required;
 
 use std::collections::HashSet;
 
@@ -13,6 +14,8 @@ use kindlm_types::{
 
 pub use judges::Judges;
 pub(crate) use judges::Told;
+pub use required::Halt;
+pub(crate) use required::{not_run, up_to_the_last_required};
 
 /// Checks may ask again after an answer, but not for ever.
 const MAX_ROUNDS: usize = 16;
@@ -29,9 +32,13 @@ pub struct Judged {
     pub cost_usd: Option<f64>,
     /// Tokens that these questions took.
     pub usage: Usage,
+    /// Why the checks after a required one were not made, if they were not.
+    pub halt: Option<Halt>,
 }
 
 /// Evaluates the checks on one execution.
+///
+/// After a required check that does not hold none is made, and nothing is asked for one.
 ///
 /// Asks what the checks want to know, in rounds, until they ask nothing new (a check that is still asking
 /// after 16 rounds is evaluated as it is). Equal questions are asked once. A question without an answer is
@@ -44,22 +51,33 @@ pub async fn judge(
 ) -> Judged {
     let mut answers = Answers::default();
     let mut spent = Spent::default();
-    for _ in 0..MAX_ROUNDS {
-        let evidence = Evidence { execution, answers: &answers, baseline };
-        let questions = new_questions(checks, &evidence);
-        if questions.is_empty() {
-            break;
+    let mut results = Vec::new();
+    let mut halt: Option<Halt> = None;
+    for stage in checks.split_inclusive(|it| it.options.require) {
+        if let Some(halt) = &halt {
+            results.extend(stage.iter().map(|it| not_run(it, halt)));
+            continue;
         }
-        for (question, told) in ask_all(questions, judges).await {
-            spent.add(&told);
-            answers.insert(&question, told.answer);
+        for _ in 0..MAX_ROUNDS {
+            let evidence = Evidence { execution, answers: &answers, baseline };
+            let questions = new_questions(stage, &evidence);
+            if questions.is_empty() {
+                break;
+            }
+            for (question, told) in ask_all(questions, judges).await {
+                spent.add(&told);
+                answers.insert(&question, told.answer);
+            }
+        }
+        let evidence = Evidence { execution, answers: &answers, baseline };
+        for check in stage {
+            let found = check.evaluate(&evidence);
+            halt = Halt::of(check, &found);
+            results.extend(found);
         }
     }
-    let evidence = Evidence { execution, answers: &answers, baseline };
-    let results: Vec<AssertionResult> =
-        checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
     let outcome = Outcome::of(&results);
-    Judged { results, outcome, cost_usd: spent.cost_usd, usage: spent.usage }
+    Judged { results, outcome, cost_usd: spent.cost_usd, usage: spent.usage, halt }
 }
 
 fn new_questions(checks: &[Check], evidence: &Evidence<'_>) -> Vec<Question> {

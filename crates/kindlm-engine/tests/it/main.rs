@@ -10,6 +10,7 @@ mod in_rust;
 mod judging;
 mod planning;
 mod recording;
+mod required;
 mod runs;
 mod sets;
 

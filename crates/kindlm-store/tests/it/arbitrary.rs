@@ -92,6 +92,7 @@ fn turn() -> impl Strategy<Value = Turn> {
             text,
             tool_calls: start..start + 2,
             events: start..start + 1,
+            requests: 2,
             usage,
             latency_ms,
         },

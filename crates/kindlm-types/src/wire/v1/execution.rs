@@ -141,6 +141,9 @@ pub struct Turn {
     /// Which of the execution's events belong to the turn; absent where none were recorded.
     #[serde(default, skip_serializing_if = "CallRange::is_empty")]
     pub events: CallRange,
+    /// How many requests were answered in it; absent where nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
     /// Tokens of this turn.
     #[serde(default)]
     pub usage: Usage,
@@ -271,6 +274,7 @@ impl From<crate::Turn> for Turn {
             text: turn.text,
             tool_calls: CallRange { start: turn.tool_calls.start, end: turn.tool_calls.end },
             events: CallRange { start: turn.events.start, end: turn.events.end },
+            requests: Some(turn.requests).filter(|it| *it > 0),
             usage: turn.usage,
             latency_ms: turn.latency_ms,
         }
@@ -285,6 +289,7 @@ impl From<Turn> for crate::Turn {
             text: wire.text,
             tool_calls: wire.tool_calls.start..wire.tool_calls.end,
             events: wire.events.start..wire.events.end,
+            requests: wire.requests.unwrap_or_default(),
             usage: wire.usage,
             latency_ms: wire.latency_ms,
         }

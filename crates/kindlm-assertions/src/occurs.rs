@@ -1,0 +1,38 @@
+//! Whether a text, or a match of a pattern, is in the value that a check sees.
+
+use kindlm_types::AssertionResult;
+
+use crate::behaviour::{PhrasePattern, given_up};
+use crate::grade::{Grade, text};
+use crate::on::{seen, shown};
+use crate::{Assertion, Evidence};
+
+/// Whether a phrase is in the value that the check sees.
+#[derive(Debug)]
+pub(crate) struct Occurs {
+    pub(crate) id: &'static str,
+    pub(crate) phrase: PhrasePattern,
+    pub(crate) label: String,
+    /// Whether it must be in the value, or must not.
+    pub(crate) wanted: bool,
+}
+
+impl Assertion for Occurs {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let value = match seen(evidence.execution, self.id, &self.label) {
+            Ok(value) => value,
+            Err(results) => return results,
+        };
+        let found = match self.phrase.is_in(&text(&value)) {
+            Ok(found) => found,
+            Err(err) => return given_up(self.id, &self.label, &err),
+        };
+        let not = if found { "" } else { "not " };
+        let reason = format!("{} is {not}in {}", self.phrase, shown(&value));
+        vec![Grade::with(found == self.wanted, reason).result(self.id, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

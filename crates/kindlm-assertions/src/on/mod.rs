@@ -1,0 +1,294 @@
+//! `on`: which value of the execution a check sees, in the place of the output.
+
+mod path;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use kindlm_types::{
+    ActionState, AssertionResult, Channel, Coverage, Event, Execution, Facts, Problem, ecma,
+};
+use serde_json::{Map, Value, json};
+
+use crate::evidence::missing;
+use crate::grade::parsed;
+use crate::scripting::{output_value, prompt};
+use path::{Step, follow, read, unknown};
+
+/// What a path may begin with.
+const ROOTS: [&str; 16] = [
+    "output",
+    "json",
+    "input",
+    "messages",
+    "toolCalls",
+    "events",
+    "usage",
+    "latencyMs",
+    "costUsd",
+    "finishReason",
+    "exitCode",
+    "stdout",
+    "stderr",
+    "vars",
+    "metadata",
+    "trace",
+];
+
+/// What is told of tokens.
+const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "totalTokens", "cachedInputTokens"];
+/// What is told of a call of a tool.
+const CALL: [&str; 5] = ["id", "name", "input", "output", "status"];
+/// What is told of a message.
+const MESSAGE: [&str; 2] = ["role", "text"];
+
+/// A value of an execution, by its path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selector {
+    root: &'static str,
+    steps: Vec<Step>,
+}
+
+/// What an execution has at a path.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Selected {
+    /// This value.
+    Value(Value),
+    /// Nothing, and that is certain: the check does not hold. Why.
+    Absent(String),
+    /// It is not known what. Why, and what to do.
+    Unknown(String),
+}
+
+use Selected::{Absent, Unknown};
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.root)?;
+        self.steps.iter().try_for_each(|it| write!(f, "{it}"))
+    }
+}
+
+impl Selector {
+    /// Reads a path, such as `json.order.id`; problems point from its text.
+    pub fn new(written: &str) -> Result<Self, Problem> {
+        let (word, steps) = read(written)?;
+        let Some(root) = ROOTS.into_iter().find(|it| *it == word) else {
+            return Err(unknown(written, word, &ROOTS));
+        };
+        let keys: (usize, &[&str]) = match root {
+            "usage" => (0, &USAGE),
+            "toolCalls" => (1, &CALL),
+            "messages" => (1, &MESSAGE),
+            _ => (0, &[]),
+        };
+        if let (at, known @ [_, ..]) = keys
+            && let Some(Step::Key(key)) = steps.get(at)
+            && !known.contains(&key.as_str())
+        {
+            return Err(unknown(written, key, known));
+        }
+        Ok(Self { root, steps })
+    }
+
+    /// The value that an execution has there.
+    pub(crate) fn find(&self, execution: &Execution) -> Selected {
+        let from = match self.root(execution) {
+            Ok(value) => value,
+            Err(none) => return none,
+        };
+        match follow(&from, self.root, &self.steps) {
+            Ok(value) => Selected::Value(value.clone()),
+            Err(why) if self.is_told_by_the_agent() && !self.is_pending(&from) => Absent(why),
+            Err(why) => Unknown(why),
+        }
+    }
+
+    /// Whether what is not in the value does not exist. Of what others tell it is not known whether they would tell it.
+    fn is_told_by_the_agent(&self) -> bool {
+        matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
+    }
+
+    /// Whether the path is to the output of a call whose result nobody told.
+    fn is_pending(&self, calls: &Value) -> bool {
+        let (Some(call), Some(Step::Key(key))) = (self.steps.first(), self.steps.get(1)) else {
+            return false;
+        };
+        let call = follow(calls, self.root, std::slice::from_ref(call)).ok();
+        self.root == "toolCalls"
+            && key == "output"
+            && call.is_some_and(|it| it.get("output").is_none())
+    }
+
+    /// The value that the path begins with.
+    fn root<'e>(&self, execution: &'e Execution) -> Result<Cow<'e, Value>, Selected> {
+        let needs = |channel: Channel| {
+            if execution.coverage.includes(channel) {
+                return Ok(());
+            }
+            let word = channel.as_str();
+            Err(Unknown(format!(
+                "the source does not tell all of it. A command says that it does with \
+                 {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with `complete_for: [{word}]`"
+            )))
+        };
+        let told = |value: Option<Value>, why: &str| {
+            value.map(Cow::Owned).ok_or_else(|| Unknown(why.to_owned()))
+        };
+        match self.root {
+            "output" if self.steps.is_empty() => {
+                said(execution)?;
+                Ok(Cow::Owned(of_output(execution)))
+            }
+            "output" | "json" => {
+                said(execution)?;
+                parsed(execution).ok_or_else(|| Absent("the output is not JSON".to_owned()))
+            }
+            "input" => told(prompt(&execution.input), "the source does not tell what was asked"),
+            "messages" => {
+                needs(Channel::Messages)?;
+                Ok(Cow::Owned(messages(&execution.events())))
+            }
+            "toolCalls" => {
+                needs(Channel::Actions)?;
+                Ok(Cow::Owned(calls(&execution.events())))
+            }
+            "events" => {
+                Channel::ALL.into_iter().try_for_each(needs)?;
+                told(serde_json::to_value(execution.events()).ok(), "the events cannot be told")
+            }
+            "usage" => {
+                let usage = execution.usage;
+                let counted = usage.input_tokens > 0 || usage.output_tokens > 0;
+                let counted = counted && execution.coverage.includes(Channel::Usage);
+                let usage = counted.then(|| {
+                    json!({
+                        "inputTokens": usage.input_tokens,
+                        "outputTokens": usage.output_tokens,
+                        "totalTokens": usage.total_tokens,
+                        "cachedInputTokens": usage.cached_input_tokens,
+                    })
+                });
+                told(usage, "the source does not tell how many tokens it took")
+            }
+            "latencyMs" => told(
+                execution.latency_ms.and_then(number),
+                "the source does not tell how long it took",
+            ),
+            "costUsd" => told(
+                execution.cost_usd.and_then(number),
+                "nobody tells what it cost; give the model a price with `models[].price`",
+            ),
+            "finishReason" => told(
+                execution.finish_reason.as_ref().map(|it| json!(it.as_str())),
+                "the source does not tell why the model stopped",
+            ),
+            "exitCode" => told(
+                execution.exit_code.map(Value::from),
+                "only tests with a `command` have an exit code",
+            ),
+            "stdout" | "stderr" => {
+                let ran = execution.exit_code.is_some();
+                let text =
+                    if self.root == "stdout" { &execution.output } else { &execution.stderr };
+                told(ran.then(|| json!(text)), "only tests with a `command` have it")
+            }
+            "vars" => Ok(Cow::Owned(Value::Object(execution.vars.clone()))),
+            "metadata" => Ok(Cow::Owned(Value::Object(execution.metadata.clone()))),
+            // The roots are a closed list, of which this is the last.
+            _ => told(
+                execution.trace.as_ref().and_then(|it| serde_json::to_value(it).ok()),
+                "the execution has no trace",
+            ),
+        }
+    }
+}
+
+/// Whether it is known what the output is: one that is empty may be one that nobody told.
+fn said(execution: &Execution) -> Result<(), Selected> {
+    let told = !execution.output.is_empty()
+        || execution.output_json.is_some()
+        || execution.coverage.includes(Channel::Messages);
+    if told {
+        return Ok(());
+    }
+    let why = "the source tells no output, and does not say that there is none; a command says \
+               so with {\"kindlm\":\"evidence\",\"complete\":[\"messages\"]}, a record with \
+               `complete_for: [messages]`";
+    Err(Unknown(why.to_owned()))
+}
+
+/// The value that a check sees: the output, or what `on` names. Where it is not known, the result of the check.
+pub(crate) fn seen(
+    execution: &Execution,
+    id: &str,
+    label: &str,
+) -> Result<Value, Vec<AssertionResult>> {
+    match said(execution) {
+        Err(Absent(why) | Unknown(why)) => {
+            Err(missing(id, label, &format!("The output is not known: {why}")))
+        }
+        Ok(()) | Err(Selected::Value(_)) => Ok(of_output(execution)),
+    }
+}
+
+/// As much of a value as a line of a report should have.
+pub(crate) fn shown(value: &Value) -> String {
+    const SHOWN: usize = 120;
+    let text = ecma::stringify(value);
+    let short: String = text.chars().take(SHOWN).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
+}
+
+/// The output as a value: structured, or a text.
+fn of_output(execution: &Execution) -> Value {
+    if execution.output.is_empty() && execution.output_json.is_none() {
+        // A model that called tools and said nothing has said nothing.
+        return json!("");
+    }
+    output_value(execution)
+}
+
+/// What the check of a value sees as the output: this value, and nothing else that the agent said or called.
+pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execution {
+    let (output, output_json) = match value {
+        Value::String(text) => (text, None),
+        value => (ecma::stringify(&value), Some(value)),
+    };
+    // The value is there, whatever the source does not tell beside it.
+    let coverage = Coverage::Complete;
+    Execution { output, output_json, tool_calls: Vec::new(), coverage, ..before.clone() }
+}
+
+fn number(number: f64) -> Option<Value> {
+    let number = serde_json::Number::from_f64(number)?;
+    Some(kindlm_schema::normalise_numbers(Value::Number(number)))
+}
+
+fn messages(events: &[Event]) -> Value {
+    let said = events.iter().filter_map(|it| match it {
+        Event::Message { role, text } => Some(json!({"role": role, "text": text})),
+        _ => None,
+    });
+    Value::Array(said.collect())
+}
+
+fn calls(events: &[Event]) -> Value {
+    let facts = Facts::of(events);
+    let calls = facts.actions.iter().map(|it| {
+        let mut call = Map::new();
+        call.insert("id".to_owned(), json!(it.call_id));
+        call.insert("name".to_owned(), json!(it.name));
+        call.insert("input".to_owned(), it.input.clone());
+        // `null` is an answer; no answer is none.
+        if let (Some(output), ActionState::Ended(_)) = (it.output, it.state) {
+            call.insert("output".to_owned(), output.clone());
+        }
+        call.insert("status".to_owned(), json!(it.state.as_str()));
+        Value::Object(call)
+    });
+    Value::Array(calls.collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Values of an execution by their paths.
+
+use super::*;
+use kindlm_types::{Coverage, FinishReason, Message, Role, ToolCall, Usage};
+
+fn execution() -> Execution {
+    Execution {
+        input: vec![Message::new(Role::User, "Where is it?")],
+        output: r#"{"order": {"id": 7}}"#.to_owned(),
+        tool_calls: vec![
+            ToolCall {
+                id: "1".to_owned(),
+                name: "lookup".to_owned(),
+                arguments: json!({"id": 7}),
+                response: Some(Value::Null),
+                ..ToolCall::default()
+            },
+            ToolCall { id: "2".to_owned(), name: "wait".to_owned(), ..ToolCall::default() },
+        ],
+        usage: Usage { input_tokens: 10, output_tokens: 5, total_tokens: 15, ..Usage::default() },
+        latency_ms: Some(12.0),
+        finish_reason: Some(FinishReason::Stop),
+        requests: 1,
+        vars: json!({"city": "Bern"}).as_object().cloned().unwrap_or_default(),
+        ..Execution::default()
+    }
+}
+
+fn find(written: &str, execution: &Execution) -> Selected {
+    Selector::new(written).unwrap().find(execution)
+}
+
+#[test]
+fn a_path_names_any_value_of_an_execution() {
+    let execution = execution();
+    for (written, value) in [
+        ("output", json!(r#"{"order": {"id": 7}}"#)),
+        ("output.order.id", json!(7)),
+        ("json.order", json!({"id": 7})),
+        ("input", json!("Where is it?")),
+        ("messages[-1].role", json!("assistant")),
+        ("toolCalls[0].input.id", json!(7)),
+        ("toolCalls[0].output", json!(null)),
+        ("toolCalls[1].status", json!("pending")),
+        ("usage.outputTokens", json!(5)),
+        ("latencyMs", json!(12)),
+        ("finishReason", json!("stop")),
+        ("vars.city", json!("Bern")),
+        ("events[0].type", json!("message")),
+    ] {
+        assert_eq!(find(written, &execution), Selected::Value(value), "{written}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_absent_and_what_was_not_told_is_unknown() {
+    let whole = execution();
+    for written in ["json.order.sum", "toolCalls[2]", "toolCalls[0].input.city", "messages[9].text"]
+    {
+        assert!(matches!(find(written, &whole), Absent(_)), "{written}");
+    }
+    for written in [
+        "toolCalls[1].output",
+        "toolCalls[1].output.id",
+        "costUsd",
+        "exitCode",
+        "stdout",
+        "stderr",
+        "metadata.x",
+        "vars.street",
+        "trace",
+    ] {
+        assert!(matches!(find(written, &whole), Unknown(_)), "{written}");
+    }
+    let untold = Execution {
+        coverage: Coverage::Only([].into()),
+        output: String::new(),
+        usage: Usage::default(),
+        ..execution()
+    };
+    for written in [
+        "output",
+        "json.order",
+        "messages",
+        "toolCalls[0]",
+        "toolCalls",
+        "events",
+        "usage.inputTokens",
+    ] {
+        assert!(matches!(find(written, &untold), Unknown(_)), "{written}");
+    }
+    let prose = Execution { output: "Hi!".to_owned(), ..execution() };
+    assert_eq!(find("json.a", &prose), Absent("the output is not JSON".to_owned()));
+}
+
+#[test]
+fn a_word_that_names_nothing_is_a_problem_with_a_suggestion() {
+    for (written, word) in [
+        ("ouput", "output"),
+        ("toolcalls[0]", "toolCalls"),
+        ("usage.input_tokens", "inputTokens"),
+        ("toolCalls[0].arguments", "input"),
+        ("messages[0].txt", "text"),
+        ("", "output"),
+    ] {
+        let problem = Selector::new(written).unwrap_err();
+        let help = problem.help.unwrap_or_default();
+        assert!(help.contains(word), "{written}: {}, {help}", problem.message);
+    }
+}

@@ -1,0 +1,209 @@
+//! Scripts that say yes or no of a value.
+
+use std::sync::Arc;
+
+use kindlm_types::script::{
+    ScriptAnswer, ScriptErrorKind, ScriptOutcome, ScriptQuestion, ScriptSource, ScriptValue,
+};
+use kindlm_types::{Answer, AskError, AssertionResult, FailureCode, Problem, Question, ecma};
+use serde_json::Value;
+
+use super::grading::SCRIPT_THREW;
+use super::{JAVASCRIPT, ScriptSettings, context, script_file, told};
+use crate::{Evidence, Setup};
+
+/// A script that says yes or no of a value.
+///
+/// It must say `true` or `false`: whatever else comes of it is no verdict, in neither direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Predicate {
+    /// As it is written.
+    pub(crate) code: String,
+    source: ScriptSource,
+    settings: ScriptSettings,
+}
+
+/// Why a script says neither yes nor no.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NoVerdict {
+    /// The failure code of the check, which is errored.
+    pub(crate) code: FailureCode,
+    /// What happened, in words.
+    pub(crate) message: String,
+}
+
+impl Predicate {
+    /// Reads a script as it is written: an expression of `param` and `context`, a function of the two, the body of one
+    /// with its own `return`, or `file://` and a file. Problems point from the text.
+    pub(crate) fn new(
+        written: &str,
+        param: &str,
+        settings: ScriptSettings,
+        setup: &Setup<'_>,
+    ) -> Result<Self, Problem> {
+        let source = if let Some(file) = script_file(written, &JAVASCRIPT, setup) {
+            let file = file?;
+            ScriptSource::File { path: file.path, function: file.function }
+        } else {
+            let params = vec![param.to_owned(), "context".to_owned()];
+            ScriptSource::Body { params, code: body(written, param).into() }
+        };
+        Ok(Self { code: written.to_owned(), source, settings })
+    }
+
+    /// The question that runs the script on a value.
+    pub(crate) fn question(&self, value: &Value, evidence: &Evidence<'_>) -> Question {
+        Question::Script(ScriptQuestion {
+            runtime: self.settings.runtime,
+            source: self.source.clone(),
+            args: vec![ecma::stringify(value).into(), context(evidence, None)],
+            permissions: Arc::clone(&self.settings.permissions),
+            timeout: self.settings.timeout,
+        })
+    }
+
+    /// What the script says of a value.
+    pub(crate) fn holds(&self, value: &Value, evidence: &Evidence<'_>) -> Result<bool, NoVerdict> {
+        match evidence.answers.get(&self.question(value, evidence)) {
+            Some(Ok(Answer::Script(answer))) => said(answer),
+            Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Load => {
+                Err(NoVerdict {
+                    code: SCRIPT_THREW,
+                    message: format!("The script cannot be read: {err}"),
+                })
+            }
+            Some(Err(err)) => {
+                let message = format!("The script did not come to an end: {err}");
+                Err(NoVerdict { code: err.failure_code(), message })
+            }
+            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+                let message = "The script has not been run".to_owned();
+                Err(NoVerdict { code: FailureCode::INTERNAL_ERROR, message })
+            }
+        }
+    }
+
+    /// A result with what the script wrote to its console, and with a mark if it ran outside the sandbox.
+    pub(crate) fn told(
+        &self,
+        result: AssertionResult,
+        value: &Value,
+        evidence: &Evidence<'_>,
+    ) -> AssertionResult {
+        let console = match evidence.answers.get(&self.question(value, evidence)) {
+            Some(Ok(Answer::Script(answer))) => answer.console.as_slice(),
+            Some(Err(AskError::Script(err))) => err.console.as_slice(),
+            _ => &[],
+        };
+        told(result, self.settings.runtime, console)
+    }
+
+    /// The script as a text of a report: its first line.
+    pub(crate) fn shown(&self) -> String {
+        const SHOWN: usize = 60;
+        let first = self.code.trim().lines().next().unwrap_or_default();
+        let short: String = first.chars().take(SHOWN).collect();
+        let more = if short.len() < self.code.trim().len() { "…" } else { "" };
+        format!("{short}{more}")
+    }
+}
+
+/// What a script said of a value.
+fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
+    let no_verdict = |what: String| {
+        let message = format!("The script {what}: it must say `true` or `false`");
+        Err(NoVerdict { code: SCRIPT_THREW, message })
+    };
+    match &answer.outcome {
+        ScriptOutcome::Returned(ScriptValue::Json(Value::Bool(holds))) => Ok(*holds),
+        ScriptOutcome::Returned(ScriptValue::Undefined) => {
+            no_verdict("returned nothing".to_owned())
+        }
+        ScriptOutcome::Returned(ScriptValue::Number(number)) => {
+            no_verdict(format!("returned {}", ecma::number(*number)))
+        }
+        ScriptOutcome::Returned(ScriptValue::Json(value)) => {
+            let value: String = ecma::stringify(value).chars().take(80).collect();
+            no_verdict(format!("returned {value}"))
+        }
+        ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
+            no_verdict(format!("returned a {type_name}"))
+        }
+        ScriptOutcome::Threw { message, thrown, .. } => {
+            let message = message.as_ref().unwrap_or(thrown);
+            Err(NoVerdict { code: SCRIPT_THREW, message: format!("The script threw: {message}") })
+        }
+    }
+}
+
+/// The body of a function that gives what the code says.
+///
+/// A function is called with the value; code with a `return` is a body as it is; anything else is an expression.
+fn body(code: &str, param: &str) -> String {
+    let trimmed = code.trim().trim_end_matches(';');
+    let is_function = trimmed.starts_with("function")
+        || trimmed.starts_with("async")
+        || trimmed.split_once("=>").is_some_and(|(before, _)| is_parameters(before));
+    let has_return =
+        trimmed.split(|it: char| !it.is_alphanumeric() && it != '_').any(|it| it == "return");
+    if is_function {
+        format!("return (\n{trimmed}\n)({param}, context)")
+    } else if has_return {
+        code.to_owned()
+    } else {
+        format!("return (\n{trimmed}\n)")
+    }
+}
+
+/// Whether a text is what stands before the arrow of a function: `x`, `(x, y)`, `({ id })`.
+fn is_parameters(text: &str) -> bool {
+    let text = text.trim();
+    let is_name = |it: &str| it.chars().all(|it| it.is_alphanumeric() || it == '_' || it == '$');
+    is_name(text) || (text.starts_with('(') && text.find(')') == Some(text.len() - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn code_is_an_expression_a_function_or_a_body() {
+        for (code, expected) in [
+            ("value > 3;", "return (\nvalue > 3\n)"),
+            ("x => x > 3", "return (\nx => x > 3\n)(value, context)"),
+            ("(x) => { return x > 3 }", "return (\n(x) => { return x > 3 }\n)(value, context)"),
+            ("({ id }) => id === 7", "return (\n({ id }) => id === 7\n)(value, context)"),
+            ("value.every(it => it > 0)", "return (\nvalue.every(it => it > 0)\n)"),
+            ("(value.a).some(it => it)", "return (\n(value.a).some(it => it)\n)"),
+            (
+                "function f(x) { return !x }",
+                "return (\nfunction f(x) { return !x }\n)(value, context)",
+            ),
+            ("const a = value;\nreturn a === 1", "const a = value;\nreturn a === 1"),
+            ("value.returned", "return (\nvalue.returned\n)"),
+        ] {
+            assert_eq!(body(code, "value"), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_true_and_false_are_verdicts() {
+        let answer = |it: ScriptValue| ScriptAnswer {
+            outcome: ScriptOutcome::Returned(it),
+            console: Vec::new(),
+        };
+        assert_eq!(said(&answer(json!(true).into())), Ok(true));
+        assert_eq!(said(&answer(json!(false).into())), Ok(false));
+        for (value, words) in [
+            (json!(1).into(), "returned 1:"),
+            (json!(0).into(), "returned 0:"),
+            (json!("no").into(), "returned \"no\":"),
+            (json!(null).into(), "returned null:"),
+            (ScriptValue::Undefined, "returned nothing:"),
+        ] {
+            let no_verdict = said(&answer(value)).unwrap_err();
+            assert!(no_verdict.message.contains(words), "{}", no_verdict.message);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Required checks: what is still done after one that does not hold.
+
+use std::sync::Arc;
+
+use kindlm_assertions::Check;
+use kindlm_engine::{ConversationTurn, RunOptions, Suite, run};
+use kindlm_types::{ExecutionResult, Outcome};
+
+use crate::support::{Fake, asks, close, edit, last_user, reply, says, suite};
+
+fn required(check: Check) -> Check {
+    let mut check = check;
+    check.options.require = true;
+    check
+}
+
+fn skipped(check: Check, reason: &str) -> Check {
+    let mut check = check;
+    check.options.skip = Some(reason.to_owned());
+    check
+}
+
+fn turn(label: &str, user: &str, checks: Vec<Check>) -> ConversationTurn {
+    ConversationTurn { label: label.to_owned(), user: Some(user.to_owned()), checks: checks.into() }
+}
+
+fn expecting(checks: Vec<Check>, turns: Vec<ConversationTurn>) -> Suite {
+    let mut suite = suite(&["hi"]);
+    edit(&mut suite.cases[0], |it| {
+        it.checks = checks.into();
+        it.conversation = turns;
+    });
+    suite
+}
+
+async fn ran(suite: &Suite, fake: &Fake) -> ExecutionResult {
+    let report = run(suite, &RunOptions::default(), fake).await.unwrap();
+    report.cases[0].executions[0].clone()
+}
+
+/// `turn | status | label | message` of every result.
+fn lines(result: &ExecutionResult) -> Vec<String> {
+    let lines = result.results.iter().map(|it| {
+        let turn = it.turn.as_deref().unwrap_or("-");
+        let message = it.verdict.message().unwrap_or_default();
+        format!("{turn} | {} | {} | {message}", it.verdict.status(), it.label)
+    });
+    lines.collect()
+}
+
+/// Says what it was asked; a judge asked by [`asks`] says 1.
+fn parrot() -> Fake {
+    Fake::new(|_, prompt| {
+        let judging = prompt.messages.first().is_some_and(|it| it.content == "You judge.");
+        Ok(reply(if judging { "1" } else { last_user(prompt) }))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_judged_after_a_required_check_that_fails() {
+    let fake = parrot();
+    let checks = vec![says("nothing"), required(says("bye")), asks("polite?"), says("hi")];
+    let result = ran(&expecting(checks, vec![]), &fake).await;
+    assert_eq!(
+        lines(&result),
+        [
+            "- | failed | Says nothing | not said",
+            "- | failed | Says bye | not said",
+            "- | skipped | judge | not run: the required check `Says bye` does not hold",
+            "- | skipped | says | not run: the required check `Says bye` does not hold",
+        ]
+    );
+    assert_eq!(result.outcome, Outcome::Failed);
+    assert_eq!(fake.asked(), ["hi"], "no judge was asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_check_that_holds_changes_nothing() {
+    let fake = parrot();
+    let checks = vec![required(says("hi")), asks("polite?"), required(says("h"))];
+    let result = ran(&expecting(checks, vec![]), &fake).await;
+    assert_eq!(result.outcome, Outcome::Passed);
+    assert_eq!(result.results.len(), 3);
+    assert_eq!(fake.asked(), ["hi", "polite? hi"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_turns_are_not_sent_after_a_turn_that_is_not_as_required() {
+    let fake = parrot();
+    let turns = vec![
+        turn("first", "one", vec![asks("polite?"), required(says("one"))]),
+        turn("second", "two", vec![required(says("three")), says("two")]),
+        turn("third", "three", vec![says("three")]),
+    ];
+    let result = ran(&expecting(vec![says("three")], turns), &fake).await;
+    assert_eq!(
+        lines(&result),
+        [
+            "first | passed | polite? | ",
+            "first | passed | Says one | ",
+            "second | failed | Says three | not said",
+            "second | skipped | says | not run: the required check `Says three` does not hold",
+            "third | skipped | says | not run: the required check `second: Says three` does not hold",
+            "- | skipped | says | not run: the required check `second: Says three` does not hold",
+        ]
+    );
+    assert_eq!(result.outcome, Outcome::Failed);
+    assert_eq!(fake.asked(), ["one", "polite? one", "two"]);
+    // The judge was asked once, before the second turn, and is paid for once.
+    assert!(close(result.judge_usage.total_tokens.try_into().map_or(0.0, u32::into), 15.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_required_and_cannot_be_judged_ends_it_too() {
+    let fake = Fake::new(|_, prompt| {
+        let judging = prompt.messages.first().is_some_and(|it| it.content == "You judge.");
+        Ok(reply(if judging { "no number" } else { last_user(prompt) }))
+    });
+    let turns = vec![
+        turn("first", "one", vec![says("zero"), required(asks("polite?"))]),
+        turn("second", "two", vec![says("two")]),
+    ];
+    let result = ran(&expecting(vec![], turns), &fake).await;
+    assert_eq!(
+        lines(&result),
+        [
+            "first | failed | Says zero | not said",
+            "first | errored | polite? | no number",
+            "second | skipped | says | not run: the required check `first: polite?` could not be judged",
+        ]
+    );
+    // The failure stays visible in an execution that is errored.
+    assert_eq!(result.outcome, Outcome::Errored);
+    assert!(!fake.asked().contains(&"two".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mean_score_does_not_make_up_for_what_is_required() {
+    let mut suite = expecting(vec![says("hi"), says("h"), required(says("bye"))], vec![]);
+    suite.cases[0].threshold = Some(0.5);
+    assert_eq!(ran(&suite, &parrot()).await.outcome, Outcome::Failed);
+    let mut suite = expecting(vec![says("hi"), says("h"), says("bye")], vec![]);
+    suite.cases[0].threshold = Some(0.5);
+    assert_eq!(ran(&suite, &parrot()).await.outcome, Outcome::Passed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_is_skipped_asks_nobody_and_says_why() {
+    let fake = parrot();
+    let checks = vec![skipped(asks("polite?"), "no judge yet"), says("hi")];
+    let suite = expecting(checks, vec![]);
+    let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
+    let case = &report.cases[0];
+    assert_eq!(
+        lines(&case.executions[0]),
+        ["- | skipped | judge | no judge yet", "- | passed | Says hi | "]
+    );
+    assert_eq!(fake.asked(), ["hi"]);
+    // It counts for nothing: neither among those that held, nor among those that were judged.
+    assert_eq!((case.checks.probabilistic_passed, case.checks.probabilistic_total), (0, 0));
+    assert!(case.scores.iter().all(|it| it.assertion != "judge"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn required_checks_may_be_shared_by_models() {
+    let checks: Arc<[Check]> = vec![required(says("bye")), says("hi")].into();
+    let mut suite = suite(&["hi"]);
+    suite.cases[0].models = ["a".to_owned(), "b".to_owned()].into();
+    edit(&mut suite.cases[0], |it| it.checks = checks);
+    let report = run(&suite, &RunOptions::default(), &parrot()).await.unwrap();
+    for case in &report.cases {
+        assert_eq!(case.executions[0].results.len(), 2);
+        assert_eq!(case.outcome, Outcome::Failed);
+    }
+}
