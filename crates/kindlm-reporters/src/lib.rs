@@ -27,6 +27,7 @@
 
 mod amount;
 mod bytes;
+mod panel;
 mod plain;
 mod score;
 mod verdict;

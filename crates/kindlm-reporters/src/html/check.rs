@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Look;
 use crate::amount::repeats;
+use crate::panel;
 use crate::plain::{head, one_line, visible};
 use crate::score::{THRESHOLDS, two, wanted};
 
@@ -97,6 +98,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     for (key, value) in &result.metadata {
         let is_said = THRESHOLDS.contains(&key.as_str())
             || key == "assertionSet"
+            || panel::is_worded(key)
             || value.as_str().is_some_and(|it| it == reasoning);
         if is_said {
             continue;
@@ -104,6 +106,9 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         let tells_why = matches!(key.as_str(), "expected" | "actual") && !held;
         let list = if tells_why { &mut tells } else { &mut more };
         list.push((one_line(key), value_of(value)));
+    }
+    for (key, line) in panel::lines(&result.metadata) {
+        more.push((key.to_owned(), shown(&line)));
     }
     for it in &result.named_scores {
         more.push((format!("scores {}", one_line(&it.name)), two(it.score.get())));

@@ -6,6 +6,7 @@ use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 
 use super::case::{compact, field, paragraphs};
 use super::page::{Ink, Page, Span};
+use crate::panel;
 use crate::plain::one_line;
 use crate::score::{THRESHOLDS, says_more, two, wanted};
 
@@ -70,9 +71,15 @@ pub(super) fn result_lines(
     for (key, value) in &result.metadata {
         // Expected and actual explain a failure; the rest is for those who want everything.
         let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
-        let said_above = THRESHOLDS.contains(&key.as_str()) || key == "assertionSet";
+        let said_above =
+            THRESHOLDS.contains(&key.as_str()) || key == "assertionSet" || panel::is_worded(key);
         if tells || (verbose && !said_above) {
             field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;
+        }
+    }
+    if verbose {
+        for (key, line) in panel::lines(&result.metadata) {
+            field(page, indent + 2, &format!("{key:8} "), &line)?;
         }
     }
     Ok(())

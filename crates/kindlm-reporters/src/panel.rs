@@ -1,0 +1,140 @@
+//! What several judges said, in words: who voted how, how far they agree, what was chosen in which order.
+
+use kindlm_types::ecma;
+use serde_json::Value;
+
+use crate::plain::one_line;
+use crate::score::two;
+
+/// Metadata that [`lines`] says in words.
+const WORDED: [&str; 4] = ["panel", "choices", "borderline", "tie"];
+
+/// Whether an entry of a result's metadata is said in words.
+pub(crate) fn is_worded(key: &str) -> bool {
+    WORDED.contains(&key)
+}
+
+/// What the votes and choices in a result's metadata say: what each line is, and the line.
+///
+/// An entry that is not as KindLM writes it is given as JSON.
+pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(panel) = metadata.get("panel") {
+        match votes(panel) {
+            Some(votes) => lines.extend(votes),
+            None => lines.push(("panel", one_line(&ecma::stringify(panel)))),
+        }
+    }
+    if let Some(choices) = metadata.get("choices") {
+        match choices.as_array().and_then(|it| it.iter().map(choice).collect::<Option<Vec<_>>>()) {
+            Some(choices) => lines.extend(choices.into_iter().map(|it| ("choice", it))),
+            None => lines.push(("choices", one_line(&ecma::stringify(choices)))),
+        }
+    }
+    let is = |key: &str| metadata.get(key) == Some(&Value::Bool(true));
+    if is("tie") {
+        lines.push(("tie", "the judge has not chosen the same in each order".to_owned()));
+    }
+    if is("borderline") && !metadata.contains_key("panel") && !is("tie") {
+        lines.push(("borderline", "judgements differ".to_owned()));
+    }
+    lines
+}
+
+fn votes(panel: &Value) -> Option<Vec<(&'static str, String)>> {
+    let votes = panel.get("votes")?.as_array()?;
+    let is = |it: &Value, status: &str| it.get("status").and_then(Value::as_str) == Some(status);
+    let passed = votes.iter().filter(|it| is(it, "passed")).count();
+    let mut facts = vec![format!("{passed} of {} pass", votes.len())];
+    let lost = votes.iter().filter(|it| is(it, "errored")).count();
+    if lost > 0 {
+        facts.push(format!("{lost} could not be counted"));
+    }
+    if let Some(agreement) = panel.get("agreement").and_then(Value::as_f64) {
+        facts.push(format!("{}% agree", ecma::to_fixed(agreement * 100.0, 0)));
+    }
+    if let Some(spread) = panel.get("spread").and_then(Value::as_f64).filter(|it| *it > 0.0) {
+        facts.push(format!("scores {} apart", two(spread)));
+    }
+    if panel.get("borderline") == Some(&Value::Bool(true)) {
+        facts.push("borderline".to_owned());
+    }
+    let mut lines = vec![("votes", facts.join(", "))];
+    for it in votes {
+        lines.push(("vote", vote(it)?));
+    }
+    Some(lines)
+}
+
+fn vote(vote: &Value) -> Option<String> {
+    let status = match vote.get("status")?.as_str()? {
+        "passed" => "pass",
+        "failed" => "fail",
+        other => other,
+    };
+    let judge = vote.get("judge").and_then(Value::as_str).unwrap_or("judge");
+    let sample = vote.get("sample").and_then(Value::as_u64);
+    let sample = sample.map(|it| format!(" (answer {})", it + 1)).unwrap_or_default();
+    let score = vote.get("score").and_then(Value::as_f64);
+    let score = score.map(|it| format!(" {}", two(it))).unwrap_or_default();
+    let why = vote.get("reasoning").and_then(Value::as_str).filter(|it| !it.is_empty());
+    let why = why.map(|it| format!(": {it}")).unwrap_or_default();
+    Some(one_line(&format!("{judge}{sample} {status}{score}{why}")))
+}
+
+fn choice(choice: &Value) -> Option<String> {
+    let order = choice.get("order")?.as_array()?;
+    let order: Option<Vec<&str>> = order.iter().map(Value::as_str).collect();
+    let best = choice.get("best")?.as_str()?;
+    let why = choice.get("reason").and_then(Value::as_str).filter(|it| !it.is_empty());
+    let why = why.map(|it| format!(": {it}")).unwrap_or_default();
+    Some(one_line(&format!("{best} of {}{why}", order?.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn votes_and_choices_are_said_in_words() {
+        let metadata = json!({
+            "panel": {
+                "votes": [
+                    {"judge": "strict", "status": "failed", "score": 0.2, "reasoning": "It greets\nnobody."},
+                    {"judge": "kind", "sample": 1, "status": "passed", "score": 0.9},
+                    {"status": "errored", "reasoning": "down"},
+                ],
+                "agreement": 0.5, "spread": 0.7, "borderline": true,
+            },
+            "choices": [{"order": ["`a`", "`b`"], "best": "`b`", "reason": "It is short."}],
+            "borderline": true,
+            "tie": true,
+        });
+        let said: Vec<String> = lines(metadata.as_object().unwrap())
+            .iter()
+            .map(|(key, it)| format!("{key}: {it}"))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "votes: 1 of 3 pass, 1 could not be counted, 50% agree, scores 0.70 apart, borderline",
+                "vote: strict fail 0.20: It greets\\nnobody.",
+                "vote: kind (answer 2) pass 0.90",
+                "vote: judge errored: down",
+                "choice: `b` of `a`, `b`: It is short.",
+                "tie: the judge has not chosen the same in each order",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_is_shown_as_it_is() {
+        for panel in [json!([1]), json!({"votes": [{"status": 5}]}), json!("x")] {
+            let metadata = json!({"panel": panel, "choices": 7});
+            let lines = lines(metadata.as_object().unwrap());
+            assert_eq!(lines[0], ("panel", one_line(&ecma::stringify(&panel))));
+            assert_eq!(lines[1], ("choices", "7".to_owned()));
+        }
+    }
+}
