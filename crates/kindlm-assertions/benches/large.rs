@@ -81,8 +81,12 @@ fn main() {
         let timed = |piece: &str, size: usize| {
             let output = piece.repeat(size / piece.len());
             let execution = Execution { output, requests: 1, ..Execution::default() };
-            let evidence =
-                Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+            let evidence = Evidence {
+                execution: &execution,
+                answers: &Answers::default(),
+                baseline: None,
+                contest: None,
+            };
             let begun = Instant::now();
             assert_eq!(check.evaluate(&evidence).len(), 1);
             begun.elapsed().as_secs_f64() * 1e3

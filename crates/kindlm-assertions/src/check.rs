@@ -1,14 +1,15 @@
 //! A configured assertion with the options that every assertion takes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verdict};
+use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
 
 use serde_json::Value;
 
 use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::scripting::{Seen, View, see};
-use crate::{Assertion, Evidence, Meta};
+use crate::{Assertion, Contest, Evidence, Meta};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
 pub(crate) const TOLERANCE: f64 = 1e-9;
@@ -52,6 +53,14 @@ impl Default for Options {
     }
 }
 
+/// Why an assertion cannot be shown its evidence yet, or at all.
+enum Blind {
+    /// Transforms must run first.
+    Ask(Vec<Question>),
+    /// There is nothing to see: what that means for the check.
+    Nothing(Verdict),
+}
+
 /// A configured assertion, ready to be evaluated any number of times.
 #[derive(Clone, Debug)]
 pub struct Check {
@@ -65,13 +74,15 @@ pub struct Check {
     pub views: Vec<View>,
     /// The configured value with its variables filled in, if there were any.
     pub rendered: Option<Value>,
+    /// Whether it leaves to the suite who judges; `false` where the check or its block names somebody.
+    pub leaves_judge_open: bool,
 }
 
 impl Check {
     /// A check with default options.
     pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
         let (options, views) = (Options::default(), Vec::new());
-        Self { meta, assertion, options, views, rendered: None }
+        Self { meta, assertion, options, views, rendered: None, leaves_judge_open: true }
     }
 
     /// What must still be found out: first by the transforms, then by the assertion; see
@@ -80,14 +91,53 @@ impl Check {
         if self.options.skip.is_some() {
             return Vec::new();
         }
-        match see(&self.views, evidence) {
-            Seen::Unchanged => self.assertion.questions(evidence),
-            Seen::Changed(seen) => {
-                self.assertion.questions(&Evidence { execution: &seen, ..*evidence })
-            }
-            Seen::Ask(question) => vec![*question],
-            Seen::Nothing(_) => Vec::new(),
+        match self.seen(evidence, |it| self.assertion.questions(it)) {
+            Ok(questions) | Err(Blind::Ask(questions)) => questions,
+            Err(Blind::Nothing(_)) => Vec::new(),
         }
+    }
+
+    /// Whether it compares the outputs of several executions, and so needs [`Evidence::contest`].
+    pub fn compares(&self) -> bool {
+        self.assertion.compares()
+    }
+
+    /// Shows the assertion what the transforms make of the evidence.
+    fn seen<T>(
+        &self,
+        evidence: &Evidence<'_>,
+        then: impl FnOnce(&Evidence<'_>) -> T,
+    ) -> Result<T, Blind> {
+        if self.views.is_empty() {
+            return Ok(then(evidence));
+        }
+        let mut questions = Vec::new();
+        let mut look =
+            |execution: &Execution| match see(&self.views, &Evidence { execution, ..*evidence }) {
+                Seen::Unchanged => Ok(None),
+                Seen::Changed(seen) => Ok(Some(seen)),
+                Seen::Ask(question) => {
+                    questions.push(*question);
+                    Ok(None)
+                }
+                Seen::Nothing(verdict) => Err(Blind::Nothing(verdict)),
+            };
+        let own = look(evidence.execution)?;
+        let execution = own.as_deref().unwrap_or(evidence.execution);
+        let mut candidates = Vec::new();
+        for candidate in evidence.contest.map(|it| it.candidates).unwrap_or_default() {
+            let seen = if candidate.is_there { look(&candidate.execution)? } else { None };
+            let mut candidate = candidate.clone();
+            if let Some(seen) = seen {
+                candidate.execution = Cow::Owned(*seen);
+            }
+            candidates.push(candidate);
+        }
+        if !questions.is_empty() {
+            return Err(Blind::Ask(questions));
+        }
+        let contest = evidence.contest.map(|it| Contest { candidates: &candidates, own: it.own });
+        Ok(then(&Evidence { execution, contest, ..*evidence }))
     }
 
     /// Judges the evidence and applies the options: first the threshold, then `not-`, then the rest.
@@ -99,15 +149,14 @@ impl Check {
         if let Some(reason) = &self.options.skip {
             return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
         }
-        let mut results = match see(&self.views, evidence) {
-            Seen::Unchanged => self.judge(evidence),
-            Seen::Changed(seen) => self.judge(&Evidence { execution: &seen, ..*evidence }),
-            Seen::Ask(_) => {
+        let mut results = match self.seen(evidence, |it| self.judge(it)) {
+            Ok(results) => results,
+            Err(Blind::Ask(_)) => {
                 let message = "The transform has not been run".to_owned();
                 let code = FailureCode::INTERNAL_ERROR;
                 return vec![self.without_looking(Verdict::Errored { code, message })];
             }
-            Seen::Nothing(verdict) => return vec![self.without_looking(verdict)],
+            Err(Blind::Nothing(verdict)) => return vec![self.without_looking(verdict)],
         };
         for result in &mut results {
             self.apply(result);
@@ -230,7 +279,7 @@ fn fail(label: &str) -> Verdict {
 mod tests {
     use super::*;
     use crate::registry::Code;
-    use kindlm_types::{Answers, Class, Execution};
+    use kindlm_types::{Answers, Class};
 
     static META: Meta = Meta {
         id: "sample",
@@ -275,6 +324,7 @@ mod tests {
             execution: &Execution::default(),
             answers: &Answers::default(),
             baseline: None,
+            contest: None,
         };
         check
             .evaluate(&evidence)
@@ -346,7 +396,8 @@ mod tests {
         };
         let execution = Execution::default();
         let answers = Answers::default();
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         for result in check.evaluate(&evidence) {
             assert_eq!(result.class, Class::Probabilistic);
             assert_eq!(result.severity, Severity::Soft);

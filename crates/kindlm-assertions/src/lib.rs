@@ -26,7 +26,7 @@
 //!     tool_calls: vec![call],
 //!     ..Execution::default()
 //! };
-//! let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+//! let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None, contest: None };
 //! let results: Vec<_> = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
 //! let failed: Vec<_> = results.iter().filter_map(|it| it.verdict.message()).collect();
 //! assert_eq!(failed, ["Argument mismatches: order_id: expected \"12345\", got 12345"]);
@@ -52,6 +52,7 @@ mod contains_html;
 mod contains_json;
 mod contains_sql;
 mod contains_xml;
+mod contest;
 mod context_faithfulness;
 mod context_recall;
 mod context_relevance;
@@ -103,6 +104,7 @@ mod loaded_skill;
 mod matches;
 mod max_cost;
 mod max_latency;
+mod max_score;
 mod max_tokens;
 mod max_tool_calls;
 mod max_turns;
@@ -123,6 +125,7 @@ mod parked;
 pub mod pattern;
 mod perplexity;
 mod perplexity_score;
+mod pi;
 mod pii;
 mod prompt_assertion;
 mod python;
@@ -136,6 +139,8 @@ mod schema;
 mod schema_file;
 mod schema_value;
 mod scripting;
+mod select_best;
+mod service;
 mod similar;
 mod similar_cosine;
 mod similar_dot;
@@ -154,6 +159,7 @@ mod trace_error_spans;
 mod trace_span_count;
 mod trace_span_duration;
 mod trajectory;
+mod trajectory_goal_success;
 mod trajectory_step_count;
 mod trajectory_tool_args_match;
 mod trajectory_tool_sequence;
@@ -165,6 +171,7 @@ mod words;
 mod xml;
 
 pub use check::{Check, Options};
+pub use contest::{Candidate, Contest, first_questions};
 pub use expect::{compile, compile_with, expect_schema};
 pub use judging::{Agg, JudgeBlock, Jury};
 pub use registry::{
@@ -193,6 +200,7 @@ pub static REGISTRY: &[&Registration] = &[
     &python::REGISTRATION,
     &ruby::REGISTRATION,
     &webhook::REGISTRATION,
+    &pi::REGISTRATION,
     &contains::REGISTRATION,
     &icontains::REGISTRATION,
     &contains_any::REGISTRATION,
@@ -224,6 +232,7 @@ pub static REGISTRY: &[&Registration] = &[
     &trajectory_tool_sequence::REGISTRATION,
     &trajectory_tool_args_match::REGISTRATION,
     &trajectory_step_count::REGISTRATION,
+    &trajectory_goal_success::REGISTRATION,
     &trace_span_count::REGISTRATION,
     &trace_span_duration::REGISTRATION,
     &trace_error_spans::REGISTRATION,
@@ -246,6 +255,8 @@ pub static REGISTRY: &[&Registration] = &[
     &context_recall::REGISTRATION,
     &context_relevance::REGISTRATION,
     &conversation_relevance::REGISTRATION,
+    &select_best::REGISTRATION,
+    &max_score::REGISTRATION,
     &moderation::REGISTRATION,
     &classifier::REGISTRATION,
     &judge_factuality::REGISTRATION,

@@ -10,12 +10,12 @@ use kindlm_types::{
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use crate::Check;
 use crate::expect::TextFiles;
 use crate::judging::JudgeBlock;
 use crate::pattern::Patterns;
 use crate::schema_file::SchemaFiles;
 use crate::scripting::ScriptSettings;
+use crate::{Check, Contest};
 
 /// A check of one execution.
 pub trait Assertion: fmt::Debug + Send + Sync {
@@ -51,6 +51,12 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     fn decide(&self, _score: Score) -> Option<Verdict> {
         None
     }
+
+    /// Whether it compares the output with others: it is evaluated when all of them are there, and finds them in
+    /// [`Evidence::contest`].
+    fn compares(&self) -> bool {
+        false
+    }
 }
 
 /// All that a check may look at.
@@ -62,6 +68,8 @@ pub struct Evidence<'a> {
     pub answers: &'a Answers,
     /// The output of the same case and model in the baseline, if there is one.
     pub baseline: Option<&'a str>,
+    /// The outputs that this one is compared with; only checks that [compare](Assertion::compares) look at them.
+    pub contest: Option<Contest<'a>>,
 }
 
 /// A failure code with what it means.

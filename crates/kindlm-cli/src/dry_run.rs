@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use kindlm_assertions::{Check, Evidence};
+use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::gates::dollars;
 use kindlm_engine::{CaseBody, Model, Plan, RunOptions, Subject, Suite, budget_usd, reserve_usd};
 use kindlm_reporters::one_line;
@@ -25,6 +26,7 @@ pub(crate) fn describe(
         format!("suite `{}`: {}\n\n", one_line(&suite.info.name), executions(plan.units.len()));
     let mut sum = Estimate::default();
     let mut reserve = None::<f64>;
+    let mut compared = BTreeSet::new();
     for group in groups(plan) {
         let Some(case) = suite.cases.get(group.case) else { continue };
         let model = group.model.and_then(|it| suite.models.get(it));
@@ -37,8 +39,10 @@ pub(crate) fn describe(
         let _ = writeln!(text, "  {case_name} [{name}]: {} × {}", group.repeats, at_most(requests));
         let first = model.and_then(|it| reserve_usd(&body, it));
         reserve = reserve.into_iter().chain(first).reduce(f64::max);
+        // Outputs are compared once, over all models and tests that take part.
+        let is_first = case.compared.as_ref().is_none_or(|it| compared.insert(Arc::clone(it)));
         for _ in 0..group.repeats {
-            sum.add_case(suite, &body, model);
+            sum.add_case(suite, &body, model, is_first);
         }
     }
     for skipped in &plan.skipped {
@@ -125,7 +129,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn add_case(&mut self, suite: &Suite, body: &CaseBody, model: Option<&Model>) {
+    fn add_case(&mut self, suite: &Suite, body: &CaseBody, model: Option<&Model>, compares: bool) {
         match (model, &body.subject) {
             (Some(model), Subject::Prompt { messages }) => {
                 let said: usize = messages.iter().map(|it| it.content.len()).sum();
@@ -142,7 +146,7 @@ impl Estimate {
         }
         let all = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
         let output = model.and_then(|it| it.params.max_tokens).unwrap_or(0);
-        for check in all {
+        for check in all.filter(|it| compares || !it.compares()) {
             self.add_check(suite, check, output);
         }
     }
@@ -172,8 +176,9 @@ impl Estimate {
     fn add_check(&mut self, suite: &Suite, check: &Check, output: u32) {
         // What would be asked about an output that is not there yet.
         let (execution, answers) = (Execution::default(), Answers::default());
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
-        for question in check.questions(&evidence) {
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        for (_, question) in first_questions([check], &evidence) {
             self.questions += 1;
             let Question::Judge(question) = question else { continue };
             let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());

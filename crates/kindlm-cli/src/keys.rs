@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kindlm_assertions::Evidence;
+use kindlm_assertions::{Evidence, first_questions};
 use kindlm_engine::{CaseKind, Model, Plan, Suite, TestCase};
 use kindlm_types::{Answers, Execution, Question};
 
@@ -69,11 +69,12 @@ fn warnings<'s>(
 /// What a case's checks ask, and the models that are asked.
 pub(crate) fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question, &'s Model)> {
     let (execution, answers) = (Execution::default(), Answers::default());
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     // A body that cannot be made asks nobody; the run says why.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
-    let questions = checks.flat_map(|it| it.questions(&evidence));
+    let questions = first_questions(checks, &evidence).into_iter().map(|(_, it)| it);
     let default = suite.defaults.judge_model.as_deref();
     let asked = |question: Question| {
         let id = match &question {

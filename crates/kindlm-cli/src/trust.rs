@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kindlm_assertions::Evidence;
+use kindlm_assertions::{Evidence, first_questions};
 use kindlm_engine::gates::{Gate, JudgeKappa, judge_kappa_min};
 use kindlm_engine::{Model, Plan, Suite, TestCase};
 use kindlm_store::{Calibration, Calibrations, prompt_digest};
@@ -143,20 +143,20 @@ fn judges<'s>(suite: &'s Suite, plan: &Plan) -> Vec<(&'static str, &'s Model, St
 
 fn judges_of<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(&'static str, &'s Model, String)> {
     let (execution, answers) = (Execution::default(), Answers::default());
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     // A body that cannot be made asks nobody; the run says why.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let default = suite.defaults.judge_model.as_deref();
     let mut found = Vec::new();
-    for check in body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks)) {
-        for question in check.questions(&evidence) {
-            let Question::Judge(question) = question else { continue };
-            let model = match question.model.as_deref().or(default) {
-                Some(id) => suite.models.iter().find(|it| it.id == id),
-                None => suite.models.first(),
-            };
-            found.extend(model.map(|it| (check.meta.id, it, prompt_digest(&question.system))));
-        }
+    let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
+    for (check, question) in first_questions(checks, &evidence) {
+        let Question::Judge(question) = question else { continue };
+        let model = match question.model.as_deref().or(default) {
+            Some(id) => suite.models.iter().find(|it| it.id == id),
+            None => suite.models.first(),
+        };
+        found.extend(model.map(|it| (check.meta.id, it, prompt_digest(&question.system))));
     }
     found
 }

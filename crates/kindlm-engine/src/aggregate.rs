@@ -33,7 +33,7 @@ pub enum AggregateError {
 /// what speaks against the case: gate-severity failures, errored checks, and errors of executions.
 ///
 /// The checks in a set have codes, counts and scores like those outside of one, whether the set holds or not. A set
-/// itself has a code and a score, but is not counted: its parts are.
+/// itself has a code and a score, but is not counted: its parts are. Neither is what all scores come to.
 pub fn aggregate(
     mut executions: Vec<ExecutionResult>,
     pass_rate_min: f64,
@@ -75,7 +75,8 @@ fn add(case: &mut CaseResult, it: &ExecutionResult) {
     }
     case.cost.add(it.execution.spent());
     case.total_tokens = case.total_tokens.saturating_add(it.execution.usage.total_tokens);
-    for check in checks(&it.results).filter(|it| it.result.parts().is_empty()) {
+    let is_counted = |it: &Check<'_>| it.result.parts().is_empty() && it.result.is_check();
+    for check in checks(&it.results).filter(is_counted) {
         count(&mut case.checks, check.result);
     }
     let counts = |it: &Check<'_>| {

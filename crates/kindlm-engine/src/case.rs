@@ -40,6 +40,9 @@ pub struct TestCase {
     pub pass_rate_min: f64,
     /// The weighted mean score from which an execution passes, whichever of its checks failed.
     pub threshold: Option<f64>,
+    /// Whom the executions of the case are compared with, if a check of it [compares](Check::compares): all cases with the
+    /// same text, on all their models, repeat by repeat.
+    pub compared: Option<Arc<str>>,
     /// A script that makes what all checks see as the output.
     pub transform: Option<Arc<Transform>>,
     /// For selection and for coverage in reports.
@@ -73,6 +76,7 @@ impl TestCase {
             repeat: 1,
             pass_rate_min: 1.0,
             threshold: None,
+            compared: None,
             transform: None,
             tags: Arc::default(),
             skip: None,

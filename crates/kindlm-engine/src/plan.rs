@@ -1,6 +1,6 @@
 //! What will be executed: test case × model × repeat, before anything is sent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kindlm_types::{SkippedCase, suggest};
 
@@ -88,10 +88,11 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     check(suite, &options.filter)?;
     let ids: HashMap<&str, usize> =
         suite.models.iter().enumerate().rev().map(|(i, model)| (model.id.as_str(), i)).collect();
+    let rivals = Rivals::of(suite, &options.filter);
     let mut plan = Plan::default();
     for (index, case) in suite.cases.iter().enumerate() {
-        let targets = targets(suite, case, &ids, &options.filter)?;
-        if !options.filter.selects(case) || targets.as_ref().is_some_and(Vec::is_empty) {
+        let targets = targets(suite, case, &ids, &options.filter, &rivals)?;
+        if !options.filter.selects(case, &rivals) || targets.as_ref().is_some_and(Vec::is_empty) {
             plan.deselected += 1;
         } else if let Some(reason) = skip_reason(case, targets.is_none()) {
             plan.skipped.push(SkippedCase {
@@ -126,10 +127,11 @@ fn targets(
     case: &TestCase,
     ids: &HashMap<&str, usize>,
     filter: &Filter,
+    rivals: &Rivals<'_>,
 ) -> Result<Option<Vec<Target>>, PlanError> {
     let mut targets: Vec<Target> = Vec::new();
     match case.kind {
-        CaseKind::Command if filter.selects_model(case, COMMAND) => targets.push((None, 1)),
+        CaseKind::Command if filter.selects_model(case, COMMAND, rivals) => targets.push((None, 1)),
         CaseKind::Command => {}
         CaseKind::Prompt if case.models.is_empty() => return Ok(None),
         CaseKind::Prompt => {
@@ -141,7 +143,7 @@ fn targets(
                         help: suggest_model(suite, id),
                     });
                 };
-                if !filter.selects_model(case, id) {
+                if !filter.selects_model(case, id, rivals) {
                     continue;
                 }
                 match targets.iter_mut().find(|(known, _)| *known == Some(model)) {
@@ -195,18 +197,33 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
     suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
 }
 
+/// The groups of cases of which an earlier run names one: who is compared is run with all whom it is compared with.
+struct Rivals<'s>(HashSet<&'s str>);
+
+impl<'s> Rivals<'s> {
+    fn of(suite: &'s Suite, filter: &Filter) -> Self {
+        let Some(only) = &filter.only else { return Self(HashSet::new()) };
+        let named = suite.cases.iter().filter(|it| only.has_case(&it.name));
+        Self(named.filter_map(|it| it.compared.as_deref()).collect())
+    }
+
+    fn has(&self, case: &TestCase) -> bool {
+        case.compared.as_deref().is_some_and(|it| self.0.contains(it))
+    }
+}
+
 impl Filter {
-    fn selects(&self, case: &TestCase) -> bool {
+    fn selects(&self, case: &TestCase, rivals: &Rivals<'_>) -> bool {
         let has_any = |tags: &[String]| case.tags.iter().any(|tag| tags.contains(tag));
         (self.tags.is_empty() || has_any(&self.tags))
             && !has_any(&self.without_tags)
             && (self.tests.is_empty() || self.tests.iter().any(|it| it.is_match(&case.name)))
-            && self.only.as_ref().is_none_or(|it| it.has_case(&case.name))
+            && self.only.as_ref().is_none_or(|it| it.has_case(&case.name) || rivals.has(case))
     }
 
-    fn selects_model(&self, case: &TestCase, id: &str) -> bool {
+    fn selects_model(&self, case: &TestCase, id: &str, rivals: &Rivals<'_>) -> bool {
         (self.models.is_empty() || self.models.iter().any(|it| it == id))
-            && self.only.as_ref().is_none_or(|it| it.contains(&case.name, id))
+            && self.only.as_ref().is_none_or(|it| it.contains(&case.name, id) || rivals.has(case))
     }
 
     fn parts(&self) -> String {

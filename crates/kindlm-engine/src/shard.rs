@@ -97,7 +97,8 @@ impl Durations {
 
 /// The part of a plan that one of several machines runs.
 ///
-/// Every test case is in exactly one part, with all its models and repeats; so is every skipped one. The longest cases
+/// Every test case is in exactly one part, with all its models and repeats and all cases that it is compared with; so is
+/// every skipped one. The longest cases
 /// are dealt out first, each to the part that has least to do: by `durations`, else by the number of executions.
 /// Machines that are given the same suite, options and durations agree on the parts, whatever they ran before.
 pub fn shard(
@@ -110,7 +111,11 @@ pub fn shard(
     let groups: Vec<&[Unit]> =
         plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)).collect();
     let owners = deal(suite, &groups, shard.count, durations);
-    let owner = |case: usize| owners.get(&case).copied().unwrap_or_default();
+    let leaders = leaders(suite);
+    let owner = |case: usize| {
+        let leader = leaders.get(&case).unwrap_or(&case);
+        owners.get(leader).copied().unwrap_or_default()
+    };
     let mine = shard.index.saturating_sub(1);
     let mut part = Plan { deselected: plan.deselected, ..Plan::default() };
     let mut cases = Vec::new();
@@ -141,14 +146,24 @@ pub fn shard(
     part
 }
 
-/// Of each case, the part that runs it, from 0.
+/// Of each case that is compared with others, the first of them.
+fn leaders(suite: &Suite) -> HashMap<usize, usize> {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    let compared = suite.cases.iter().enumerate();
+    let compared = compared.filter_map(|(index, case)| Some((index, case.compared.as_deref()?)));
+    compared.map(|(index, group)| (index, *first.entry(group).or_insert(index))).collect()
+}
+
+/// Of each case, the part that runs it, from 0; of several that are compared, of the first.
 fn deal(
     suite: &Suite,
     groups: &[&[Unit]],
     count: u32,
     durations: Option<&Durations>,
 ) -> HashMap<usize, u32> {
+    let leaders = leaders(suite);
     let mut cases: Vec<(usize, u64)> = Vec::new();
+    let mut places: HashMap<usize, usize> = HashMap::new();
     for unit in groups.iter().filter_map(|it| Some((it.first()?, it.len()))) {
         let (first, executions) = unit;
         let weight = match durations {
@@ -158,9 +173,11 @@ fn deal(
             }
             None => executions as u64,
         };
-        match cases.last_mut().filter(|(case, _)| *case == first.case) {
+        let leader = *leaders.get(&first.case).unwrap_or(&first.case);
+        let place = *places.entry(leader).or_insert(cases.len());
+        match cases.get_mut(place) {
             Some((_, sum)) => *sum = sum.saturating_add(weight),
-            None => cases.push((first.case, weight)),
+            None => cases.push((leader, weight)),
         }
     }
     cases.sort_by_key(|(case, weight)| (Reverse(*weight), *case));

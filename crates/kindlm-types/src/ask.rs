@@ -22,7 +22,7 @@ pub enum Question {
     Script(ScriptQuestion),
 }
 
-/// A question to a judge model. Sent with temperature 0.
+/// A question to a judge model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgeQuestion {
     /// The judge's model id in the suite; `None` for the suite's default judge.
@@ -37,6 +37,8 @@ pub struct JudgeQuestion {
     pub max_tokens: u32,
     /// Which of several independent answers to the same question, from 0.
     pub sample: u32,
+    /// How freely it is answered, from 0 to 2; 0 if absent.
+    pub temperature: Option<f64>,
 }
 
 /// A text to turn into a vector.
@@ -60,6 +62,7 @@ impl Question {
                 q.response_format.as_ref().map_or(&Value::Null, |format| &format.schema),
                 q.max_tokens,
                 q.sample,
+                q.temperature,
             ])
             .to_string(),
             Self::Embedding(q) => serde_json::json!(["embedding", q.model, q.text]).to_string(),
@@ -71,7 +74,7 @@ impl Question {
 /// One of several judges that are asked the same, and one of its independent answers.
 ///
 /// A check that is put to several asks as if there were one judge; the seat says which one is meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seat {
     /// The judge's model id in the suite; `None` for the judge that the question would go to anyway.
     pub model: Option<String>,
@@ -79,6 +82,8 @@ pub struct Seat {
     pub sample: u32,
     /// How many answers each judge gives, from 1.
     pub samples: u32,
+    /// How freely it answers, where the question does not say.
+    pub temperature: Option<f64>,
 }
 
 impl Seat {
@@ -91,6 +96,7 @@ impl Seat {
                 question.model = question.model.or_else(|| self.model.clone());
                 let sample = question.sample.saturating_mul(self.samples.max(1));
                 question.sample = sample.saturating_add(self.sample);
+                question.temperature = question.temperature.or(self.temperature);
                 Question::Judge(question)
             }
             other @ (Question::Embedding(_) | Question::Script(_)) => other,

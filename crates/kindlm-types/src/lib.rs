@@ -64,8 +64,8 @@ pub use report::{
     PromptInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase, SuiteInfo,
 };
 pub use result::{
-    ASSERT_SET, AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome, GateResult,
-    NOT_ASSERT_SET, NamedScore, ScoreSummary,
+    AGGREGATE_SCORE, ASSERT_SET, AssertionResult, CaseResult, CheckCounts, Cost, GateOutcome,
+    GateResult, NOT_ASSERT_SET, NamedScore, ScoreSummary,
 };
 pub use scores::{named_scores, weighted_score};
 pub use secret::mask_secrets;

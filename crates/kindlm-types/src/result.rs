@@ -11,6 +11,9 @@ pub const ASSERT_SET: &str = "assert-set";
 /// What a set that must not hold calls itself in its metadata.
 pub const NOT_ASSERT_SET: &str = "not-assert-set";
 
+/// What the result calls itself that says whether the scores of all checks together reach the threshold of a test.
+pub const AGGREGATE_SCORE: &str = "threshold";
+
 /// What one configured check found in one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertionResult {
@@ -126,6 +129,11 @@ impl AssertionResult {
         let about = self.metadata.get("assertionSet").and_then(|it| it.get("type"));
         let is_set = self.assertion == ASSERT_SET && about.is_none_or(|it| it != NOT_ASSERT_SET);
         if is_set { &self.components } else { &[] }
+    }
+
+    /// Whether it is a check that found something, and not what the scores of all checks come to.
+    pub fn is_check(&self) -> bool {
+        self.assertion != AGGREGATE_SCORE
     }
 
     /// Whether the check could not be made because a provider failed, after retries.

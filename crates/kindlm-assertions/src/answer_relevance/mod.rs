@@ -241,7 +241,8 @@ mod tests {
             ..kindlm_types::Execution::default()
         };
         let answers = kindlm_types::Answers::default();
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         assert_eq!(check.questions(&evidence).len(), 3);
         let results = check.evaluate(&evidence);
         assert_eq!(results[0].verdict.code(), Some(&FailureCode::INTERNAL_ERROR));

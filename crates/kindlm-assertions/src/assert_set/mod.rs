@@ -110,6 +110,10 @@ impl Assertion for Set {
     fn sees_output(&self) -> bool {
         self.checks.iter().all(|it| it.assertion.sees_output())
     }
+
+    fn compares(&self) -> bool {
+        self.checks.iter().any(Check::compares)
+    }
 }
 
 impl Set {

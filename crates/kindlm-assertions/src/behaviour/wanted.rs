@@ -188,14 +188,16 @@ mod tests {
         let execution = Execution::default();
         let mut answers = Answers::default();
         let mut questions = Vec::new();
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         wanted.questions(actual, &evidence, &mut questions);
         assert_eq!(questions.len(), says.len(), "{written} of {actual}");
         for (question, said) in questions.iter().zip(says) {
             let outcome = ScriptOutcome::Returned(ScriptValue::from(said.clone()));
             answers.insert(question, Ok(Answer::Script(ScriptAnswer { outcome, console: vec![] })));
         }
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         wanted.difference(actual, &evidence).unwrap()
     }
 

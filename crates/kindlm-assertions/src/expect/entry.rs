@@ -228,6 +228,8 @@ impl Compiler<'_> {
         at: &str,
     ) -> Option<Check> {
         let panel = self.panel(registration, value, at)?;
+        let mut leaves_judge_open = panel.is_left_open;
+        let panel = panel.panel;
         let mut own = || Own {
             negate: std::mem::take(&mut options.negate),
             threshold: options.threshold.take(),
@@ -242,13 +244,15 @@ impl Compiler<'_> {
                 let within = std::mem::replace(&mut self.in_set, true);
                 let checks = self.entries(&list.unwrap_or_default(), &format!("{at}/{LIST}"));
                 self.in_set = within;
+                leaves_judge_open = checks.iter().any(|it| it.leaves_judge_open);
                 build(value, checks, own(), self.setup)
             }
         };
         match built {
             Ok(assertion) => {
                 let assertion = panel.judging(assertion);
-                Some(Check { options, ..Check::new(&registration.meta, assertion) })
+                let check = Check::new(&registration.meta, assertion);
+                Some(Check { options, leaves_judge_open, ..check })
             }
             Err(problems) => {
                 self.report(problems, at);

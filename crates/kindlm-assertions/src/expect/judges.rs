@@ -13,6 +13,13 @@ use crate::{Build, Registration};
 
 static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::json_schema));
 
+/// Who judges a check.
+pub(super) struct Judges {
+    pub(super) panel: Panel,
+    /// Whether neither the check nor its block names anybody, so that it is the suite's to say.
+    pub(super) is_left_open: bool,
+}
+
 impl Compiler<'_> {
     /// Reads what a block says about who judges its checks.
     pub(super) fn judging(&mut self, expect: &Value) {
@@ -26,7 +33,10 @@ impl Compiler<'_> {
         }
         let Ok(block) = JudgeBlock::deserialize(&value) else { return };
         match block.panel(self.setup) {
-            Ok(_) => self.judging = block.over(&self.setup.judging),
+            Ok(_) => {
+                self.names_judges = block.names_judges();
+                self.judging = block.over(&self.setup.judging);
+            }
             Err(problems) => self.report(problems, &at),
         }
     }
@@ -37,7 +47,7 @@ impl Compiler<'_> {
         registration: &Registration,
         config: &mut Value,
         at: &str,
-    ) -> Option<Panel> {
+    ) -> Option<Judges> {
         let mut own = Map::new();
         if let (true, Some(map)) = (registration.build.asks_judges(), config.as_object_mut()) {
             for key in JudgeBlock::KEYS {
@@ -49,7 +59,8 @@ impl Compiler<'_> {
             }
         }
         if !registration.build.asks_judges() {
-            return JudgeBlock::default().panel(self.setup).ok();
+            let panel = JudgeBlock::default().panel(self.setup).ok()?;
+            return Some(Judges { panel, is_left_open: false });
         }
         let block = JudgeBlock::deserialize(&Value::Object(own)).unwrap_or_default();
         let problems = block.panel(self.setup).err().unwrap_or_default();
@@ -57,9 +68,10 @@ impl Compiler<'_> {
             self.report(problems, at);
             return None;
         }
+        let is_left_open = !self.names_judges && !block.names_judges();
         let block = block.over(&self.judging);
         match block.panel(self.setup) {
-            Ok(panel) => Some(panel),
+            Ok(panel) => Some(Judges { panel, is_left_open }),
             Err(problems) => {
                 self.report(problems, at);
                 None

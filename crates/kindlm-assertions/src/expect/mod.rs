@@ -51,6 +51,7 @@ pub fn compile_with(
         variables: OnceCell::new(),
         judging: setup.judging.clone(),
         in_set: false,
+        names_judges: false,
         checks: Vec::new(),
         problems: Vec::new(),
     };
@@ -75,6 +76,8 @@ struct Compiler<'a> {
     judging: JudgeBlock,
     /// Whether the entries that are read are those of a set.
     in_set: bool,
+    /// Whether the block says who judges.
+    names_judges: bool,
     /// With the rank by which they are sorted.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,
@@ -138,7 +141,7 @@ impl Compiler<'_> {
         }
         let Some(registration) = REGISTRY.get(rank) else { return };
         // What has a place of its own has no options there.
-        let Some(panel) = self.panel(registration, &mut value, at) else { return };
+        let Some(judges) = self.panel(registration, &mut value, at) else { return };
         let built = match registration.build {
             Build::Plain(build) | Build::Judged(build) => build(&value, self.setup),
             Build::Own(build) | Build::Script(build) | Build::Graded(build) => {
@@ -146,9 +149,13 @@ impl Compiler<'_> {
             }
             Build::Set(build) => build(&value, Vec::new(), Own::default(), self.setup),
         };
-        let built = built.map(|it| panel.judging(it));
+        let leaves_judge_open = judges.is_left_open;
+        let built = built.map(|it| judges.panel.judging(it));
         match built {
-            Ok(assertion) => self.checks.push((rank, Check::new(&registration.meta, assertion))),
+            Ok(assertion) => {
+                let check = Check::new(&registration.meta, assertion);
+                self.checks.push((rank, Check { leaves_judge_open, ..check }));
+            }
             Err(problems) => self.report(problems, at),
         }
     }
@@ -171,21 +178,12 @@ const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` 
 const SUGGESTED: usize = 3;
 
 /// Assertions of promptfoo that are not there, and what to do instead.
-const ELSEWHERE: [(&str, &str); 5] = [
-    (
-        "select-best",
-        "it compares the outputs of several models, and a check sees one; ask each for a score with `llm-rubric`",
-    ),
-    (
-        "max-score",
-        "it compares the scores of several models, and a check sees one; reports show the mean score of each model",
-    ),
-    ("pi", "ask the service with `webhook`"),
+const ELSEWHERE: [(&str, &str); 2] = [
     (
         "search-rubric",
         "no judge searches the web; give it what it must know in the `value` of `llm-rubric`",
     ),
-    ("trajectory:goal-success", "say in the `value` of `llm-rubric` what must have been reached"),
+    ("agent-rubric", "no judge is an agent; say in the `value` of `llm-rubric` what must hold"),
 ];
 
 fn unknown_type(id: &str) -> Problem {

@@ -180,7 +180,12 @@ mod tests {
         let mut asked = Vec::new();
         let mut replies = replies.iter();
         loop {
-            let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+            let evidence = Evidence {
+                execution: &execution,
+                answers: &answers,
+                baseline: None,
+                contest: None,
+            };
             let mut questions = assertion.questions(&evidence);
             questions.retain(|question| answers.get(question).is_none());
             let Some(question) = questions.pop() else { return asked };

@@ -129,6 +129,7 @@ impl Inquiry {
             response_format: self.format.clone(),
             max_tokens: self.max_tokens,
             sample: self.sample,
+            temperature: None,
         })
     }
 

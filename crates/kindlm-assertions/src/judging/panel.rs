@@ -17,6 +17,9 @@ use crate::{Assertion, Evidence, Setup};
 /// Most answers that one judge gives to one question.
 const MOST_SAMPLES: u32 = 25;
 
+/// The temperature at which a judge is asked several times, where nobody says.
+const VARIED: f64 = 0.7;
+
 /// Who judges, and how several judgements become one.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -30,6 +33,9 @@ pub struct JudgeBlock {
     /// How often each judge is asked.
     #[schemars(range(min = 1, max = 25))]
     pub samples: Option<u32>,
+    /// How freely the judge answers, from 0 (as alike as it can) to 2; 0.7 if a judge is asked several times, else 0.
+    #[schemars(range(min = 0, max = 2))]
+    pub temperature: Option<f64>,
     /// How the answers of one judge become one: `median`, `majority` or `mean`.
     pub agg: Option<Agg>,
     /// How the verdicts of a jury become one: `majority`, `median`, `unanimous` or `veto`.
@@ -69,20 +75,24 @@ pub enum Jury {
 
 impl JudgeBlock {
     /// The keys, as they stand beside the other options of a check.
-    pub(crate) const KEYS: [&'static str; 6] =
-        ["model", "models", "samples", "agg", "jury", "quorum"];
+    pub(crate) const KEYS: [&'static str; 7] =
+        ["model", "models", "samples", "temperature", "agg", "jury", "quorum"];
 
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
+    /// Whether it says who judges.
+    pub fn names_judges(&self) -> bool {
+        self.model.is_some() || self.models.is_some()
+    }
+
     /// What this block says, and what `below` says where it is silent. Who judges is one thing, whether it is one
     /// model or several.
     #[must_use]
     pub fn over(self, below: &Self) -> Self {
-        let names_judges = self.model.is_some() || self.models.is_some();
-        let (model, models, jury, quorum) = if names_judges {
+        let (model, models, jury, quorum) = if self.names_judges() {
             (self.model, self.models, self.jury, self.quorum)
         } else {
             let quorum = self.quorum.or(below.quorum);
@@ -94,6 +104,7 @@ impl JudgeBlock {
             jury,
             quorum,
             samples: self.samples.or(below.samples),
+            temperature: self.temperature.or(below.temperature),
             agg: self.agg.or(below.agg),
         }
     }
@@ -119,6 +130,10 @@ impl JudgeBlock {
         if self.samples.is_some_and(|it| it == 0 || it > MOST_SAMPLES) {
             let message = format!("must be from 1 to {MOST_SAMPLES}");
             push("samples", message, "3 or 5 show whether a judge agrees with itself");
+        }
+        if self.temperature.is_some_and(|it| !(0.0..=2.0).contains(&it)) {
+            let help = "0 is for one answer, 0.7 for several that may differ";
+            push("temperature", "must be from 0 to 2".to_owned(), help);
         }
         if let (Some(quorum), Some(models)) = (self.quorum, &self.models)
             && quorum as usize > models.len()
@@ -146,6 +161,7 @@ impl JudgeBlock {
         Ok(Panel {
             jurors,
             samples: self.samples.unwrap_or(1).max(1),
+            temperature: self.temperature,
             agg: self.agg.unwrap_or_default(),
             jury: self.jury.unwrap_or_default(),
             quorum: self.quorum,
@@ -160,6 +176,8 @@ pub(crate) struct Panel {
     jurors: Vec<Option<String>>,
     /// How often each is asked.
     samples: u32,
+    /// How freely they answer, if somebody says.
+    temperature: Option<f64>,
     agg: Agg,
     jury: Jury,
     quorum: Option<u32>,
@@ -168,18 +186,21 @@ pub(crate) struct Panel {
 impl Panel {
     /// The assertion as it is judged by this panel.
     pub(crate) fn judging(self, assertion: Arc<dyn Assertion>) -> Arc<dyn Assertion> {
-        if self.jurors == [None] && self.samples == 1 {
+        if self.jurors == [None] && self.samples == 1 && self.temperature.is_none() {
             return assertion;
         }
         Arc::new(Paneled { panel: self, assertion })
     }
 
     fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
-        self.jurors.iter().flat_map(|model| {
-            (0..self.samples).map(|sample| Seat {
+        // Answers that cannot differ say nothing about whether a judge agrees with itself.
+        let temperature = self.temperature.or((self.samples > 1).then_some(VARIED));
+        self.jurors.iter().flat_map(move |model| {
+            (0..self.samples).map(move |sample| Seat {
                 model: model.clone(),
                 sample,
                 samples: self.samples,
+                temperature,
             })
         })
     }
@@ -263,5 +284,9 @@ impl Assertion for Paneled {
 
     fn decide(&self, score: Score) -> Option<Verdict> {
         self.assertion.decide(score)
+    }
+
+    fn compares(&self) -> bool {
+        self.assertion.compares()
     }
 }

@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn a_result_that_only_a_minority_has_is_left_out() {
         let made_up = AssertionResult::errored("judge", "made up", FailureCode::new("ODD"), "odd");
-        let seat = |sample| Seat { model: None, sample, samples: 3 };
+        let seat = |sample| Seat { sample, samples: 3, ..Seat::default() };
         let votes = vec![vec![
             (seat(0), vec![vote(1.0), made_up]),
             (seat(1), vec![vote(0.9)]),

@@ -15,7 +15,12 @@ fn assertion(config: &Value) -> Arc<dyn Assertion> {
 
 fn evaluate(config: &Value, execution: &Execution) -> Vec<AssertionResult> {
     let answers = Answers::default();
-    assertion(config).evaluate(&Evidence { execution, answers: &answers, baseline: None })
+    assertion(config).evaluate(&Evidence {
+        execution,
+        answers: &answers,
+        baseline: None,
+        contest: None,
+    })
 }
 
 fn said(output: &str) -> Execution {

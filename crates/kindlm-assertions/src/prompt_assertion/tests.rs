@@ -35,7 +35,8 @@ fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
     let mut answers = Answers::default();
     let mut replies = replies.iter();
     loop {
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         let new: Vec<Question> = assertion
             .questions(&evidence)
             .into_iter()
@@ -137,7 +138,8 @@ fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
     let assertion = assertion();
     let execution = Execution { output: "Seven.".to_owned(), ..Execution::default() };
     let mut answers = Answers::default();
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     let first = assertion.questions(&evidence).remove(0);
     let reply = Answer::Text {
         text: format!("[{ONE}]"),
@@ -146,11 +148,13 @@ fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
         cost_usd: None,
     };
     answers.insert(&first, Ok(reply));
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     let again = assertion.questions(&evidence).remove(1);
     let err = ProviderError::new(ProviderErrorKind::RateLimited, "openai", "slow down");
     answers.insert(&again, Err(err.into()));
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     let results = assertion.evaluate(&evidence);
     assert_eq!(summary(&results), ["a passed", "b errored"]);
     assert_eq!(results[1].verdict.code(), Some(&JUDGE_EVAL_ERROR.code));
@@ -170,7 +174,8 @@ fn the_question_has_static_text_first_and_rules_last() {
         ..Execution::default()
     };
     let answers = Answers::default();
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     let questions = assertion().questions(&evidence);
     let [Question::Judge(question)] = &questions[..] else { panic!("{questions:?}") };
     assert_eq!(question.system, SYSTEM);
@@ -206,7 +211,12 @@ fn rules_that_do_not_apply_are_not_asked_about() {
         let mut answers = Answers::default();
         let mut judges = Vec::new();
         loop {
-            let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+            let evidence = Evidence {
+                execution: &execution,
+                answers: &answers,
+                baseline: None,
+                contest: None,
+            };
             let mut new = assertion.questions(&evidence);
             new.retain(|it| answers.get(it).is_none());
             let Some(question) = new.pop() else {
@@ -250,7 +260,8 @@ fn where_no_rule_applies_nobody_is_asked() {
     let config = json!({"assertions": [{"id": "a", "instruction": "x", "when": {"lang": "fr"}}]});
     let assertion = build(&config, Own::default(), &setup()).unwrap();
     let (execution, answers) = (Execution::default(), Answers::default());
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     assert_eq!(assertion.questions(&evidence), []);
     assert_eq!(summary(&assertion.evaluate(&evidence)), ["a skipped"]);
 }

@@ -5,12 +5,8 @@ mod reply;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_types::script::{
-    ScriptErrorKind, ScriptOutcome, ScriptQuestion, ScriptRuntime, ScriptSource, ScriptValue,
-};
-use kindlm_types::{
-    Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question, ecma,
-};
+use kindlm_types::script::ScriptErrorKind;
+use kindlm_types::{Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,18 +14,11 @@ use serde_json::{Value, json};
 use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::scripting::{ScriptSettings, ScriptsBlock, output_value, prompt};
+use crate::service::{self, TIMEOUT};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "webhook";
 const WEBHOOK_FAILED: FailureCode = FailureCode::new("WEBHOOK_FAILED");
-
-/// How long the service may take where the check does not say.
-const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Sends the request. It runs in the sandbox, so it reaches the hosts that are permitted and nothing else, by our own
-/// client, without our keys.
-const SEND: &str = "const answer = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body }); \
-     return { status: answer.status, body: await answer.text() }";
 
 /// Asks a service of the user.
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -94,7 +83,7 @@ struct Webhook {
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     let url = config.value;
-    let Some(host) = host(&url) else {
+    let Some(host) = service::host(&url) else {
         let problem = Problem::new("/value", "a webhook needs the URL of a service")
             .with_help("such as `https://checks.example.com/refunds`");
         return Err(vec![problem]);
@@ -102,23 +91,11 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
     let (net, timeout_ms) = config.scripts.map_or((None, None), |it| (it.net, it.timeout_ms));
     let settings = setup.scripts.with(&ScriptsBlock { net, ..ScriptsBlock::default() });
     if settings.permissions.net.is_empty() {
-        let problem = Problem::new("/value", "the network is not permitted to this check")
-            .with_help(format!(
-                "add `scripts: {{ net: [\"{host}\"] }}` to the suite or to the check"
-            ));
-        return Err(vec![problem]);
+        return Err(vec![service::not_permitted("/value", host)]);
     }
     let label = own.label(&format!("Webhook: {host}"));
     let timeout = timeout_ms.map_or(TIMEOUT, Duration::from_millis);
     Ok(Arc::new(Webhook { url, label, settings, timeout, own }))
-}
-
-/// The host of a URL, with its port; the rest may hold a secret.
-fn host(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
-    let authority = rest.split(['/', '?', '#', '\\']).next()?;
-    let host = authority.rsplit('@').next()?;
-    (!host.is_empty()).then_some(host)
 }
 
 impl Webhook {
@@ -128,33 +105,11 @@ impl Webhook {
             "output": output_value(execution),
             "context": {"prompt": prompt(&execution.input), "vars": execution.vars},
         });
-        let url = ecma::stringify(&json!(self.url));
-        let body = ecma::stringify(&json!(ecma::stringify(&body)));
-        Question::Script(ScriptQuestion {
-            runtime: ScriptRuntime::QuickJs,
-            source: ScriptSource::Body {
-                params: vec!["url".to_owned(), "body".to_owned()],
-                code: SEND.into(),
-            },
-            args: vec![url.into(), body.into()],
-            permissions: Arc::clone(&self.settings.permissions),
-            timeout: Some(self.timeout),
-        })
+        service::question(&self.url, &body, None, &self.settings, self.timeout)
     }
 
     fn failed(&self, message: impl Into<String>) -> AssertionResult {
         AssertionResult::errored(ID, &self.label, WEBHOOK_FAILED, message)
-    }
-
-    fn answered(&self, outcome: &ScriptOutcome) -> AssertionResult {
-        match outcome {
-            ScriptOutcome::Returned(ScriptValue::Json(answer)) => self.grade(answer),
-            ScriptOutcome::Returned(_) => self.failed("The webhook gave no answer"),
-            ScriptOutcome::Threw { message, thrown, .. } => {
-                let why = message.as_ref().unwrap_or(thrown);
-                self.failed(format!("The webhook could not be asked: {why}"))
-            }
-        }
     }
 }
 
@@ -165,7 +120,10 @@ impl Assertion for Webhook {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![match evidence.answers.get(&self.question(evidence)) {
-            Some(Ok(Answer::Script(answer))) => self.answered(&answer.outcome),
+            Some(Ok(Answer::Script(answer))) => match service::body(&answer.outcome) {
+                Ok(body) => self.grade(&body),
+                Err(why) => self.failed(format!("The webhook {why}")),
+            },
             Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Timeout => {
                 let message = format!(
                     "The webhook did not answer within {} s: give it more time with `scripts: {{ timeoutMs: … }}`",
@@ -183,25 +141,5 @@ impl Assertion for Webhook {
 
     fn hides_its_value(&self) -> bool {
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::host;
-
-    #[test]
-    fn only_the_host_of_a_url_is_shown() {
-        for (url, expected) in [
-            ("https://a.example/x?token=y", Some("a.example")),
-            ("http://me:word@a.example:8080/x", Some("a.example:8080")),
-            ("https://a.example?x", Some("a.example")),
-            ("https://", None),
-            ("https:///x", None),
-            ("ftp://a.example", None),
-            ("a.example/x", None),
-        ] {
-            assert_eq!(host(url), expected, "{url}");
-        }
     }
 }

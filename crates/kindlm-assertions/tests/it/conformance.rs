@@ -89,8 +89,12 @@ fn run(file: &str, count: usize, deliberate: &[(&str, &str)]) {
         let (execution, expect, theirs) = read(vector);
         let (checks, problems) = compile(&expect, &setup);
         assert_eq!(problems, [], "{}", vector["id"]);
-        let evidence =
-            Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+        let evidence = Evidence {
+            execution: &execution,
+            answers: &Answers::default(),
+            baseline: None,
+            contest: None,
+        };
         let results: Vec<AssertionResult> =
             checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
         let theirs = theirs.as_array().cloned().unwrap_or_default();

@@ -47,7 +47,7 @@ fn judged(
     for check in checks {
         let mut answers = Answers::default();
         loop {
-            let evidence = Evidence { execution, answers: &answers, baseline };
+            let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
             let mut questions = check.questions(&evidence);
             questions.retain(|question| answers.get(question).is_none());
             if questions.is_empty() {

@@ -100,7 +100,7 @@ fn list_entries_say_what_is_wrong_with_them() {
         json!({"type": "latncy", "maxMs": 5}),
         json!({"type": "not-latncy", "maxMs": 5}),
         json!({"type": "zzzzzzzzzzzzzzz"}),
-        json!({"type": "not-select-best"}),
+        json!({"type": "not-search-rubric"}),
         json!({"type": "latency", "maxMs": 5, "severty": "soft"}),
         json!({"type": "latency", "maxMs": 5, "severity": "sotf"}),
         json!({"type": "latency", "maxMs": 5, "weight": -1, "threshold": "x", "label": "", "metric": null}),
@@ -176,6 +176,11 @@ fn structured_output_is_taken_as_it_is() {
         output_json: Some(json!({"a": 1})),
         ..Execution::default()
     };
-    let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+    let evidence = Evidence {
+        execution: &execution,
+        answers: &Answers::default(),
+        baseline: None,
+        contest: None,
+    };
     assert!(checks[0].evaluate(&evidence).iter().all(|it| it.verdict.held()));
 }

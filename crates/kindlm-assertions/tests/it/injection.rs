@@ -72,7 +72,8 @@ fn judged(
     let mut answers = Answers::default();
     let mut asked = Vec::new();
     loop {
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         let mut questions = check.questions(&evidence);
         questions.retain(|it| answers.get(it).is_none());
         let Some(question) = questions.pop() else {

@@ -38,7 +38,8 @@ fn checks(expect: &Value) -> Vec<Check> {
 }
 
 fn verdicts(checks: &[Check], execution: &Execution) -> Vec<Verdict> {
-    let evidence = Evidence { execution, answers: &Answers::default(), baseline: None };
+    let evidence =
+        Evidence { execution, answers: &Answers::default(), baseline: None, contest: None };
     checks.iter().flat_map(|check| check.evaluate(&evidence)).map(|it| it.verdict).collect()
 }
 
@@ -66,7 +67,8 @@ fn a_mean_drift_that_only_floats_take_for_more_is_within_its_limit() {
     ] {
         let execution =
             Execution { output: output.to_owned(), cost_usd: Some(cost), ..Execution::default() };
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline, contest: None };
         for result in checks.iter().flat_map(|check| check.evaluate(&evidence)) {
             assert_eq!(result.verdict.held(), held, "{result:?}");
         }

@@ -1,14 +1,15 @@
 //! Files in memory, and evidence made from the blocks of a page.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kindlm_assertions::{Check, Evidence, Registration, Setup, compile_with};
-use kindlm_testing::examples::{self, Case, Recorded};
+use kindlm_assertions::{Candidate, Check, Contest, Evidence, Registration, Setup, compile_with};
+use kindlm_testing::examples::{self, Case, Example, Recorded};
 use kindlm_types::script::ScriptSource;
-use kindlm_types::{Answers, AssertionResult, FileError, Files, Question};
+use kindlm_types::{Answers, AssertionResult, Execution, FileError, Files, Question, Score};
 
 /// Files by path.
 #[derive(Clone, Debug, Default)]
@@ -74,17 +75,58 @@ fn ask(question: &Question) -> &str {
     }
 }
 
-/// Asks in rounds, as the engine does, and evaluates.
+/// Asks in rounds, as the engine does, and evaluates: first what judges an output by itself, then what compares.
 fn judge(
     checks: &[Check],
     recorded: &Recorded,
     case: &Case,
 ) -> Result<Vec<AssertionResult>, String> {
-    let baseline = recorded.baseline.as_deref();
-    let mut answers = Answers::default();
     let mut blocks = case.inputs_of(&["answer", "no-answer"]);
+    let (comparing, alone): (Vec<&Check>, Vec<&Check>) =
+        checks.iter().partition(|it| it.compares());
+    let mut results = rounds(&alone, recorded, None, &mut blocks)?;
+    let scored = |(id, score): (&String, &f64)| {
+        AssertionResult::pass(id, id).with_score(Score::new(*score).unwrap())
+    };
+    let of_others: Vec<Vec<AssertionResult>> =
+        recorded.others.iter().map(|it| it.scores.iter().map(scored).collect()).collect();
+    let own = Candidate {
+        name: "this".into(),
+        execution: Cow::Borrowed(&recorded.execution),
+        results: &results,
+        is_there: true,
+    };
+    let others = recorded.others.iter().zip(&of_others).map(|(it, results)| Candidate {
+        name: it.name.as_str().into(),
+        execution: Cow::Owned(Execution {
+            output: it.output.clone().unwrap_or_default(),
+            ..recorded.execution.clone()
+        }),
+        results,
+        is_there: it.output.is_some(),
+    });
+    let candidates: Vec<Candidate<'_>> = std::iter::once(own).chain(others).collect();
+    let contest = Contest { candidates: &candidates, own: 0 };
+    let contest = Some(contest).filter(|_| !recorded.others.is_empty());
+    let compared = rounds(&comparing, recorded, contest, &mut blocks)?;
+    results.extend(compared);
+    if let Some(block) = blocks.next() {
+        return Err(format!("nobody asks for the answer on line {}", block.line));
+    }
+    Ok(results)
+}
+
+fn rounds<'b>(
+    checks: &[&Check],
+    recorded: &Recorded,
+    contest: Option<Contest<'_>>,
+    blocks: &mut impl Iterator<Item = &'b Example>,
+) -> Result<Vec<AssertionResult>, String> {
+    let baseline = recorded.baseline.as_deref();
+    let execution = &recorded.execution;
+    let mut answers = Answers::default();
     loop {
-        let evidence = Evidence { execution: &recorded.execution, answers: &answers, baseline };
+        let evidence = Evidence { execution, answers: &answers, baseline, contest };
         let mut questions: Vec<_> = checks.iter().flat_map(|it| it.questions(&evidence)).collect();
         questions.retain(|it| answers.get(it).is_none());
         if questions.is_empty() {
@@ -102,10 +144,7 @@ fn judge(
             }
         }
     }
-    if let Some(block) = blocks.next() {
-        return Err(format!("nobody asks for the answer on line {}", block.line));
-    }
-    let evidence = Evidence { execution: &recorded.execution, answers: &answers, baseline };
+    let evidence = Evidence { execution, answers: &answers, baseline, contest };
     Ok(checks.iter().flat_map(|it| it.evaluate(&evidence)).collect())
 }
 

@@ -114,8 +114,12 @@ fn outputs_that_are_meant_to_break_a_check_are_judged_all_the_same() {
     ] {
         let output = piece.repeat(20_000 / piece.len());
         let execution = Execution { output, ..Execution::default() };
-        let evidence =
-            Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+        let evidence = Evidence {
+            execution: &execution,
+            answers: &Answers::default(),
+            baseline: None,
+            contest: None,
+        };
         for check in &checks {
             let results = check.evaluate(&evidence);
             assert_eq!(results.len(), 1, "{} of many {piece:?}", check.meta.id);

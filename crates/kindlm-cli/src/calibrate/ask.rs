@@ -136,7 +136,8 @@ impl Plan {
             ));
         }
         let answers = Answers::default();
-        let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         let mut has_question = false;
         for it in checks.iter().flat_map(|it| it.questions(&evidence)) {
             let kindlm_types::Question::Judge(it) = it else { continue };

@@ -68,7 +68,7 @@ impl<'a> Asking<'a> {
 /// Whether a check asks what only a model can answer.
 fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) -> bool {
     let answers = Answers::default();
-    let evidence = Evidence { execution, answers: &answers, baseline };
+    let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
     let is_for_model = |it: &Question| !matches!(it, Question::Script(_));
     check.questions(&evidence).iter().any(is_for_model)
 }

@@ -177,7 +177,7 @@ impl<'a> Evaluator<'a> {
         baseline: Option<&str>,
     ) -> Vec<AssertionResult> {
         let answers = Answers::default();
-        let evidence = Evidence { execution, answers: &answers, baseline };
+        let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
         if checks.iter().any(|check| !check.questions(&evidence).is_empty()) {
             return self.asking.judge(checks, execution, baseline);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kindlm_assertions::{Check, Evidence};
+use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_types::{Answers, Execution, Files, Message, Place, Question, Role, nearest, suggest};
 use serde_json::{Map, Value};
 
@@ -20,18 +20,15 @@ pub(super) struct Linted(HashMap<String, Vec<String>>);
 /// Whether checks find something in an execution, whatever it is: a result, or a question to ask.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     checks
         .into_iter()
         .any(|it| !it.questions(&evidence).is_empty() || !it.evaluate(&evidence).is_empty())
 }
 
 /// Whether checks ask the suite's judge, or its jury, about an execution.
-pub(super) fn asks_judge(
-    checks: &[Check],
-    vars: &Map<String, Value>,
-    jury: Option<&[String]>,
-) -> bool {
+pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
     let said = "?".to_owned();
     let execution = Execution {
         input: vec![Message::new(Role::User, said.as_str())],
@@ -40,14 +37,10 @@ pub(super) fn asks_judge(
         ..Execution::default()
     };
     let answers = Answers::default();
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: Some(&said) };
-    let questions = checks.iter().flat_map(|it| it.questions(&evidence));
-    let is_suites =
-        |model: Option<&String>| model.is_none_or(|it| jury.is_some_and(|jury| jury.contains(it)));
-    questions.into_iter().any(|it| match it {
-        Question::Judge(question) => is_suites(question.model.as_ref()),
-        Question::Embedding(_) | Question::Script(_) => false,
-    })
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: Some(&said), contest: None };
+    let open = checks.iter().filter(|it| it.leaves_judge_open);
+    first_questions(open, &evidence).iter().any(|(_, it)| matches!(it, Question::Judge(_)))
 }
 
 impl Loader<'_> {

@@ -43,7 +43,8 @@ impl Loader<'_> {
         let is_whole = self.found.count == before;
         let block = Block {
             is_active: check_something(&checks),
-            asks_judge: asks_judge(&checks, vars, self.setup.judging.models.as_deref()),
+            asks_judge: asks_judge(&checks, vars),
+            compares: checks.iter().any(Check::compares),
             checks: checks.into(),
             digest: self.digest_with_files(expect),
         };

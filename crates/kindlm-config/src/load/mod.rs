@@ -2,6 +2,7 @@
 
 mod advice;
 mod body;
+mod compare;
 mod dataset;
 mod digest;
 mod expect;
@@ -134,6 +135,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         linted: advice::Linted::default(),
         pool: pool::Pool::default(),
         sets: sets::Sets::default(),
+        groups: compare::Groups::default(),
     };
     if let Some(mut root) = tree.root {
         if promptfoo::is_promptfoo(&root) {
@@ -263,6 +265,8 @@ struct Loader<'a> {
     pool: pool::Pool,
     /// The sets of rules that prompts and tests refer to.
     sets: sets::Sets,
+    /// The tests that are compared with each other.
+    groups: compare::Groups,
 }
 
 /// A place in some file.
@@ -286,6 +290,7 @@ impl Loader<'_> {
         self.tests(piece, &prompts);
         self.report_idle();
         self.report_self_judged();
+        self.report_lonely();
     }
 
     fn finish(mut self) -> Loaded {

@@ -31,6 +31,8 @@ pub(super) struct Block {
     pub(super) is_active: bool,
     /// Whether the suite's own judge is asked, as no check and no block names another.
     pub(super) asks_judge: bool,
+    /// Whether one of them compares outputs.
+    pub(super) compares: bool,
     /// Of the block as it is written, and of the files that it names.
     pub(super) digest: Fingerprint,
 }

@@ -10,6 +10,7 @@ use kindlm_types::Place;
 use serde_json::{Map, Value};
 
 use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
+use super::pool::Block;
 use super::prompt::{Prompt, PromptPart, Prompts};
 use super::sets::Rules;
 use super::turn::Turns;
@@ -37,6 +38,8 @@ struct Parts<'p> {
     expect: Fingerprint,
     /// Whether the suite's own judge is asked about it.
     asks_judge: bool,
+    /// Whether it is compared with others.
+    compares: bool,
 }
 
 impl Loader<'_> {
@@ -129,6 +132,8 @@ impl Loader<'_> {
         if parts.asks_judge {
             self.note_self_judged(piece, at, &entry.name, &models);
         }
+        let compared =
+            self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
         let skip = entry.skip.reason().map(|why| self.pool.text(why));
         let tags = self.pool.list(&entry.tags);
         let compiler = Arc::clone(&self.pool.compiler);
@@ -154,12 +159,10 @@ impl Loader<'_> {
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))
             .or(self.defaults.threshold);
-        let digest = match (threshold, &entry.transform) {
-            (None, None) => digest,
-            (threshold, transform) => {
-                let decides = serde_json::json!({"threshold": threshold, "transform": transform});
-                digest.fingerprint(self.digest_with_files(&decides))
-            }
+        let digest = self.with_rules(digest, threshold, entry.transform.as_deref());
+        let digest = match &compared {
+            Some(group) if **group != *entry.name => digest.text(group),
+            _ => digest,
         };
         let has_more = entry.output.is_some() || !entry.metadata.is_empty();
         let more =
@@ -179,6 +182,7 @@ impl Loader<'_> {
             models,
             repeat: entry.repeat.unwrap_or(self.defaults.repeat),
             threshold,
+            compared,
             transform,
             pass_rate_min: entry.pass_rate_min.unwrap_or(self.defaults.pass_rate_min),
             tags,
@@ -187,6 +191,20 @@ impl Loader<'_> {
             digest: Some(digest.finish()),
             body: Arc::new(Row { kit, vars, more, checks: parts.checks }),
         })
+    }
+
+    /// Adds what decides over an output beside its checks, if there is anything.
+    fn with_rules(
+        &self,
+        digest: Digest,
+        threshold: Option<f64>,
+        transform: Option<&str>,
+    ) -> Digest {
+        if threshold.is_none() && transform.is_none() {
+            return digest;
+        }
+        let decides = serde_json::json!({"threshold": threshold, "transform": transform});
+        digest.fingerprint(self.digest_with_files(&decides))
     }
 
     fn check_name(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
@@ -284,8 +302,8 @@ impl Loader<'_> {
                 self.idle.0 = Some(diagnostic);
             }
         }
-        let (expect, asks_judge) = (block.digest, block.asks_judge);
-        Parts { subject, prompt, rules, checks, conversation, expect, asks_judge }
+        let Block { digest: expect, asks_judge, compares, .. } = block;
+        Parts { subject, prompt, rules, checks, conversation, expect, asks_judge, compares }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one test, taken apart by its caller")]

@@ -69,6 +69,13 @@ impl Loader<'_> {
                 }
                 _ => self.expect(piece, &at, &Value::Null, &Rules::default(), vars),
             };
+            if block.compares {
+                let message = "outputs of turns are not compared";
+                let diagnostic = piece
+                    .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
+                    .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares what is said last");
+                self.push(diagnostic);
+            }
             resolved.is_active |= block.is_active;
             resolved.digests.push(block.digest);
             resolved.forms.push(TurnForm { label, user, checks });

@@ -22,6 +22,8 @@ struct Case<'a> {
     group: &'a Group,
     /// The only models of the group, by place.
     models: Vec<usize>,
+    /// What tells the test, with these variables, from all others.
+    compare: String,
 }
 
 impl Translator<'_> {
@@ -65,7 +67,8 @@ impl Translator<'_> {
                         name = format!("{name} · {}", prompt.name);
                     }
                     let models = models.clone();
-                    let case = Case { span, name, said, prompt, group, models };
+                    let compare = format!("{number}.{}", index + 1);
+                    let case = Case { span, name, said, prompt, group, models, compare };
                     self.case(&case, &vars, names, nodes);
                 }
             }
@@ -169,6 +172,7 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
     let Case { span, said, group, .. } = *case;
     let vars = Node { span, used_at: None, kind: Kind::Mapping(Rc::new(made.vars)) };
     let expect = map(span, [("assert", list(span, said.checks(&made.asserts)))]);
+    let compares = made.asserts.iter().any(compares);
     let mut entries = vec![
         ("name", text(span, name)),
         ("prompt", text(span, &made.prompt)),
@@ -176,6 +180,10 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
         ("vars", vars),
         ("expect", expect),
     ];
+    // promptfoo compares over all prompts and providers of a test, which are several tests here.
+    if compares {
+        entries.push(("compare", text(span, &case.compare)));
+    }
     // A scoring function is told the threshold, and decides in its place.
     if let (Some(threshold), None) = (&said.threshold, &said.scoring) {
         entries.push(("threshold", threshold.clone()));
@@ -195,6 +203,12 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
         entries.push(("answerTools", Node { span, used_at: None, kind: Kind::Bool(false) }));
     }
     map(span, entries)
+}
+
+/// Whether an assertion compares outputs.
+fn compares(node: &Node) -> bool {
+    let kind = node.get("type").and_then(Node::text).unwrap_or_default();
+    matches!(kind.strip_prefix("not-").unwrap_or(kind), "select-best" | "max-score")
 }
 
 /// The prompts that a test and a group of providers are for.

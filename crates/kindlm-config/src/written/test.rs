@@ -44,6 +44,11 @@ pub(crate) struct TestEntry {
     /// `defaults` if absent.
     #[serde(default)]
     pub(crate) threshold: Option<f64>,
+    /// Tests with the same text are compared with each other by `select-best` and `max-score`, repeat by repeat; without
+    /// it, the test's own models are.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) compare: Option<String>,
     /// A script that makes what the checks see as the output: an expression, the body of a function of `output`
     /// and `context`, or `file://` and a file.
     #[serde(default)]

@@ -355,6 +355,7 @@ fn the_rules_of_sets_are_judged_in_one_call_with_those_of_the_prompt() {
             execution: &execution,
             answers: &answers,
             baseline: None,
+            contest: None,
         };
         let labels: Vec<String> =
             body.checks[0].evaluate(&evidence).into_iter().map(|it| it.label).collect();

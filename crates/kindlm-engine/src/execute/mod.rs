@@ -2,6 +2,7 @@
 
 mod collect;
 mod conversation;
+mod rounds;
 mod simulate;
 mod stop;
 mod turns;
@@ -143,13 +144,22 @@ impl Running<'_> {
         // Positions only: there may be a million.
         let mut open = Vec::with_capacity(units.len());
         let mut unjudged = HashSet::new();
+        let mut rounds = rounds::rounds(self.run.suite, units);
+        let compared: HashSet<usize> = rounds.iter().flatten().copied().collect();
+        let mut settled = HashSet::new();
         for (index, unit) in units.iter().copied().enumerate() {
             match self.recall(index, unit) {
+                // A round brings its members back itself.
+                Ok(None) | Err(_) if compared.contains(&index) => {}
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
                     self.judges.calls.spend(result.execution.spent());
                     self.judges.calls.spend(result.judge_cost_usd);
-                    if result.is_unjudged() {
+                    if compared.contains(&index) {
+                        if !result.is_unjudged() {
+                            settled.insert(index);
+                        }
+                    } else if result.is_unjudged() {
                         unjudged.insert(index);
                         open.push(index);
                     } else {
@@ -164,13 +174,22 @@ impl Running<'_> {
                 }
             }
         }
+        rounds.retain(|round| {
+            let is_open = !round.iter().all(|it| settled.contains(it));
+            if !is_open {
+                for at in round {
+                    ledger.recount(*at);
+                }
+            }
+            is_open
+        });
         let queues = if self.run.backend.bounds_itself() && concurrency > 1 {
             by_model(units, open)
         } else {
             vec![open]
         };
         let unjudged = &unjudged;
-        let mut finished = stream::select_all(queues.into_iter().map(|queue| {
+        let alone = stream::select_all(queues.into_iter().map(|queue| {
             let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(queue)
                 .map(|(index, unit)| async move {
@@ -179,12 +198,18 @@ impl Running<'_> {
                     } else {
                         self.unit(unit, None).await
                     };
-                    (index, result)
+                    vec![(index, result)]
                 })
                 .buffer_unordered(concurrency)
         }));
-        while let Some((index, result)) = finished.next().await {
-            ledger.take(index, result);
+        let rounds = stream::iter(rounds)
+            .map(|round| async move { self.round(&round).await })
+            .buffer_unordered(concurrency);
+        let mut finished = stream::select(alone, rounds);
+        while let Some(results) = finished.next().await {
+            for (index, result) in results {
+                ledger.take(index, result);
+            }
         }
         drop(finished);
         ledger.failure
@@ -212,6 +237,12 @@ fn by_model(units: &[Unit], open: Vec<usize>) -> Vec<Vec<usize>> {
         queues.entry(units.get(index).and_then(|it| it.model)).or_default().push(index);
     }
     queues.into_values().collect()
+}
+
+/// An execution that the plan does not have.
+fn broken_at(suite: &Suite, at: usize) -> ExecutionResult {
+    let message = format!("the plan has no execution {at} of the suite `{}`", suite.info.name);
+    broken(Execution::default(), ExecutionError::Internal { message })
 }
 
 /// An execution that may have been carried out, but of which nothing is left.
@@ -256,6 +287,21 @@ impl<'r, 'a> Ledger<'r, 'a> {
             self.give_up(err);
         }
         self.count(index, result);
+    }
+
+    /// Counts what an earlier process has finished.
+    fn recount(&mut self, index: usize) {
+        let Some(unit) = self.running.run.plan.units.get(index).copied() else { return };
+        match self.running.recall(index, unit) {
+            Ok(Some(result)) => self.count(index, result),
+            Ok(None) => {}
+            Err(err) => {
+                let result = lost(begun(self.running.run.suite, unit), &err);
+                self.sink.not_kept(index, &result);
+                self.give_up(err);
+                self.count(index, result);
+            }
+        }
     }
 
     fn give_up(&mut self, err: RecordError) {

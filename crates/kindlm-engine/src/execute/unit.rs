@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
+use kindlm_assertions::{Check, Contest};
 use kindlm_types::{
-    AssertionResult, BoxFuture, CommandSpec, Event, Execution, ExecutionError, ExecutionResult,
-    FailureCode, Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict, ecma,
-    weighted_score,
+    AGGREGATE_SCORE, AssertionResult, BoxFuture, CommandSpec, Event, Execution, ExecutionError,
+    ExecutionResult, FailureCode, Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict,
+    ecma, weighted_score,
 };
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ use super::conversation::{Conversation, GoesOn};
 use super::turns;
 use crate::aggregate::TOLERANCE;
 use crate::calls::Unanswered;
-use crate::judge::{Halt, Judged, judge, not_run, up_to_the_last_required};
+use crate::judge::{Halt, Judged, Seen, judge_seen as judge, not_run, up_to_the_last_required};
 use crate::{
     COMMAND, CaseBody, CaseKind, ConversationTurn, Model, RunProgress, Subject, Suite, TestCase,
     Unit,
@@ -60,7 +61,7 @@ impl Running<'_> {
         let timeout = self.timeout(case);
         let work = async {
             match earlier {
-                Some(earlier) => self.judge_again(case.threshold, &body, model, earlier).await,
+                Some(earlier) => self.judge_again(case, &body, model, earlier).await,
                 None => self.carry_out((case, &body), timeout, model, execution).await,
             }
         };
@@ -83,7 +84,7 @@ impl Running<'_> {
     ) -> ExecutionResult {
         if let Some(output) = &body.recorded {
             let execution = recorded(body, output, execution);
-            return self.judge(case.threshold, body, model, execution).await;
+            return self.judge(case, body, model, execution).await;
         }
         let early = Early::default();
         let (execution, error) = match (&body.subject, model) {
@@ -116,7 +117,7 @@ impl Running<'_> {
             Some(Unanswered::Budget(reason)) => {
                 broken(execution, ExecutionError::NotRun { reason })
             }
-            None => self.judge(case.threshold, body, model, execution).await,
+            None => self.judge(case, body, model, execution).await,
         };
         early.added_to(result)
     }
@@ -135,7 +136,8 @@ impl Running<'_> {
         let baseline =
             self.run.baseline.and_then(|it| it.turn(&so_far.case, &so_far.model, &turn.label));
         let checks = up_to_the_last_required(&turn.checks);
-        let judged = judge(checks, &evidence, baseline, &self.judges).await;
+        let evidence = Seen { execution: &evidence, baseline, contest: None };
+        let judged = judge(checks, evidence, &self.judges).await;
         early.add(&judged);
         judged.halt.is_none()
     }
@@ -177,22 +179,23 @@ impl Running<'_> {
     /// Judges what was executed before; what judging it cost then is not forgotten.
     async fn judge_again(
         &self,
-        threshold: Option<f64>,
+        case: &TestCase,
         body: &CaseBody,
         model: Option<&Model>,
         earlier: ExecutionResult,
     ) -> ExecutionResult {
         let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = earlier;
-        let mut judged = self.judge(threshold, body, model, execution).await;
+        let mut judged = self.judge(case, body, model, execution).await;
         judged.judge_cost_usd = judged.judge_cost_usd.zip(judge_cost_usd).map(|(a, b)| a + b);
         judged.judge_usage += judge_usage;
         judged
     }
 
-    /// Judges first the labelled turns, then the whole.
+    /// Judges first the labelled turns, then the whole. Where outputs are compared, this is not the last word: see
+    /// [`judge_beside`](Self::judge_beside).
     async fn judge(
         &self,
-        threshold: Option<f64>,
+        case: &TestCase,
         body: &CaseBody,
         model: Option<&Model>,
         execution: Execution,
@@ -207,14 +210,67 @@ impl Running<'_> {
         if !body.conversation.is_empty() {
             self.judge_turns(body, model, &execution, &mut sum).await;
         }
+        let (comparing, alone): (Vec<Check>, Vec<Check>) = match case.compared {
+            Some(_) => body.checks.iter().cloned().partition(Check::compares),
+            None => (Vec::new(), Vec::new()),
+        };
+        let checks = if case.compared.is_some() { &alone } else { &*body.checks };
         if let Some(halt) = &sum.halt {
-            sum.results.extend(body.checks.iter().map(|it| not_run(it, halt)));
+            sum.results.extend(checks.iter().map(|it| not_run(it, halt)));
         } else {
             let baseline =
                 self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
-            add(&mut sum, judge(&body.checks, &execution, baseline, &self.judges).await, None);
+            let evidence = Seen { execution: &execution, baseline, contest: None };
+            add(&mut sum, judge(checks, evidence, &self.judges).await, None);
         }
-        let outcome = match threshold {
+        if case.compared.is_none() {
+            return self.concluded(case, execution, sum);
+        }
+        // What is required does not hold: the comparison is not made, and this is the last word.
+        if let Some(halt) = &sum.halt {
+            sum.results.extend(comparing.iter().map(|it| not_run(it, halt)));
+            return self.concluded(case, execution, sum);
+        }
+        let Judged { results, cost_usd, usage, .. } = sum;
+        let outcome = Outcome::of(&results);
+        let (judge_cost_usd, judge_usage) = (cost_usd, usage);
+        let error = self.unjudged(&results);
+        ExecutionResult { execution, results, outcome, error, judge_cost_usd, judge_usage }
+    }
+
+    /// Judges what was judged by itself beside those that it is compared with.
+    pub(super) async fn judge_beside(
+        &self,
+        case: &TestCase,
+        result: ExecutionResult,
+        contest: Contest<'_>,
+    ) -> ExecutionResult {
+        let body = match case.made_body() {
+            Ok(body) => body,
+            Err(err) => return broken(result.execution, internal(&err.to_string())),
+        };
+        let checks: Vec<Check> = body.checks.iter().filter(|it| it.compares()).cloned().collect();
+        // Where something that is required did not hold, it is clear already that nothing is compared.
+        let is_of = |it: &AssertionResult| checks.iter().any(|check| check.meta.id == it.assertion);
+        if result.results.iter().any(is_of) {
+            return result;
+        }
+        let ExecutionResult { execution, results, judge_cost_usd, judge_usage, .. } = result;
+        let mut sum = Judged {
+            results,
+            outcome: Outcome::Passed,
+            cost_usd: judge_cost_usd,
+            usage: judge_usage,
+            halt: None,
+        };
+        let evidence = Seen { execution: &execution, baseline: None, contest: Some(contest) };
+        add(&mut sum, judge(&checks, evidence, &self.judges).await, None);
+        self.concluded(case, execution, sum)
+    }
+
+    /// What all results of an execution add up to.
+    fn concluded(&self, case: &TestCase, execution: Execution, mut sum: Judged) -> ExecutionResult {
+        let outcome = match case.threshold {
             Some(threshold) => {
                 let outcome = Outcome::against(threshold, &sum.results);
                 // What is required must hold, however well the rest has done.
@@ -229,21 +285,22 @@ impl Running<'_> {
             Outcome::Scored if self.run.options.strict => Outcome::Failed,
             outcome => outcome,
         };
-        // What was to be asked, and was not for want of money, has not been run.
-        let unjudged = self.judges.calls.exhausted().filter(|reason| {
-            let lacks = |it: &AssertionResult| {
-                matches!(&it.verdict, Verdict::Errored { message, .. } if message.contains(*reason))
-            };
-            sum.results.iter().any(lacks)
-        });
         ExecutionResult {
             execution,
+            error: self.unjudged(&sum.results),
             results: sum.results,
             outcome,
-            error: unjudged.map(|it| ExecutionError::NotRun { reason: it.to_owned() }),
             judge_cost_usd: sum.cost_usd,
             judge_usage: sum.usage,
         }
+    }
+
+    /// What was to be asked, and was not for want of money, has not been run.
+    fn unjudged(&self, results: &[AssertionResult]) -> Option<ExecutionError> {
+        let reason = self.judges.calls.exhausted()?;
+        let lacks = |it: &AssertionResult| matches!(&it.verdict, Verdict::Errored { message, .. } if message.contains(reason));
+        let reason = reason.to_owned();
+        results.iter().any(lacks).then_some(ExecutionError::NotRun { reason })
     }
 
     async fn judge_turns(
@@ -273,7 +330,8 @@ impl Running<'_> {
             };
             let baseline =
                 self.run.baseline.and_then(|it| it.turn(&execution.case, &execution.model, label));
-            let judged = judge(&turn.checks, &evidence, baseline, &self.judges).await;
+            let evidence = Seen { execution: &evidence, baseline, contest: None };
+            let judged = judge(&turn.checks, evidence, &self.judges).await;
             add(sum, judged, Some(label));
         }
     }
@@ -394,7 +452,7 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
         if held { '≥' } else { '<' },
         ecma::number(threshold)
     );
-    let (id, label) = ("threshold", "Aggregate score");
+    let (id, label) = (AGGREGATE_SCORE, "Aggregate score");
     let result = if held {
         AssertionResult::pass(id, label)
     } else {
@@ -428,11 +486,11 @@ pub(crate) fn broken(execution: Execution, error: ExecutionError) -> ExecutionRe
     }
 }
 
-fn internal(message: &str) -> ExecutionError {
+pub(super) fn internal(message: &str) -> ExecutionError {
     ExecutionError::Internal { message: message.to_owned() }
 }
 
-fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
+pub(super) fn words_of_panic(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()
         .copied()

@@ -23,7 +23,7 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 /// The models that answer the questions of checks.
 ///
 /// Equal questions are asked once, also if they come at the same time; failures are not remembered.
-/// A judge is asked with temperature 0.
+/// A judge is asked with temperature 0 unless the question says otherwise.
 pub struct Judges<'a> {
     pub(crate) calls: Calls<'a>,
     models: &'a [Model],
@@ -111,7 +111,7 @@ impl<'a> Judges<'a> {
             model: model.name.clone(),
             messages: messages.map(|(role, text)| Message::new(role, text)).collect(),
             params: Params {
-                temperature: Some(0.0),
+                temperature: Some(question.temperature.unwrap_or(0.0)),
                 max_tokens: Some(question.max_tokens),
                 ..Params::default()
             },

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use kindlm_assertions::{Check, Evidence};
+use kindlm_assertions::{Check, Contest, Evidence};
 use kindlm_types::{
     Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, Usage,
 };
@@ -49,6 +49,23 @@ pub async fn judge(
     baseline: Option<&str>,
     judges: &Judges<'_>,
 ) -> Judged {
+    judge_seen(checks, Seen { execution, baseline, contest: None }, judges).await
+}
+
+/// What checks are shown before anything is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    /// What happened.
+    pub(crate) execution: &'a Execution,
+    /// The output of the same case and model in the baseline.
+    pub(crate) baseline: Option<&'a str>,
+    /// The outputs that it is compared with.
+    pub(crate) contest: Option<Contest<'a>>,
+}
+
+/// Evaluates the checks as [`judge()`] does, also those that compare.
+pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges<'_>) -> Judged {
+    let Seen { execution, baseline, contest } = seen;
     let mut answers = Answers::default();
     let mut spent = Spent::default();
     let mut results = Vec::new();
@@ -59,7 +76,7 @@ pub async fn judge(
             continue;
         }
         for _ in 0..MAX_ROUNDS {
-            let evidence = Evidence { execution, answers: &answers, baseline };
+            let evidence = Evidence { execution, answers: &answers, baseline, contest };
             let questions = new_questions(stage, &evidence);
             if questions.is_empty() {
                 break;
@@ -69,7 +86,7 @@ pub async fn judge(
                 answers.insert(&question, told.answer);
             }
         }
-        let evidence = Evidence { execution, answers: &answers, baseline };
+        let evidence = Evidence { execution, answers: &answers, baseline, contest };
         for check in stage {
             let found = check.evaluate(&evidence);
             halt = Halt::of(check, &found);

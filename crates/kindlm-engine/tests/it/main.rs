@@ -3,6 +3,7 @@
 
 mod aggregating;
 mod budgets;
+mod comparing;
 mod conversations;
 mod executing;
 mod gating;

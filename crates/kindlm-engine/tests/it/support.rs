@@ -222,6 +222,7 @@ impl Asks {
             response_format: None,
             max_tokens: 64,
             sample,
+            temperature: None,
         })
     }
 }

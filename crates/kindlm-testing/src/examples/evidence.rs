@@ -1,6 +1,6 @@
 //! Reads the evidence of an example: what a model did, and what a judge says about it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kindlm_types::script::{
@@ -25,6 +25,20 @@ pub struct Recorded {
     pub execution: Execution,
     /// The output in the baseline.
     pub baseline: Option<String>,
+    /// The outputs that it is compared with.
+    pub others: Vec<Other>,
+}
+
+/// An output that another one is compared with.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Other {
+    /// The model.
+    pub name: String,
+    /// What it said; nothing, if it came to no end.
+    pub output: Option<String>,
+    /// What other checks gave it, by their ids.
+    pub scores: BTreeMap<String, f64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -50,6 +64,7 @@ struct Written {
     events: Vec<Event>,
     complete_for: Option<BTreeSet<Channel>>,
     tools: Vec<ToolSpec>,
+    others: Vec<Other>,
 }
 
 impl Recorded {
@@ -83,7 +98,7 @@ impl Recorded {
             tools: written.tools,
             ..Execution::default()
         };
-        Ok(Self { execution, baseline: written.baseline })
+        Ok(Self { execution, baseline: written.baseline, others: written.others })
     }
 }
 
@@ -142,7 +157,8 @@ mod tests {
             Recorded::parse(""),
             Ok(Recorded {
                 execution: Execution { requests: 1, ..Execution::default() },
-                baseline: None
+                baseline: None,
+                others: Vec::new(),
             })
         );
     }

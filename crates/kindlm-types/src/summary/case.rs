@@ -63,8 +63,9 @@ impl ExecutionResult {
     /// are left out. `None` if no check applies, or the execution broke off.
     pub fn passed_share(&self) -> Option<f64> {
         let counted = |it: &&AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
-        let total = self.results.iter().filter(counted).count() as u64;
-        let count = self.results.iter().filter(|it| it.verdict == Verdict::Pass).count() as u64;
+        let checks = || self.results.iter().filter(|it| it.is_check());
+        let total = checks().filter(counted).count() as u64;
+        let count = checks().filter(|it| it.verdict == Verdict::Pass).count() as u64;
         RateCount { count, total }.rate()
     }
 
@@ -197,6 +198,7 @@ fn is_same_check(a: &AssertionResult, b: &AssertionResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AGGREGATE_SCORE;
     use crate::{Execution, FailureCode, Usage};
 
     const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");
@@ -246,6 +248,8 @@ mod tests {
             (vec![pass(), missing("a"), errored(), skipped(), pass()], Some(0.5)),
             (vec![skipped()], None),
             (vec![], None),
+            // What the scores come to is not one more check.
+            (vec![pass(), missing("a"), AssertionResult::pass(AGGREGATE_SCORE, "all")], Some(0.5)),
         ] {
             assert_eq!(repeat(0, results).passed_share(), expected);
         }

@@ -120,7 +120,12 @@ fn ours(vector: &Value) -> Said {
         return Said::Threw(lines.join("; "));
     }
     let [check] = checks.as_slice() else { panic!("one entry, one check: {}", vector["id"]) };
-    let evidence = Evidence { execution: &execution, answers: &Answers::default(), baseline: None };
+    let evidence = Evidence {
+        execution: &execution,
+        answers: &Answers::default(),
+        baseline: None,
+        contest: None,
+    };
     said(check, &check.evaluate(&evidence))
 }
 

@@ -35,7 +35,8 @@ fn ours(vector: &Value) -> Said {
         return Said::Threw(problem.message.clone());
     }
     let mut answers = Answers::default();
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     for question in checks[0].questions(&evidence) {
         let Question::Embedding(asked) = &question else { panic!("{question:?}") };
         let known = vector["grader"]["embeddings"][&asked.text].as_array();
@@ -47,7 +48,8 @@ fn ours(vector: &Value) -> Said {
         });
         answers.insert(&question, answer);
     }
-    let evidence = Evidence { execution: &execution, answers: &answers, baseline: None };
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     said(&checks[0], &checks[0].evaluate(&evidence))
 }
 

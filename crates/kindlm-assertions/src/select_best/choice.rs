@@ -1,0 +1,117 @@
+//! Reading which output a judge has chosen.
+
+use kindlm_types::ecma;
+use serde_json::{Value, json};
+
+use crate::judging::{objects, text_of};
+
+/// What a judge says in one order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Choice {
+    /// The output, by its place in the test and not in the order.
+    pub(super) best: usize,
+    /// In the judge's words; empty if it gave none.
+    pub(super) reason: String,
+}
+
+/// The JSON Schema of a reply about so many outputs.
+pub(super) fn schema(count: usize) -> Value {
+    let numbers: Vec<usize> = (0..count).collect();
+    json!({
+        "type": "object",
+        "properties": {
+            "reason": { "type": "string" },
+            "best": { "type": "integer", "enum": numbers },
+        },
+        "required": ["reason", "best"],
+        "additionalProperties": false,
+    })
+}
+
+/// Reads the number in a reply about outputs that were shown in this order: in JSON under `best`, else the only number
+/// in the text. The error says what is wrong, as a fragment.
+pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, String> {
+    let mut chosen: Option<(usize, String)> = None;
+    for object in objects(reply)? {
+        let Some(value) = object.get("best") else { continue };
+        let number = match value {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let place = number.and_then(|it| place(it, order.len()));
+        let place = place.ok_or_else(|| none_of(&ecma::stringify(value), order.len()))?;
+        if chosen.as_ref().is_some_and(|(other, _)| *other != place) {
+            return Err("it chooses several different outputs".to_owned());
+        }
+        let reason = object.get("reason").or_else(|| object.get("reasoning"));
+        chosen.get_or_insert((place, text_of(reason)));
+    }
+    let (place, reason) = match chosen {
+        Some(chosen) => chosen,
+        None => (in_text(reply, order.len())?, String::new()),
+    };
+    match order.get(place) {
+        Some(best) => Ok(Choice { best: *best, reason }),
+        None => Err(none_of(&place.to_string(), order.len())),
+    }
+}
+
+fn place(number: f64, count: usize) -> Option<usize> {
+    (0..count).find(|it| {
+        u32::try_from(*it).is_ok_and(|it| f64::from(it).total_cmp(&(number + 0.0)).is_eq())
+    })
+}
+
+fn none_of(what: &str, count: usize) -> String {
+    format!("it chooses {what}, which is none of 0 to {}", count.saturating_sub(1))
+}
+
+/// The number that a text without JSON names; several different ones choose nothing.
+fn in_text(reply: &str, count: usize) -> Result<usize, String> {
+    let mut chosen: Option<&str> = None;
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, '-' | '.' | '_');
+    for word in reply.split(|it: char| !is_part(it)) {
+        let word = word.trim_end_matches('.');
+        if word.is_empty()
+            || !word.trim_start_matches('-').starts_with(|it: char| it.is_ascii_digit())
+        {
+            continue;
+        }
+        if chosen.is_some_and(|it| it != word) {
+            return Err("it names several different numbers".to_owned());
+        }
+        chosen = Some(word);
+    }
+    let word = chosen.ok_or("it chooses no output")?;
+    let number = word.parse::<f64>().ok().and_then(|it| place(it, count));
+    number.ok_or_else(|| none_of(word, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_counts_in_the_order_that_was_shown() {
+        for (reply, order, expected) in [
+            (r#"{"best": 0, "reason": "x"}"#, [0, 1, 2], Ok((0, "x"))),
+            (r#"{"best": 0, "reason": "x"}"#, [2, 1, 0], Ok((2, "x"))),
+            (r#"{"best": "1"}"#, [1, 2, 0], Ok((2, ""))),
+            ("The best is 2.", [0, 1, 2], Ok((2, ""))),
+            ("2", [2, 1, 0], Ok((0, ""))),
+            ("", [0, 1, 2], Err("it chooses no output")),
+            ("3", [0, 1, 2], Err("it chooses 3, which is none of 0 to 2")),
+            ("-1", [0, 1, 2], Err("it chooses -1, which is none of 0 to 2")),
+            ("0.5", [0, 1, 2], Err("it chooses 0.5, which is none of 0 to 2")),
+            ("1 is better than 2", [0, 1, 2], Err("it names several different numbers")),
+            (r#"{"best": 7}"#, [0, 1, 2], Err("it chooses 7, which is none of 0 to 2")),
+            (r#"{"best": true}"#, [0, 1, 2], Err("it chooses true, which is none of 0 to 2")),
+            (r#"{"best": 0} {"best": 1}"#, [0, 1, 2], Err("it chooses several different outputs")),
+        ] {
+            let read = read(reply, &order);
+            let read = read.as_ref().map(|it| (it.best, it.reason.as_str()));
+            assert_eq!(read, expected.map_err(str::to_owned).as_ref().copied(), "{reply}");
+        }
+    }
+}

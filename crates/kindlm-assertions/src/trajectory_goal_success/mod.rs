@@ -1,0 +1,187 @@
+//! `trajectory:goal-success`: a judge says whether an agent has reached its goal.
+
+use kindlm_types::{Class, Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::check::TOLERANCE;
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::config::read;
+use crate::grade::Grade;
+use crate::judging::{
+    Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    OwnWords, RubricPrompt, Ruling, Unasked, asked, at, data_rule, fenced_together,
+    output_for_templates, read_ruling, short,
+};
+use crate::trajectory::{NO_STEPS, Step, steps};
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "trajectory:goal-success";
+
+/// Has a judge say whether a goal was reached.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent has reached a goal, as a judge model sees it in the agent's steps and output.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The judge says that the goal is not reached, or its score is below the threshold.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "Nothing is known about the agent's steps." },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// What the agent is to reach.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "GoalSuccessConfig")]
+struct Config {
+    /// The goal, in words.
+    value: Goal,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ goal }}`, `{{ trajectory }}` and `{{ output }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+/// A goal, in words.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "GoalSuccessGoal")]
+enum Goal {
+    /// The goal itself.
+    Text(#[schemars(length(min = 1))] String),
+    /// The goal under its name.
+    Named {
+        /// The goal.
+        #[schemars(length(min = 1))]
+        goal: String,
+    },
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+const MAX_TOKENS: u32 = 1024;
+/// Most steps that the judge is shown; of more, those at the beginning and at the end.
+const SHOWN: usize = 200;
+
+#[derive(Debug)]
+struct GoalSuccess {
+    frame: Frame,
+    goal: String,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
+    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let (Goal::Text(goal) | Goal::Named { goal }) = config.value;
+    if goal.trim().is_empty() {
+        let problem = Problem::new("/value", "the goal is empty");
+        return Err(vec![problem.with_help("say what the agent is to reach")]);
+    }
+    let frame = Frame::new(ID, "Goal", &short(&Value::String(goal.clone()), 80), own, prompt);
+    One::built(GoalSuccess { frame, goal })
+}
+
+/// The steps as a judge is shown them.
+fn trajectory(steps: &[Step]) -> Value {
+    let shown = |(index, step): (usize, &Step)| {
+        let mut told = json!({"index": index + 1, "type": step.kind.name(), "name": step.name});
+        if let Some(args) = &step.args {
+            told["args"] = args.clone();
+        }
+        told
+    };
+    let left_out = steps.len().saturating_sub(SHOWN);
+    let (head, tail) = (SHOWN / 2, SHOWN / 2 + left_out);
+    let is_shown = |index: usize| left_out == 0 || index < head || index >= tail;
+    let list: Vec<Value> =
+        steps.iter().enumerate().filter(|(index, _)| is_shown(*index)).map(shown).collect();
+    json!({"stepCount": steps.len(), "leftOut": left_out, "steps": list})
+}
+
+impl Grader for GoalSuccess {
+    type Reading = Ruling;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let execution = evidence.execution;
+        let Some(steps) = steps(execution) else {
+            let result = self.frame.errored(EVIDENCE_MISSING, NO_STEPS);
+            return Err(Unasked::Never(Box::new(result)));
+        };
+        let trajectory = trajectory(&steps);
+        let written = serde_json::to_string_pretty(&trajectory)
+            .unwrap_or_else(|_| ecma::stringify(&trajectory));
+        let vars = [
+            ("goal", json!(self.goal)),
+            ("trajectory", json!(written)),
+            ("output", output_for_templates(&execution.output)),
+        ];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
+            user: format!(
+                "Goal:\n{}\n\n{}",
+                self.goal,
+                fenced_together(&[
+                    ("task", &asked(execution)),
+                    ("steps", &written),
+                    ("output", &execution.output)
+                ])
+            ),
+            format: Some(("ruling", reply_schema())),
+        })
+    }
+
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, String> {
+        let ruling = read_ruling(reply)?;
+        if ruling.pass.is_none() {
+            return Err("`pass` is missing".to_owned());
+        }
+        Ok(ruling)
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, ruling: Ruling) -> Graded {
+        let said = ruling.pass.unwrap_or(false);
+        let score = ruling.score.unwrap_or(if said { 1.0 } else { 0.0 });
+        let threshold = self.frame.own.threshold;
+        let meets = threshold.is_none_or(|it| score >= it - TOLERANCE);
+        let below = threshold.filter(|_| !meets).map(|threshold| {
+            format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold))
+        });
+        let pass = said && meets;
+        let message = below.as_ref().filter(|_| said && !self.frame.own.negate).map(|below| {
+            let words = ruling.reason.as_deref().map(|it| format!(": {it}"));
+            format!("{below}{}", words.unwrap_or_default())
+        });
+        let reason = ruling.reason.or(below).unwrap_or_else(|| {
+            if pass { "The goal is reached" } else { "The goal is not reached" }.to_owned()
+        });
+        Graded { message, ..Graded::from(Grade { pass, score, reason }) }
+    }
+}
+
+fn reply_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "reason": { "type": "string" },
+            "pass": { "type": "boolean" },
+            "score": { "type": "number", "minimum": 0, "maximum": 1 },
+        },
+        "required": ["reason", "pass", "score"],
+        "additionalProperties": false,
+    })
+}

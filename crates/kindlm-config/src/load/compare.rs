@@ -1,0 +1,70 @@
+//! Which tests are compared with each other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kindlm_types::Place;
+
+use super::Loader;
+use crate::diagnostic::{Code, Diagnostic, Piece};
+
+/// What is known of the tests that are compared.
+#[derive(Debug, Default)]
+pub(super) struct Groups(HashMap<Arc<str>, Group>);
+
+#[derive(Debug, Default)]
+struct Group {
+    /// How many outputs there are to compare.
+    outputs: usize,
+    /// What is wrong if there are too few.
+    lonely: Option<Diagnostic>,
+}
+
+impl Loader<'_> {
+    /// What a test is compared under, if one of its checks compares. Notes whether there is something to compare.
+    pub(super) fn compared(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        name: &str,
+        group: Option<String>,
+        compares: bool,
+        models: &[String],
+    ) -> Option<Arc<str>> {
+        if !compares {
+            if group.is_some() {
+                let message =
+                    "`compare` does nothing in a test without `select-best` or `max-score`";
+                self.no_effect(piece, &format!("{at}/compare"), message);
+            }
+            return None;
+        }
+        let has_group = group.is_some();
+        let key: Arc<str> = group.map_or_else(|| name.into(), Into::into);
+        let known = self.groups.0.entry(Arc::clone(&key)).or_default();
+        // A command is one output.
+        known.outputs += models.len().max(1);
+        if known.lonely.is_none() {
+            let message = if has_group {
+                format!(
+                    "there is only one output to compare: `{key}` is the `compare` of this test alone"
+                )
+            } else {
+                "there is only one output to compare: the test runs on one model".to_owned()
+            };
+            let diagnostic = piece
+                .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
+                .with_help("name several `models`, or give the tests that are to be compared the same `compare`");
+            known.lonely = Some(diagnostic);
+        }
+        Some(key)
+    }
+
+    /// Reports the tests that have nobody to be compared with.
+    pub(super) fn report_lonely(&mut self) {
+        let groups = std::mem::take(&mut self.groups.0).into_values();
+        for lonely in groups.filter(|it| it.outputs < 2).filter_map(|it| it.lonely) {
+            self.push(lonely);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Compares executions with each other: a second judgement, when all of a round are there.
+//!
+//! A round is what is compared: the executions of one repeat, over the models of a test and the tests that are compared
+//! with it. Its members are carried out together, so of a run of any size only a few rounds are in memory.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use kindlm_assertions::{Candidate, Contest};
+use kindlm_types::{ExecutionError, ExecutionResult, Outcome};
+
+use super::Running;
+use super::unit::{internal, subject, words_of_panic};
+use crate::{Suite, Unit};
+
+/// Why a member of a round has no verdict yet. Its evidence is kept, and judged when the round is complete.
+const WAITING: &str = "not judged: it waits for the outputs that it is compared with";
+
+/// The members of one round, by their positions in the plan.
+pub(super) type Round = Vec<usize>;
+
+/// The rounds of a plan, in the order in which they begin.
+pub(super) fn rounds(suite: &Suite, units: &[Unit]) -> Vec<Round> {
+    let mut rounds: Vec<Round> = Vec::new();
+    let mut known: HashMap<(Arc<str>, u32), usize> = HashMap::new();
+    for (at, unit) in units.iter().enumerate() {
+        let Some(group) = suite.cases.get(unit.case).and_then(|it| it.compared.clone()) else {
+            continue;
+        };
+        let place = *known.entry((group, unit.repeat)).or_insert(rounds.len());
+        match rounds.get_mut(place) {
+            Some(round) => round.push(at),
+            None => rounds.push(vec![at]),
+        }
+    }
+    rounds
+}
+
+impl Running<'_> {
+    /// Carries out what is missing of a round, judges each of its executions by itself, then compares them.
+    pub(super) async fn round(&self, round: &[usize]) -> Vec<(usize, ExecutionResult)> {
+        let results = join_all(round.iter().map(|at| self.member(*at))).await;
+        let is_complete =
+            !results.iter().any(|it| matches!(it.error, Some(ExecutionError::NotRun { .. })));
+        let results = if is_complete && self.stopped().is_none() {
+            self.compare(round, results).await
+        } else {
+            results.into_iter().map(waiting).collect()
+        };
+        round.iter().copied().zip(results).collect()
+    }
+
+    /// One execution of a round, judged by itself. It is kept at once, as the others may take long.
+    async fn member(&self, at: usize) -> ExecutionResult {
+        let Some(unit) = self.run.plan.units.get(at).copied() else {
+            return super::broken_at(self.run.suite, at);
+        };
+        match self.recall(at, unit) {
+            Ok(Some(earlier)) => self.unit(unit, Some(earlier)).await,
+            Ok(None) => {
+                let result = self.unit(unit, None).await;
+                if result.error.is_none() {
+                    // If it cannot be kept now, neither can the whole judgement, and the run is given up then.
+                    let _ = self.run.record.keep(at, &mut waiting(result.clone()));
+                }
+                result
+            }
+            Err(err) => super::lost(super::begun(self.run.suite, unit), &err),
+        }
+    }
+
+    async fn compare(
+        &self,
+        round: &[usize],
+        results: Vec<ExecutionResult>,
+    ) -> Vec<ExecutionResult> {
+        let work = async {
+            let names = names(&results);
+            let candidates: Vec<Candidate<'_>> = results
+                .iter()
+                .zip(&names)
+                .map(|(it, name)| Candidate {
+                    name: Cow::Borrowed(name),
+                    execution: Cow::Borrowed(&it.execution),
+                    results: &it.results,
+                    is_there: it.error.is_none(),
+                })
+                .collect();
+            let candidates = &candidates;
+            join_all(results.iter().enumerate().zip(round).map(|((own, result), at)| async move {
+                let unit = self.run.plan.units.get(*at).copied();
+                let found = unit.and_then(|it| subject(self.run.suite, it));
+                let Some((case, _)) = found.filter(|_| result.error.is_none()) else {
+                    return result.clone();
+                };
+                let contest = Contest { candidates, own };
+                self.judge_beside(case, result.clone(), contest).await
+            }))
+            .await
+        };
+        match AssertUnwindSafe(work).catch_unwind().await {
+            Ok(compared) => compared,
+            Err(panic) => {
+                let error = internal(&words_of_panic(&*panic));
+                let broken = |it| ExecutionResult {
+                    outcome: Outcome::Errored,
+                    error: Some(error.clone()),
+                    ..it
+                };
+                results.into_iter().map(broken).collect()
+            }
+        }
+    }
+}
+
+/// A member of a round that is not complete: all evidence is there, and the verdict is still to come.
+fn waiting(mut result: ExecutionResult) -> ExecutionResult {
+    if result.error.is_none() {
+        let reason = WAITING.to_owned();
+        let code = kindlm_types::FailureCode::INTERNAL_ERROR;
+        // There is a result, so that nobody takes it for one that was never begun.
+        result.results.push(kindlm_types::AssertionResult::errored(
+            "comparison",
+            "Comparison",
+            code,
+            WAITING,
+        ));
+        result.outcome = Outcome::Errored;
+        result.error = Some(ExecutionError::NotRun { reason });
+    }
+    result
+}
+
+/// What the members of a round are called: by their models, and by their tests where models are not enough.
+fn names(results: &[ExecutionResult]) -> Vec<String> {
+    let of = |it: &ExecutionResult| (it.execution.case.clone(), it.execution.model.clone());
+    let all: Vec<(String, String)> = results.iter().map(of).collect();
+    let is_one_test = all.windows(2).all(|it| matches!(it, [a, b] if a.0 == b.0));
+    let is_one_model = all.windows(2).all(|it| matches!(it, [a, b] if a.1 == b.1));
+    all.into_iter()
+        .map(|(case, model)| match (is_one_test, is_one_model) {
+            (true, _) => model,
+            (false, true) => case,
+            (false, false) => format!("{case} [{model}]"),
+        })
+        .collect()
+}

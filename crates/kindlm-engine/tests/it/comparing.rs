@@ -1,0 +1,283 @@
+//! Outputs of one test that are compared with each other, over models, prompts, repeats, shards and processes.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kindlm_assertions::{Check, Setup, compile};
+use kindlm_engine::{
+    Control, Plan, Record, RecordError, Run, RunOptions, Shard, Suite, Targets, TestCase, execute,
+    plan, shard,
+};
+use kindlm_types::{
+    CaseResult, ExecutionError, ExecutionResult, NoFiles, ProviderErrorKind, Reply, Verdict,
+};
+use serde_json::json;
+
+use crate::support::{Fake, edit, failure, last_user, model, reply, says};
+
+/// The checks of a list entry.
+fn entry(entry: &serde_json::Value) -> Vec<Check> {
+    let (checks, problems) = compile(&json!({"assert": [entry]}), &Setup::new(&NoFiles, None));
+    assert_eq!(problems, []);
+    checks
+}
+
+fn best(orders: &str) -> Vec<Check> {
+    entry(&json!({"type": "select-best", "value": "Is long", "model": "judge", "orders": orders}))
+}
+
+/// Cases on the models `a` and `b`, all compared with each other, and a model that only judges.
+fn compared(names: &[&str], checks: &[Check]) -> Suite {
+    let case = |name: &&str| {
+        let mut case = TestCase::prompt(*name, *name, &["a", "b"]);
+        case.compared = Some("group".into());
+        edit(&mut case, |it| it.checks = checks.into());
+        case
+    };
+    Suite {
+        models: vec![model("a"), model("b"), model("judge")],
+        cases: names.iter().map(case).collect(),
+        ..Suite::default()
+    }
+}
+
+/// `a` says something long, `b` something short; the judge chooses by what it reads.
+fn honest() -> Fake {
+    Fake::new(|_, prompt| {
+        Ok(match prompt.model.as_str() {
+            "a-name" => reply("a long answer"),
+            "b-name" => reply("short"),
+            _ => chooses(last_user(prompt), "a long answer"),
+        })
+    })
+}
+
+/// Chooses the output that says this, by the place at which it is shown.
+fn chooses(question: &str, said: &str) -> Reply {
+    let lines: Vec<&str> = question.lines().collect();
+    let at = lines.iter().position(|it| *it == said).unwrap();
+    let number = lines[at - 1].split(' ').nth(2).unwrap();
+    reply(&format!(r#"{{"best": {number}, "reason": "It is longer."}}"#))
+}
+
+/// Keeps every entry, and brings back what is done or only to be judged, as a journal does.
+#[derive(Default)]
+struct Memory {
+    kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
+    entries: AtomicU32,
+}
+
+impl Record for Memory {
+    fn recall(
+        &self,
+        _at: usize,
+        case: &str,
+        model: &str,
+        repeat: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError> {
+        let kept = self.kept.lock().unwrap();
+        let found = kept.get(&(case.to_owned(), model.to_owned(), repeat));
+        let is_done = |it: &&ExecutionResult| it.error.is_none() || it.is_unjudged();
+        Ok(found.filter(is_done).cloned())
+    }
+
+    fn keep(&self, _at: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
+        let it = &result.execution;
+        let key = (it.case.clone(), it.model.clone(), it.repeat);
+        self.kept.lock().unwrap().insert(key, result.clone());
+        self.entries.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+async fn run(suite: &Suite, options: &RunOptions, fake: &Fake, record: &dyn Record) -> Vec<String> {
+    let plan = plan(suite, options).unwrap();
+    let executed = execute(Run { record, ..Run::new(suite, &plan, options, fake) }).await;
+    shown(&executed.cases)
+}
+
+/// A line for each repeat: case, model, outcome, and each result with its score.
+fn shown(cases: &[CaseResult]) -> Vec<String> {
+    let of = |it: &ExecutionResult| {
+        let results = it.results.iter().map(|result| {
+            let score = result.score.map_or("-".to_owned(), |it| it.to_string());
+            format!(" {}={score}", result.assertion)
+        });
+        let results: String = results.collect();
+        let execution = &it.execution;
+        format!(
+            "{} {} {} {:?}{results}",
+            execution.case, execution.model, execution.repeat, it.outcome
+        )
+    };
+    cases.iter().flat_map(|it| it.executions.iter().map(of)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_best_of_a_tests_models_passes_and_the_judge_is_asked_once_in_each_order() {
+    let suite = compared(&["x"], &best("both"));
+    let fake = honest();
+    let lines = run(&suite, &RunOptions::default(), &fake, &()).await;
+    assert_eq!(lines, ["x a 0 Passed select-best=1", "x b 0 Failed select-best=0"]);
+    let judged: Vec<String> =
+        fake.asked().into_iter().filter(|it| it.contains("Criterion")).collect();
+    assert_eq!(judged.len(), 2, "{judged:#?}");
+    let first = |it: &String| it.find("a long answer") < it.find("short");
+    assert_eq!(judged.iter().filter(|it| first(it)).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_that_prefers_what_it_reads_first_has_chosen_nobody() {
+    let suite = compared(&["x"], &best("both"));
+    let fake = Fake::new(|_, prompt| {
+        Ok(match prompt.model.as_str() {
+            "judge-name" => reply(r#"{"best": 0, "reason": "It comes first."}"#),
+            other => reply(other),
+        })
+    });
+    let options = RunOptions::default();
+    let planned = plan(&suite, &options).unwrap();
+    let executed = execute(Run::new(&suite, &planned, &options, &fake)).await;
+    let lines = shown(&executed.cases);
+    assert_eq!(lines, ["x a 0 Passed select-best=0.5", "x b 0 Passed select-best=0.5"]);
+    let result = &executed.cases[0].executions[0].results[0];
+    assert_eq!(
+        (&result.metadata["tie"], &result.metadata["borderline"]),
+        (&json!(true), &json!(true))
+    );
+    assert_eq!(result.metadata["choices"][1]["best"], "`b`");
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_are_compared_as_well_repeat_by_repeat() {
+    let mut checks = vec![says("long"), says("answer")];
+    checks.extend(entry(&json!({"type": "max-score"})));
+    let suite = compared(&["x", "y"], &checks);
+    let fake = Fake::new(|_, prompt| {
+        Ok(match (prompt.model.as_str(), last_user(prompt)) {
+            ("b-name", "y") => reply("a long answer"),
+            ("a-name", _) => reply("an answer"),
+            _ => reply("nothing"),
+        })
+    });
+    let options = RunOptions { repeat: Some(2), ..RunOptions::default() };
+    let lines = run(&suite, &options, &fake, &()).await;
+    let best: Vec<&String> = lines.iter().filter(|it| it.contains("max-score=1")).collect();
+    assert_eq!(lines.len(), 8);
+    assert_eq!(
+        best,
+        ["y b 0 Passed says=1 says=1 max-score=1", "y b 1 Passed says=1 says=1 max-score=1"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_an_output_is_missing_nobody_is_the_best() {
+    let suite = compared(&["x"], &best("both"));
+    let fake = Fake::new(|_, prompt| match prompt.model.as_str() {
+        "b-name" => Err(failure(ProviderErrorKind::Server)),
+        other => Ok(reply(other)),
+    });
+    let options = RunOptions::default();
+    let planned = plan(&suite, &options).unwrap();
+    let executed = execute(Run::new(&suite, &planned, &options, &fake)).await;
+    assert_eq!(shown(&executed.cases), ["x a 0 Errored select-best=-", "x b 0 Errored"]);
+    let Verdict::Errored { code, message } = &executed.cases[0].executions[0].results[0].verdict
+    else {
+        panic!("errored");
+    };
+    assert_eq!(code.as_str(), "EVIDENCE_MISSING");
+    assert!(message.contains("no output of `b`"), "{message}");
+    assert!(!fake.asked().iter().any(|it| it.contains("Criterion")), "nobody is asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_alone_is_skipped_and_a_threshold_sees_all_scores() {
+    let mut suite = compared(&["x"], &[&best("both")[..], &[says("long")]].concat());
+    suite.cases[0].threshold = Some(0.6);
+    let mut options = RunOptions::default();
+    let lines = run(&suite, &options, &honest(), &()).await;
+    assert_eq!(
+        lines,
+        [
+            "x a 0 Passed says=1 select-best=1 threshold=1",
+            "x b 0 Failed says=0 select-best=0 threshold=0"
+        ]
+    );
+    options.filter.models = vec!["a".to_owned()];
+    let lines = run(&suite, &options, &honest(), &()).await;
+    assert_eq!(lines, ["x a 0 Passed says=1 select-best=- threshold=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_stopped_before_the_comparison_goes_on_without_asking_the_models_again() {
+    let suite = compared(&["x"], &best("both"));
+    let (options, memory, control) = (
+        RunOptions { concurrency: Some(1), ..RunOptions::default() },
+        Memory::default(),
+        Control::default(),
+    );
+    let planned = plan(&suite, &options).unwrap();
+    // Ctrl-C while the second model is asked.
+    let stopping = control.clone();
+    let fake = Fake::new(move |_, prompt| {
+        if prompt.model == "b-name" {
+            stopping.stop("not sent: the run was interrupted");
+        }
+        Ok(reply(if prompt.model == "a-name" { "a long answer" } else { "short" }))
+    });
+    let run_1 = Run {
+        record: &memory,
+        control: Some(&control),
+        ..Run::new(&suite, &planned, &options, &fake)
+    };
+    let executed = execute(run_1).await;
+    for case in &executed.cases {
+        let it = &case.executions[0];
+        assert!(it.is_unjudged(), "{it:?}");
+        let Some(ExecutionError::NotRun { reason }) = &it.error else { panic!("not run") };
+        assert!(reason.contains("waits for the outputs"), "{reason}");
+    }
+    let fake = honest();
+    let lines = run(&suite, &options, &fake, &memory).await;
+    assert_eq!(lines, ["x a 0 Passed select-best=1", "x b 0 Failed select-best=0"]);
+    let models: Vec<String> =
+        fake.prompts.lock().unwrap().iter().map(|it| it.model.clone()).collect();
+    assert_eq!(models, ["judge-name", "judge-name"]);
+    // And what is complete is not judged again.
+    let fake = honest();
+    let lines = run(&suite, &options, &fake, &memory).await;
+    assert_eq!(lines, ["x a 0 Passed select-best=1", "x b 0 Failed select-best=0"]);
+    assert_eq!(fake.asked(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn evidence_is_kept_before_it_is_compared() {
+    let suite = compared(&["x"], &best("both"));
+    let memory = Memory::default();
+    run(&suite, &RunOptions::default(), &honest(), &memory).await;
+    assert_eq!(memory.entries.load(Ordering::SeqCst), 4, "each execution, then each verdict");
+}
+
+#[test]
+fn who_is_compared_is_in_one_shard_and_rerun_together() {
+    let mut suite = compared(&["x", "y"], &[]);
+    suite.cases.insert(1, TestCase::prompt("alone", "alone", &["a"]));
+    let options = RunOptions::default();
+    let whole = plan(&suite, &options).unwrap();
+    let names = |part: &Plan| {
+        let mut names: Vec<&str> =
+            part.units.iter().map(|it| suite.cases[it.case].name.as_str()).collect();
+        names.dedup();
+        names.join(" ")
+    };
+    let parts = [1, 2]
+        .map(|index| names(&shard(&suite, &whole, &options, Shard { index, count: 2 }, None)));
+    assert_eq!(parts, ["x y", "alone"]);
+    let mut failed = Targets::default();
+    failed.insert("y", "b");
+    let mut options = RunOptions::default();
+    options.filter.only = Some(failed);
+    let again = plan(&suite, &options).unwrap();
+    assert_eq!((names(&again).as_str(), again.units.len()), ("x y", 4));
+}
