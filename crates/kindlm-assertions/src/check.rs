@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::scripting::{Seen, View, see};
-use crate::{Assertion, Contest, Evidence, Meta};
+use crate::{Assertion, Contest, Evidence, Meta, Own};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
 pub(crate) const TOLERANCE: f64 = 1e-9;
@@ -203,7 +203,10 @@ impl Check {
             (None, None) => {}
         }
         // A score to watch is shown with the one that is wanted.
-        if let (Severity::Soft, Some(threshold)) = (options.severity, options.threshold)
+        let own = Own { negate: options.negate, threshold: options.threshold };
+        let wanted = own.wants().or_else(|| self.assertion.wants());
+        if let (Severity::Soft, Some(threshold)) = (options.severity, wanted)
+            && result.score.is_some()
             && !THRESHOLDS.iter().any(|it| result.metadata.contains_key(*it))
         {
             result.metadata.insert("threshold".to_owned(), threshold.into());

@@ -215,6 +215,11 @@ impl Assertion for Similar {
             Err(errored) => *errored,
         }]
     }
+
+    fn wants(&self) -> Option<f64> {
+        let own = Own { negate: self.negate, threshold: Some(self.threshold) };
+        own.wants().filter(|_| self.metric != Metric::Euclidean)
+    }
 }
 
 #[cfg(test)]

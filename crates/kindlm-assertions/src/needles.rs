@@ -130,6 +130,10 @@ impl Assertion for Needles {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![self.grade(&evidence.execution.output).result(self.id, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }
 
 /// How much of a text a label shows, in characters.

@@ -35,6 +35,11 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The least score that it wants, where its verdict hangs on a score and it was told a threshold or has one.
+    fn wants(&self) -> Option<f64> {
+        None
+    }
+
     /// Whether it looks at the output, so that `on` may put another value in its place. One that looks at what
     /// happened would go on looking at that.
     fn sees_output(&self) -> bool {
@@ -169,6 +174,11 @@ impl Build {
 }
 
 impl Own {
+    /// The least score that is wanted, if it is told: of a check that is turned round, what is missing to 1.
+    pub(crate) fn wants(&self) -> Option<f64> {
+        self.threshold.map(|it| if self.negate { 1.0 - it } else { it })
+    }
+
     /// The label of the check's result: the assertion's name, marked where it is turned round.
     pub(crate) fn label(&self, name: &str) -> String {
         if self.negate { format!("Not: {name}") } else { name.to_owned() }

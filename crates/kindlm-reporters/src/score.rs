@@ -21,6 +21,40 @@ pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
         .or_else(|| result.metadata.get("assertionSet")?.get("threshold")?.as_f64())
 }
 
+/// The score with the one that is wanted: `0.62 (wants 0.8)`; `None` where there is none.
+pub(crate) fn beside_wanted(result: &AssertionResult) -> Option<String> {
+    let score = two(result.score?.get());
+    Some(match wanted(result) {
+        Some(wanted) => format!("{score} (wants {})", ecma::number(wanted)),
+        None => score,
+    })
+}
+
+/// The scores to watch that are high enough in all repeats, by turn and label, with the mean where there are several.
+pub(crate) fn watched(case: &CaseResult) -> Vec<(String, String)> {
+    let mut watched: Vec<(String, String)> = Vec::new();
+    let findings = case.findings();
+    let low = |it: &AssertionResult| {
+        findings.iter().any(|low| low.result.label == it.label && low.result.turn == it.turn)
+    };
+    let results = case.executions.iter().flat_map(|it| &it.results);
+    for result in results.filter(|it| it.severity == Severity::Soft && !low(it)) {
+        let label = match &result.turn {
+            Some(turn) => format!("{turn}: {}", result.label),
+            None => result.label.clone(),
+        };
+        let Some(score) = beside_wanted(result) else { continue };
+        if !watched.iter().any(|(known, _)| *known == label) {
+            let score = match mean_of(case, result) {
+                Some(mean) => format!("{score}, {mean} on average"),
+                None => score,
+            };
+            watched.push((label, score));
+        }
+    }
+    watched
+}
+
 /// The mean score of a check over the repeats, where it says more than the verdicts.
 pub(crate) fn mean_of(case: &CaseResult, result: &AssertionResult) -> Option<String> {
     // The scores of a turn's check stand under the turn's label and its own.

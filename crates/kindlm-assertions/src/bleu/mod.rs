@@ -62,6 +62,14 @@ impl Assertion for Bleu {
         let grade = self.limit.grade("BLEU", score);
         vec![grade.result(ID, &self.label)]
     }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }
 
 /// The longest runs of words that are compared.

@@ -87,4 +87,8 @@ impl Assertion for ContainsHtml {
         });
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

@@ -86,4 +86,8 @@ impl Assertion for ContainsJson {
         });
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

@@ -109,4 +109,8 @@ impl Assertion for ContainsSql {
         });
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

@@ -73,4 +73,8 @@ impl Assertion for ContainsXml {
         };
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

@@ -60,6 +60,14 @@ impl Assertion for Gleu {
         let grade = self.limit.grade("GLEU", score.fold(0.0, f64::max));
         vec![grade.result(ID, &self.label)]
     }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }
 
 /// The longest runs of words that are compared.

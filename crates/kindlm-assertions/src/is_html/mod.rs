@@ -74,4 +74,8 @@ impl Assertion for IsHtml {
         });
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

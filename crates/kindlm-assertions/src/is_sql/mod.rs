@@ -69,4 +69,8 @@ impl Assertion for IsSql {
         });
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

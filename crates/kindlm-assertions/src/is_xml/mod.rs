@@ -70,4 +70,8 @@ impl Assertion for IsXml {
         };
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

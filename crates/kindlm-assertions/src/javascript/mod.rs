@@ -143,4 +143,8 @@ impl Assertion for JavaScript {
         };
         vec![told(result, self.settings.runtime, console)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

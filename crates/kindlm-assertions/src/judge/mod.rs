@@ -149,6 +149,10 @@ impl Assertion for Judge {
     fn decide(&self, score: Score) -> Option<Verdict> {
         Some(self.hold_against_threshold(score))
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }
 
 impl Judge {

@@ -212,6 +212,14 @@ impl<T: Grader> Assertion for One<T> {
         }]
     }
 
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.frame().label)
+    }
+
+    fn wants(&self) -> Option<f64> {
+        self.0.frame().own.wants()
+    }
+
     fn decide(&self, score: Score) -> Option<Verdict> {
         self.0.frame().decided(score, |it| self.0.decide(it))
     }

@@ -278,6 +278,10 @@ impl Assertion for Paneled {
         self.assertion.label()
     }
 
+    fn wants(&self) -> Option<f64> {
+        self.assertion.wants()
+    }
+
     fn sees_output(&self) -> bool {
         self.assertion.sees_output()
     }

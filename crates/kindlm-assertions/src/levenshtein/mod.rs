@@ -106,4 +106,8 @@ impl Assertion for Levenshtein {
         };
         vec![result]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

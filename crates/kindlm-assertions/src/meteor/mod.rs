@@ -63,6 +63,14 @@ impl Assertion for Meteor {
         let score = self.references.iter().map(|it| meteor(&words, &plain_words(it)));
         vec![self.grade(score.fold(0.0, f64::max)).result(ID, &self.label)]
     }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }
 
 impl Meteor {

@@ -63,6 +63,14 @@ impl Assertion for RougeN {
         let score = rouge(&tokens(&evidence.execution.output), &tokens(&self.reference));
         vec![self.grade(score).result(ID, &self.label)]
     }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }
 
 impl RougeN {

@@ -86,11 +86,14 @@ impl Assertion for Similarity {
         #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 letters")]
         let measure = if longest == 0 { 1.0 } else { 1.0 - distance as f64 / longest as f64 };
         let grade = self.limit.grade("Similarity", measure);
-        let wanted = self.limit.turned(self.limit.threshold);
-        vec![grade.result(ID, &self.label).with_metadata("threshold", wanted)]
+        vec![grade.result(ID, &self.label)]
     }
 
     fn label(&self) -> Option<&str> {
         Some(&self.label)
+    }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
     }
 }

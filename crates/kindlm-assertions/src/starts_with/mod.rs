@@ -65,4 +65,8 @@ impl Assertion for StartsWith {
         });
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

@@ -142,4 +142,8 @@ impl Assertion for Webhook {
     fn hides_its_value(&self) -> bool {
         true
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

@@ -154,4 +154,8 @@ impl Assertion for WordCount {
         });
         vec![grade.result(ID, &self.label)]
     }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
 }

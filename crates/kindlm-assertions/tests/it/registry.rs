@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_assertions::{Code, REGISTRY, codes, expect_schema, find};
 use kindlm_testing::examples;
-use kindlm_types::{FailureCode, ProviderErrorKind};
+use kindlm_types::{FailureCode, ProviderErrorKind, Verdict};
 use serde_json::json;
 
 use crate::support;
@@ -148,6 +148,63 @@ fn every_code_has_an_example_and_every_example_a_declared_code() {
                 complaints.push(format!(
                     "`{id}`: an example gives `{code}`, which `codes` of its `Meta` does not declare; declare it with a summary"
                 ));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// The checks of what an agent did, of structured output and of any value.
+const OF_EVIDENCE: [&str; 26] = [
+    "includes",
+    "excludes",
+    "equals",
+    "matches",
+    "similarity",
+    "satisfies",
+    "output-equals",
+    "output-matches",
+    "succeeded",
+    "parked",
+    "message-includes",
+    "called-tool",
+    "tool-order",
+    "used-no-tools",
+    "max-tool-calls",
+    "no-failed-actions",
+    "loaded-skill",
+    "called-subagent",
+    "event",
+    "event-order",
+    "events-satisfy",
+    "max-tokens",
+    "max-cost",
+    "max-latency",
+    "max-turns",
+    "tool-trajectory",
+];
+
+#[test]
+fn checks_of_evidence_show_a_pass_a_failure_and_what_is_missing() {
+    let mut complaints = Vec::new();
+    for id in OF_EVIDENCE {
+        let registration = find(id).unwrap();
+        let mut shown: BTreeSet<&str> = BTreeSet::new();
+        for case in examples::cases(registration.meta.docs) {
+            let Ok((_, results)) = support::run(&case) else { continue };
+            for result in results.iter().filter(|it| it.assertion == id) {
+                let code = result.verdict.code().map(FailureCode::as_str);
+                shown.insert(match (&result.verdict, code) {
+                    (Verdict::Pass, _) => "a pass",
+                    (Verdict::Fail { .. }, _) => "a failure",
+                    (Verdict::Errored { .. }, Some("EVIDENCE_MISSING")) => "missing evidence",
+                    _ => continue,
+                });
+            }
+        }
+        for kind in ["a pass", "a failure", "missing evidence"] {
+            if !shown.contains(kind) {
+                complaints.push(format!("`{id}`: its docs.md has no example of {kind}"));
             }
         }
     }

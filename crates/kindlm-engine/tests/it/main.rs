@@ -6,6 +6,7 @@ mod budgets;
 mod comparing;
 mod conversations;
 mod executing;
+mod false_greens;
 mod gating;
 mod in_rust;
 mod judging;
@@ -13,6 +14,7 @@ mod planning;
 mod recording;
 mod required;
 mod runs;
+mod scopes;
 mod sets;
 
 mod support;

@@ -7,7 +7,7 @@ use super::Look;
 use crate::amount::repeats;
 use crate::panel;
 use crate::plain::{head, one_line, visible};
-use crate::score::{THRESHOLDS, two, wanted};
+use crate::score::{THRESHOLDS, two};
 
 /// What is shown of a message or a reason, in bytes.
 const MESSAGE_BYTES: usize = 4_000;
@@ -148,11 +148,7 @@ fn score(result: &AssertionResult) -> String {
     if !crate::score::says_more(result) {
         return String::new();
     }
-    let Some(score) = result.score.map(kindlm_types::Score::get) else { return String::new() };
-    match wanted(result) {
-        Some(wanted) => format!("{} (wants {})", two(score), ecma::number(wanted)),
-        None => two(score),
-    }
+    crate::score::beside_wanted(result).unwrap_or_default()
 }
 
 fn facts(result: &AssertionResult, depth: usize, place: &str) -> String {

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use kindlm_types::{CaseResult, ExecutionError, Outcome, Severity, Verdict, ecma};
 
-use super::xml::score;
 use crate::amount::{plural, repeats};
 use crate::plain::head;
+use crate::score::{beside_wanted, watched};
 
 /// Messages and outputs are cut here, so that they stay within 4 KB with what is said around them.
 const MOST_BYTES: usize = 4000;
@@ -57,6 +57,7 @@ pub(super) fn whole(case: &CaseResult) -> String {
     }
     findings(&mut text, case);
     errors(&mut text, case);
+    not_applied(&mut text, case);
     if let Some(telling) = case.telling_execution().filter(|it| it.error.is_none()) {
         let execution = &telling.execution;
         if case.executions.len() > 1 {
@@ -90,6 +91,10 @@ pub(super) fn note(case: &CaseResult) -> Option<String> {
         let _ = writeln!(text, "flaky: {line}\n");
     }
     findings(&mut text, case);
+    for (label, score) in watched(case) {
+        let _ = writeln!(text, "score to watch: {label}: {score}");
+    }
+    not_applied(&mut text, case);
     if case.cached_repeats() > 0 {
         let cached = plural(u64::from(case.cached_repeats()), "repeat");
         let _ = writeln!(text, "{cached} answered from the response store");
@@ -122,12 +127,13 @@ fn findings(text: &mut String, case: &CaseResult) {
         let result = finding.result;
         let code = result.verdict.code().map(ToString::to_string).unwrap_or_default();
         let mut facts = Vec::new();
-        if result.severity == Severity::Soft {
+        let is_soft = result.severity == Severity::Soft;
+        if is_soft {
             facts.push("soft".to_owned());
         }
-        if let Some(score_of) = result.score.map(kindlm_types::Score::get).filter(|it| *it > 0.0) {
-            facts.push(format!("score {}", score(score_of)));
-        }
+        // That a gate has no score above 0 is what its failure says.
+        let tells = is_soft || result.score.is_some_and(|it| it.get() > 0.0);
+        facts.extend(beside_wanted(result).filter(|_| tells).map(|it| format!("score {it}")));
         if let Some(turn) = &result.turn {
             facts.push(format!("turn `{turn}`"));
         }
@@ -139,10 +145,19 @@ fn findings(text: &mut String, case: &CaseResult) {
             if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
         let _ = writeln!(text, "{code}: {}{facts}", result.label);
         let _ = writeln!(text, "{}", cut(result.verdict.message().unwrap_or_default()));
-        if let Some(reasoning) = &result.reasoning {
+        let message = result.verdict.message();
+        if let Some(reasoning) = result.reasoning.as_deref().filter(|it| Some(*it) != message) {
             let _ = writeln!(text, "{}", cut(reasoning));
         }
         text.push('\n');
+    }
+}
+
+/// Checks that were not made: they have not passed.
+fn not_applied(text: &mut String, case: &CaseResult) {
+    for result in case.not_applied() {
+        let reason = result.verdict.message().unwrap_or_default();
+        let _ = writeln!(text, "skipped: {}: {}", result.label, cut(reason));
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use kindlm_types::ecma;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
@@ -79,9 +78,4 @@ pub(super) fn allowed(text: &str) -> String {
 /// `Char` of XML 1.0.
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
-}
-
-/// A score with two decimals.
-pub(super) fn score(value: f64) -> String {
-    ecma::to_fixed(value, 2)
 }

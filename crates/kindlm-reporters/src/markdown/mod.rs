@@ -6,11 +6,12 @@ mod fit;
 use std::fmt;
 
 use kindlm_types::{
-    AnyReport, AssertionSummary, CaseMark, CaseResult, ExecutionResult, ExitStatus, GateOutcome,
-    Outcome, Summary, ecma,
+    AnyReport, AssertionResult, AssertionSummary, CaseMark, CaseResult, ExecutionResult,
+    ExitStatus, GateOutcome, Outcome, Severity, Summary, ecma,
 };
 
 use crate::amount::{count, duration, plural, repeats, share};
+use crate::score::beside_wanted;
 use crate::{Meta, Registration, RenderError, Style, verdict};
 use escape::shown;
 use fit::{Block, MOST, first_that_fit, fit, length};
@@ -30,6 +31,8 @@ pub(crate) static REGISTRATION: Registration = Registration {
 const GATES_ROOM: usize = 8_000;
 const ASSERTIONS_ROOM: usize = 16_000;
 const WARNINGS_ROOM: usize = 3_000;
+/// Room for cases that hold with scores that are too low.
+const SCORED_ROOM: usize = 4_000;
 /// Room for saying what was left out.
 const NOTE_ROOM: usize = 600;
 /// What is shown of texts, in bytes.
@@ -53,7 +56,11 @@ fn render(
     warnings(&mut page, report);
     let foot = foot(report);
     let room = MOST.saturating_sub(length(&page) + length(&foot) + NOTE_ROOM);
-    cases(&mut page, report, &summary, room)?;
+    // What failed is more important than what is merely lower than wished.
+    let reserved = SCORED_ROOM.min(room);
+    let reserved = if summary.totals.scored > 0 { reserved } else { 0 };
+    cases(&mut page, report, &summary, room - reserved)?;
+    scored(&mut page, report, &summary, reserved)?;
     page.push_str(&foot);
     out.write_str(&page)?;
     Ok(())
@@ -254,9 +261,11 @@ fn block(case: &CaseResult) -> Block {
             it.result.verdict.code().map(ToString::to_string).into_iter().collect();
         facts.extend(it.result.turn.as_ref().map(|it| format!("turn {it}")));
         facts.push(repeats(&it.repeats, of));
+        facts.extend(score_to_watch(it.result));
         let message = it.result.verdict.message().unwrap_or_default();
         line(&it.result.label, facts, message)
     });
+    let not_made = case.not_applied().len() as u64;
     let errors = case.errors();
     let broke_off = errors.iter().map(|it| {
         let code = it.error.code().map_or_else(|| "not run".to_owned(), |it| it.to_string());
@@ -267,7 +276,68 @@ fn block(case: &CaseResult) -> Block {
     if more > 0 {
         reasons.extend(["- ", &plural(more, "more finding"), "\n"]);
     }
+    if not_made > 0 {
+        reasons.extend(["- ", &plural(not_made, "check"), " not made\n"]);
+    }
     Block { name: format!("- {sign} {name}{held}"), reasons, output: output(case) }
+}
+
+/// The score of a soft check, which is what it is about.
+fn score_to_watch(result: &AssertionResult) -> Option<String> {
+    let score = beside_wanted(result).filter(|_| result.severity == Severity::Soft)?;
+    Some(format!("score {score}"))
+}
+
+/// Cases that hold with a score below the one that is wanted: the most that fits, one line each.
+fn scored(
+    page: &mut String,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    room: usize,
+) -> Result<(), RenderError> {
+    let total = summary.totals.scored;
+    if total == 0 {
+        return Ok(());
+    }
+    let title = format!("\n### Scores below those that are wanted: {}\n\n", plural(total, "case"));
+    let mut left = room.saturating_sub(length(&title));
+    let mut told = 0;
+    page.push_str(&title);
+    for case in report.each_where(|it: CaseMark<'_>| it.outcome == Outcome::Scored) {
+        let line = scores_of(case?.as_ref());
+        let Some(rest) = left.checked_sub(length(&line)) else { break };
+        left = rest;
+        told += 1;
+        page.push_str(&line);
+    }
+    if total > told {
+        page.extend(["\n*", &plural(total - told, "more case"), " left out to fit a comment.*\n"]);
+    }
+    Ok(())
+}
+
+/// A case with its scores that are too low.
+fn scores_of(case: &CaseResult) -> String {
+    let of = case.executions.len();
+    let findings = case.findings();
+    let mut scores: Vec<String> = findings
+        .iter()
+        .take(NAMED)
+        .map(|it| {
+            let mut facts = vec![shown(&it.result.label, NAME)];
+            facts.extend(it.result.turn.as_ref().map(|turn| format!("turn {}", shown(turn, NAME))));
+            facts.extend(beside_wanted(it.result));
+            facts.push(repeats(&it.repeats, of));
+            facts.retain(|it| !it.is_empty());
+            facts.join(", ")
+        })
+        .collect();
+    let more = findings.len().saturating_sub(NAMED) as u64;
+    if more > 0 {
+        scores.push(plural(more, "more finding"));
+    }
+    let (name, model) = (shown(&case.case, NAME), shown(&case.model, NAME));
+    format!("- {name} · {model}: {}\n", scores.join("; "))
 }
 
 fn line(label: &str, facts: Vec<String>, message: &str) -> String {

@@ -8,7 +8,7 @@ use super::case::{compact, field, paragraphs};
 use super::page::{Ink, Page, Span};
 use crate::panel;
 use crate::plain::one_line;
-use crate::score::{THRESHOLDS, says_more, two, wanted};
+use crate::score::{THRESHOLDS, beside_wanted, says_more};
 
 /// Parts that lie deeper are not indented further: a script may nest as deep as it likes.
 const DEEPEST: usize = 6;
@@ -99,9 +99,6 @@ fn sign(result: &AssertionResult) -> (Ink, &'static str) {
 
 /// The score in front of the label, where it says more than the mark: `0.62 (wants 0.8)  `.
 pub(super) fn score_of(result: &AssertionResult) -> String {
-    let Some(score) = result.score.filter(|_| says_more(result)) else { return String::new() };
-    match wanted(result) {
-        Some(wanted) => format!("{} (wants {})  ", two(score.get()), ecma::number(wanted)),
-        None => format!("{}  ", two(score.get())),
-    }
+    let score = beside_wanted(result).filter(|_| says_more(result));
+    score.map(|it| format!("{it}  ")).unwrap_or_default()
 }
