@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::registries::{self, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 10] = [
+const FORBIDDEN: [(&str, &[&str]); 11] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
     ("kindlm-assertions", &["tokio", "reqwest", "yaml_serde", "granit-parser", "clap"]),
@@ -22,6 +22,7 @@ const FORBIDDEN: [(&str, &[&str]); 10] = [
     ("kindlm-reporters", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-script", &["reqwest", "rustls", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-stats", &["serde", "kindlm-types", "nalgebra"]),
+    ("kindlm-workspace", &["reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
 ];
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use kindlm_types::workspace::Gather;
 use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
 
 use serde_json::Value;
@@ -83,6 +84,11 @@ impl Check {
     pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
         let (options, views) = (Options::default(), Vec::new());
         Self { meta, assertion, options, views, rendered: None, leaves_judge_open: true }
+    }
+
+    /// What must be found out in the workspace when the agent has finished; see [`Assertion::gathers`].
+    pub fn gathers(&self) -> Vec<Gather> {
+        self.assertion.gathers()
     }
 
     /// What must still be found out: first by the transforms, then by the assertion; see

@@ -43,6 +43,7 @@ mod check;
 mod classifier;
 mod closed_qa;
 pub mod codes;
+mod command_succeeded;
 mod compare;
 mod config;
 mod contains;
@@ -58,6 +59,7 @@ mod context_recall;
 mod context_relevance;
 mod conversation_relevance;
 mod cost;
+mod diff_empty;
 mod drift;
 mod edit_distance;
 mod equals;
@@ -69,6 +71,9 @@ mod excludes;
 mod expect;
 mod factual;
 mod factuality;
+mod file_changed;
+mod file_deleted;
+mod file_matches;
 mod finish_reason;
 mod function_calls;
 mod g_eval;
@@ -80,6 +85,7 @@ mod html;
 mod icontains;
 mod icontains_all;
 mod icontains_any;
+mod in_diff;
 mod includes;
 mod is_html;
 mod is_json;
@@ -117,6 +123,7 @@ mod named;
 mod nearness;
 mod needles;
 mod no_failed_actions;
+mod no_failed_shell_commands;
 mod occurs;
 mod on;
 mod output_equals;
@@ -151,6 +158,7 @@ mod sql;
 mod starts_with;
 mod succeeded;
 pub mod template;
+mod tests;
 mod tool_call_f1;
 mod tool_calls;
 mod tool_order;
@@ -168,6 +176,7 @@ mod used_no_tools;
 mod webhook;
 mod word_count;
 mod words;
+mod workspace;
 mod xml;
 
 pub use check::{Check, Options};
@@ -287,6 +296,14 @@ pub static REGISTRY: &[&Registration] = &[
     &max_latency::REGISTRATION,
     &max_turns::REGISTRATION,
     &tool_trajectory::REGISTRATION,
+    &file_changed::REGISTRATION,
+    &file_deleted::REGISTRATION,
+    &diff_empty::REGISTRATION,
+    &in_diff::REGISTRATION,
+    &file_matches::REGISTRATION,
+    &no_failed_shell_commands::REGISTRATION,
+    &command_succeeded::REGISTRATION,
+    &tests::REGISTRATION,
 ];
 
 /// The assertion with this id.

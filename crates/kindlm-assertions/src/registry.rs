@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kindlm_types::workspace::Gather;
 use kindlm_types::{
     Answers, AssertionResult, Class, Execution, FailureCode, Files, NoFiles, Problem, ProblemKind,
     Question, Score, Severity, Verdict,
@@ -44,6 +45,19 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     /// happened would go on looking at that.
     fn sees_output(&self) -> bool {
         true
+    }
+
+    /// What must be found out in the workspace when the agent has finished, and kept as evidence.
+    ///
+    /// Unlike a question it depends on nothing but the configuration, because the workspace is gone when the checks
+    /// are made.
+    fn gathers(&self) -> Vec<Gather> {
+        Vec::new()
+    }
+
+    /// Whether it looks at a workspace, so that it can say nothing about a test without one.
+    fn needs_workspace(&self) -> bool {
+        !self.gathers().is_empty()
     }
 
     /// Whether what it was configured with may hold a secret once variables are filled in, so that no result shows it.

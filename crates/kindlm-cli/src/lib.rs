@@ -28,6 +28,7 @@ mod select;
 mod trust;
 mod values;
 mod watch;
+mod workspaces;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kindlm_types::{
     AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
-    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict,
+    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 
@@ -136,6 +136,9 @@ impl Secrets {
         if let Some(trace) = &mut execution.trace {
             self.trace(trace);
         }
+        if let Some(workspace) = &mut execution.workspace {
+            self.workspace(workspace);
+        }
     }
 
     fn event(&self, event: &mut Event) {
@@ -174,6 +177,32 @@ impl Secrets {
             Event::Compaction { reason } => self.texts(reason),
             Event::Error { message } => self.text(message),
             Event::Usage { .. } => {}
+        }
+    }
+
+    fn workspace(&self, workspace: &mut Workspace) {
+        let Workspace { isolation: _, changes, files, commands, tests, kept: _ } = workspace;
+        for change in changes {
+            self.text(&mut change.path);
+            for text in [&mut change.text, &mut change.patch, &mut change.link] {
+                self.texts(text);
+            }
+        }
+        for file in files {
+            self.texts(&mut file.text);
+            self.texts(&mut file.problem);
+        }
+        for command in commands.iter_mut().chain(tests.iter_mut().map(|it| &mut it.command)) {
+            self.text(&mut command.stdout);
+            self.text(&mut command.stderr);
+            self.texts(&mut command.problem);
+        }
+        for tests in tests {
+            self.texts(&mut tests.problem);
+            for test in &mut tests.tests {
+                self.text(&mut test.name);
+                self.texts(&mut test.message);
+            }
         }
     }
 

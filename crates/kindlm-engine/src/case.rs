@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{Check, Transform, View};
-use kindlm_types::{Message, Role, ToolSpec};
+use kindlm_types::{Message, Role, ToolSpec, WorkspaceSpec};
 use serde_json::{Map, Value};
 
 use crate::Fingerprint;
@@ -137,6 +137,8 @@ pub struct CaseBody {
     pub metadata: Map<String, Value>,
     /// The output, if it is there already and nobody is asked for it.
     pub recorded: Option<Value>,
+    /// The folder of its own in which the agent works, if it has one.
+    pub workspace: Option<Arc<WorkspaceSpec>>,
 }
 
 impl CaseBody {
@@ -162,6 +164,7 @@ impl CaseBody {
             vars: Map::new(),
             metadata: Map::new(),
             recorded: None,
+            workspace: None,
         }
     }
 }

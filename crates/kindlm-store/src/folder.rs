@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use globset::GlobBuilder;
-use kindlm_types::{FileError, Files};
+use kindlm_types::{FileError, FileTree, Files};
 
 use crate::error::words;
 
@@ -114,6 +114,12 @@ impl Files for Folder {
         })?;
         // A byte order mark is how some editors say "UTF-8"; it is no part of the text.
         Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
+    }
+
+    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
+        let real = self.resolve(path)?;
+        crate::tree::digest(&real)
+            .map_err(|err| FileError::Other { path: path.to_owned(), message: words(&err) })
     }
 
     /// `*`, `?`, `[…]` and `{a,b}` stay within one path part; `**` crosses parts. Names that begin with a

@@ -37,6 +37,7 @@ mod name;
 pub mod responses;
 mod runs;
 mod saved;
+mod tree;
 
 pub use atomic::{Draft, check_writable, write};
 pub use baseline::{Baseline, BaselineError, Entry, EntryScore};

@@ -1,6 +1,7 @@
 //! What a run asks of the world: models that answer, texts that become vectors, commands that run.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,17 @@ pub struct CommandSpec {
     pub command_line: String,
     /// How long it may take.
     pub timeout: Duration,
+    /// The folder in which it runs; that of the suite if absent.
+    pub folder: Option<PathBuf>,
+    /// Environment variables that it gets beside those of KindLM.
+    pub env: Vec<(String, String)>,
+}
+
+impl CommandSpec {
+    /// A command in the folder of the suite.
+    pub fn new(command_line: impl Into<String>, timeout: Duration) -> Self {
+        Self { command_line: command_line.into(), timeout, folder: None, env: Vec::new() }
+    }
 }
 
 /// What a command did.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     AssertionResult, Coverage, Event, FailureCode, FinishReason, Message, Outcome, ProviderError,
-    ToolSpec, Trace,
+    ToolSpec, Trace, Workspace,
 };
 
 /// A call of a tool that the model asked for.
@@ -145,6 +145,8 @@ pub struct Execution {
     pub coverage: Coverage,
     /// What an instrumented agent told of its steps.
     pub trace: Option<Box<Trace>>,
+    /// What the agent left behind in the folder in which it worked, if it had one of its own.
+    pub workspace: Option<Box<Workspace>>,
     /// The tools that the model might call. They belong to the test case, so reports leave them out.
     pub tools: Vec<ToolSpec>,
 }

@@ -11,6 +11,21 @@ pub trait Files: Send + Sync {
 
     /// Lists the files that a glob pattern matches, as paths that [`read`](Files::read) takes, sorted.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
+
+    /// What a path leads to, with a digest of all that is in it but `.git` and `.kindlm`.
+    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
+        let message = "folders are not read here".to_owned();
+        Err(FileError::Other { path: path.to_owned(), message })
+    }
+}
+
+/// A file, or a folder with everything in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileTree {
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Changes when a name, a content or a mode changes.
+    pub digest: String,
 }
 
 /// Why a file could not be read.

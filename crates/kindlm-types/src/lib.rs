@@ -41,6 +41,7 @@ mod summary;
 mod trace;
 mod verdict;
 pub mod wire;
+pub mod workspace;
 
 pub use ask::{Answer, Answers, AskError, Question};
 pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
@@ -51,7 +52,7 @@ pub use event::{
 };
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage};
 pub use exit::ExitStatus;
-pub use files::{FileError, Files, NoFiles};
+pub use files::{FileError, FileTree, Files, NoFiles};
 pub use limits::Limits;
 pub use price::Price;
 pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};
@@ -76,3 +77,4 @@ pub use summary::{
 };
 pub use trace::{Span, Trace};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
+pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

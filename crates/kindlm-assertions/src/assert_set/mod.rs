@@ -4,6 +4,7 @@ mod scoring;
 
 use std::sync::Arc;
 
+use kindlm_types::workspace::Gather;
 use kindlm_types::{
     ASSERT_SET, AssertionResult, Class, FailureCode, NOT_ASSERT_SET, Outcome, Problem, Question,
     Score, Severity, Verdict, ecma, named_scores, weighted_score,
@@ -97,6 +98,14 @@ impl Assertion for Set {
             }
         }
         questions
+    }
+
+    fn gathers(&self) -> Vec<Gather> {
+        self.checks.iter().flat_map(Check::gathers).collect()
+    }
+
+    fn needs_workspace(&self) -> bool {
+        self.checks.iter().any(|it| it.assertion.needs_workspace())
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

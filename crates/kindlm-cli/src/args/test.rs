@@ -103,6 +103,10 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "LABEL")]
     pub(crate) baseline: Option<String>,
 
+    /// Leave the folders in which agents worked where they are, and say where
+    #[arg(long)]
+    pub(crate) keep_workspaces: bool,
+
     /// Show the verdict, the gates and what failed; no progress
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,

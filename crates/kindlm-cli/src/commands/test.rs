@@ -14,6 +14,7 @@ use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Baselines, Digest, Folder};
 use kindlm_types::{AnyReport, Backend, CaseResult, ExitStatus, RunInfo};
+use kindlm_workspace::Folders;
 
 use super::baseline;
 use super::gate::set_pass_rate;
@@ -27,7 +28,10 @@ use crate::project::{self, Place, Project};
 use crate::resume::{self, Identity, Kept};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
-use crate::{Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select, trust};
+use crate::{
+    Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select, trust,
+    workspaces,
+};
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -101,12 +105,19 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
     let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
+    let workspaces = workspaces::open(
+        io,
+        &files,
+        &suite,
+        &plan,
+        (args.suite.allow_outside, args.keep_workspaces),
+    )?;
     let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);
     let mut kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;
     let can_resume = kept.is_some();
-    let run = Run { place, suite, plan, options, baseline, quiet, can_resume, waits };
+    let run = Run { place, suite, plan, options, baseline, quiet, can_resume, waits, workspaces };
     let done = run.execute(io, &backend, &mut info, kept.as_mut())?;
     let outcome = run.report(io, done, kept.as_ref(), info, &secrets, &output);
     responses::tell(io, backend.responses(), quiet);
@@ -197,6 +208,8 @@ struct Run {
     can_resume: bool,
     /// Ends the waits of requests that are to be sent.
     waits: Stop,
+    /// Makes folders for agents.
+    workspaces: Folders,
 }
 
 impl Run {
@@ -220,6 +233,7 @@ impl Run {
         let watch = |event: RunProgress<'_>| progress.on(event);
         let run = engine::Run {
             baseline: Some(baseline),
+            workspaces: Some(&self.workspaces),
             control: Some(&control),
             watch: &watch,
             ..engine::Run::new(suite, plan, options, &backend)
@@ -239,6 +253,9 @@ impl Run {
         drop(progress);
         // Whatever still hangs somewhere must not keep the report waiting.
         runtime.shutdown_background();
+        if let Some(folder) = self.workspaces.kept() {
+            io.tell(&format!("workspaces kept in {}", folder.display()));
+        }
         let failure = failure.or_else(|| kept.as_mut().and_then(|it| it.finish()));
         let before =
             if was_complete { resume::duration_before(&self.place, &info.id) } else { None };

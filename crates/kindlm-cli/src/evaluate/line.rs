@@ -7,7 +7,8 @@ use std::{fmt, mem};
 
 use kindlm_types::wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
 use kindlm_types::{
-    Channel, Coverage, Event, Execution, FinishReason, Message, Role, ToolCall, Trace, ecma,
+    Channel, Coverage, Event, Execution, FinishReason, Message, Role, ToolCall, Trace, Workspace,
+    ecma,
 };
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
@@ -17,7 +18,7 @@ use serde_json::{Map, Value};
 const NO_OBJECT: &str = "not a JSON object: a record is an object with `agent_output` and `expect`";
 
 /// The keys of a [`Record`](kindlm_types::wire::evaluate::Record).
-pub(super) const KEYS: [&str; 20] = [
+pub(super) const KEYS: [&str; 21] = [
     "id",
     "agent_input",
     "agent_output",
@@ -35,6 +36,7 @@ pub(super) const KEYS: [&str; 20] = [
     "metadata",
     "provider_response",
     "trace",
+    "workspace",
     "tools",
     "expect",
     "threshold",
@@ -60,6 +62,7 @@ pub(super) struct Line<'a> {
     metadata: Option<Map<String, Value>>,
     provider_response: Option<Value>,
     trace: Option<Box<Trace>>,
+    workspace: Option<Box<Workspace>>,
     tools: Option<Vec<RecordedTool>>,
     pub(super) expect: Option<&'a RawValue>,
     pub(super) threshold: Option<f64>,
@@ -123,6 +126,7 @@ impl<'a> Line<'a> {
             || self.tool_calls.is_some()
             || self.events.is_some()
             || self.trace.is_some()
+            || self.workspace.is_some()
             || self.provider_response.is_some()
     }
 
@@ -183,6 +187,7 @@ impl<'a> Line<'a> {
             metadata: self.metadata.take().unwrap_or_default(),
             provider_response: self.provider_response.take(),
             trace: self.trace.take(),
+            workspace: self.workspace.take(),
             tools: self.tools.take().unwrap_or_default().into_iter().map(Into::into).collect(),
             vars: self.vars.take().unwrap_or_default(),
             ..Execution::default()
@@ -245,6 +250,7 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
                 "metadata" => line.metadata = map.next_value()?,
                 "provider_response" => line.provider_response = map.next_value()?,
                 "trace" => line.trace = map.next_value()?,
+                "workspace" => line.workspace = map.next_value()?,
                 "tools" => line.tools = map.next_value()?,
                 "expect" => line.expect = map.next_value()?,
                 _ => line.threshold = map.next_value()?,
@@ -306,6 +312,7 @@ fn expected(key: &str) -> &'static str {
         "log_probs" => "a list of numbers",
         "metadata" => "an object",
         "trace" => "a trace: an object whose `spans` have a `spanId`, a `name` and a `startTime`",
+        "workspace" => "an object: `changes`, `files`, `commands` and `tests` of an agent's folder",
         "tools" => "a list of tools, each an object with a `name` and `parameters`",
         _ => "a JSON value",
     }
@@ -410,7 +417,7 @@ mod tests {
         let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "assertions": [{"id": "a"}],
             "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "baseline": "b", "vars": {"a": 1}, "usage": {},
             "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
-            "provider_response": {}, "trace": {"spans": []}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
+            "provider_response": {}, "trace": {"spans": []}, "workspace": {}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
         let record: kindlm_types::wire::evaluate::Record = serde_json::from_str(json).unwrap();
         assert_eq!(record.extra.len(), 1);
         let all = serde_json::to_value(record).unwrap();

@@ -7,6 +7,7 @@
 
 mod calibrated;
 mod case;
+mod coding_agent;
 mod evaluate;
 mod iterated;
 mod journaled;

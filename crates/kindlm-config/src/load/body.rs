@@ -10,7 +10,7 @@ use kindlm_assertions::{Check, Setup};
 use kindlm_engine::{
     BodyError, BodySource, CaseBody, ConversationTurn, SimulatedResponse, SimulatedTool, Subject,
 };
-use kindlm_types::{Message, Role, ToolSpec};
+use kindlm_types::{Message, Role, ToolSpec, WorkspaceSpec};
 use serde_json::{Map, Value};
 
 use crate::template::Form;
@@ -50,6 +50,8 @@ pub(super) struct Kit {
     pub(super) conversation: Vec<TurnForm>,
     pub(super) max_turns: u32,
     pub(super) answers_tools: bool,
+    /// The folder of its own in which the agent works.
+    pub(super) workspace: Option<Arc<WorkspaceSpec>>,
     /// The checks that belong to the prompt, for bodies whose own are not ready.
     pub(super) prompt_checks: Arc<[Check]>,
     /// Of all of this, and of the rules that the prompt's checks are made of.
@@ -147,6 +149,7 @@ impl BodySource for Row {
             vars,
             metadata: self.more.as_ref().map(|it| it.metadata.clone()).unwrap_or_default(),
             recorded: self.more.as_ref().and_then(|it| it.recorded.clone()),
+            workspace: kit.workspace.clone(),
         }))
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_engine::{Digest, Fingerprint};
-use kindlm_types::{FileError, Files};
+use kindlm_types::{FileError, FileTree, Files};
 use serde_json::Value;
 
 use super::Loader;
@@ -40,6 +40,10 @@ impl Files for Referred<'_> {
 
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
         self.files.glob(pattern)
+    }
+
+    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
+        self.files.tree(path)
     }
 }
 

@@ -16,6 +16,7 @@ mod table;
 mod test;
 mod turn;
 mod vars;
+mod workspace;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -136,6 +137,8 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         pool: pool::Pool::default(),
         sets: sets::Sets::default(),
         groups: compare::Groups::default(),
+        workspaces: HashMap::new(),
+        default_workspace: None,
     };
     if let Some(mut root) = tree.root {
         if promptfoo::is_promptfoo(&root) {
@@ -267,6 +270,10 @@ struct Loader<'a> {
     sets: sets::Sets,
     /// The tests that are compared with each other.
     groups: compare::Groups,
+    /// Workspaces of tests that can be made, by what is written.
+    workspaces: HashMap<String, workspace::Resolved>,
+    /// The workspace of `defaults`, if it can be made.
+    default_workspace: Option<workspace::Resolved>,
 }
 
 /// A place in some file.

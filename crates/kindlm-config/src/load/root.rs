@@ -71,6 +71,12 @@ impl Loader<'_> {
                 timeout: Duration::from_millis(block.timeout_ms),
                 judge_model: None,
             };
+            let at = "/defaults/workspace";
+            if let (Some(workspace), Some(written)) =
+                (block.workspace.clone(), document.pointer(at))
+            {
+                self.default_workspace = self.make_workspace(piece, at, workspace, written);
+            }
             self.defaults = block;
         }
         if let Some(block) = self.block::<ComplianceBlock>(piece, &document, "compliance", &faulty)

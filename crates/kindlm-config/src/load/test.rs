@@ -15,6 +15,7 @@ use super::prompt::{Prompt, PromptPart, Prompts};
 use super::sets::Rules;
 use super::turn::Turns;
 use super::vars::{Missing, Written};
+use super::workspace::Resolved;
 use super::{Loader, Spot, object, text};
 use crate::diagnostic::{Code, Piece, meant_key};
 use crate::schema::SHAPES;
@@ -34,12 +35,14 @@ struct Parts<'p> {
     rules: Arc<Rules>,
     checks: Part<[Check]>,
     conversation: Turns,
-    /// Of what must hold at the end.
+    /// Of what must hold at the end, and of the folder in which it must.
     expect: Fingerprint,
     /// Whether the suite's own judge is asked about it.
     asks_judge: bool,
     /// Whether it is compared with others.
     compares: bool,
+    /// The folder of its own in which the agent works.
+    workspace: Option<Resolved>,
 }
 
 impl Loader<'_> {
@@ -150,6 +153,7 @@ impl Loader<'_> {
             conversation: parts.conversation.forms,
             max_turns,
             answers_tools: limits.1,
+            workspace: parts.workspace.as_ref().map(|it| Arc::clone(&it.spec)),
             prompt_checks: Arc::clone(&parts.rules.checks),
         });
         let vars = Value::Object(entry.vars);
@@ -302,8 +306,28 @@ impl Loader<'_> {
                 self.idle.0 = Some(diagnostic);
             }
         }
-        let Block { digest: expect, asks_judge, compares, .. } = block;
-        Parts { subject, prompt, rules, checks, conversation, expect, asks_judge, compares }
+        let workspace = self.workspace(piece, at, value);
+        let is_wanted = value.get("command").is_some()
+            && (value.get("workspace").is_some() || self.defaults.workspace.is_some());
+        if !is_wanted {
+            self.check_has_workspace(piece, at, (value, &block.checks));
+        }
+        let expect = match &workspace {
+            None => block.digest,
+            Some(it) => Digest::default().fingerprint(block.digest).fingerprint(it.digest).finish(),
+        };
+        let Block { asks_judge, compares, .. } = block;
+        Parts {
+            subject,
+            prompt,
+            rules,
+            checks,
+            conversation,
+            expect,
+            asks_judge,
+            compares,
+            workspace,
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one test, taken apart by its caller")]
@@ -346,6 +370,11 @@ impl Loader<'_> {
     /// Warns of what a test has and cannot use.
     fn check_effect(&mut self, piece: Piece<'_>, at: &str, entry: &TestEntry) {
         if entry.command.is_none() {
+            if entry.workspace.is_some() {
+                let message =
+                    "`workspace` does nothing in a test with a `prompt`: models have no folder";
+                self.no_effect(piece, &format!("{at}/workspace"), message);
+            }
             return;
         }
         for (key, is_there) in [
@@ -395,8 +424,16 @@ fn unique(ids: Vec<String>) -> Vec<String> {
 
 /// What a test has in common with others that may share a kit.
 fn kit_key(test: &Value) -> Value {
-    const KEYS: [&str; 7] =
-        ["prompt", "command", "tools", "answerTools", "conversation", "maxTurns", "assertionSets"];
+    const KEYS: [&str; 8] = [
+        "prompt",
+        "command",
+        "tools",
+        "answerTools",
+        "conversation",
+        "maxTurns",
+        "assertionSets",
+        "workspace",
+    ];
     KEYS.iter().map(|key| test.get(*key).cloned().unwrap_or_default()).collect()
 }
 

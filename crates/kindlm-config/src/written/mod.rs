@@ -7,6 +7,7 @@ mod model;
 mod sets;
 mod test;
 mod trace;
+mod workspace;
 
 use kindlm_assertions::JudgeBlock;
 use schemars::JsonSchema;
@@ -18,6 +19,7 @@ pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
 pub(crate) use sets::AssertionSetEntry;
 pub(crate) use test::{TestEntry, Tool};
 pub(crate) use trace::{TraceBlock, UploadBlock};
+pub(crate) use workspace::{HiddenEntry, HiddenTo, WorkspaceBlock};
 
 /// What the suite is.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -72,6 +74,8 @@ pub(crate) struct DefaultsBlock {
     /// The weighted mean score from which an execution passes, whichever of its checks failed; every check must hold if absent.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
+    /// A folder of its own for each execution of a test with a `command`; what changes in it is evidence.
+    pub(crate) workspace: Option<WorkspaceBlock>,
 }
 
 impl Default for DefaultsBlock {
@@ -84,6 +88,7 @@ impl Default for DefaultsBlock {
             judge: JudgeBlock::default(),
             pass_rate_min: 1.0,
             threshold: None,
+            workspace: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::present;
+use super::{WorkspaceBlock, present};
 
 /// A named behaviour with its expectations.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -83,6 +83,10 @@ pub(crate) struct TestEntry {
     #[schemars(inner(length(min = 1)))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) assertion_sets: Vec<String>,
+    /// A folder of its own for each execution, instead of that of `defaults`; what changes in it is evidence. For tests
+    /// with a `command`, which runs in it.
+    #[serde(default)]
+    pub(crate) workspace: Option<WorkspaceBlock>,
     /// What must hold.
     #[schemars(schema_with = "expect_block")]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]

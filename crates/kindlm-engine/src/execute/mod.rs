@@ -7,11 +7,12 @@ mod simulate;
 mod stop;
 mod turns;
 mod unit;
+mod workspace;
 
 use std::collections::{BTreeMap, HashSet};
 
 use futures_util::{StreamExt, stream};
-use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult};
+use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult, Workspaces};
 
 use crate::budget::worst_case;
 use crate::{
@@ -34,6 +35,8 @@ pub struct Run<'a> {
     pub options: &'a RunOptions,
     /// The way to models and programs.
     pub backend: &'a dyn Backend,
+    /// Makes folders for agents that are to have one of their own.
+    pub workspaces: Option<&'a dyn Workspaces>,
     /// What drift is measured against, if anything.
     pub baseline: Option<&'a Baseline>,
     /// Stops the run from outside.
@@ -53,7 +56,17 @@ impl<'a> Run<'a> {
         backend: &'a dyn Backend,
     ) -> Self {
         let watch: &(dyn Fn(RunProgress<'_>) + Sync) = &|_| {};
-        Self { suite, plan, options, backend, baseline: None, control: None, watch, record: &() }
+        Self {
+            suite,
+            plan,
+            options,
+            backend,
+            workspaces: None,
+            baseline: None,
+            control: None,
+            watch,
+            record: &(),
+        }
     }
 }
 

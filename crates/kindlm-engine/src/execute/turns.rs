@@ -53,6 +53,8 @@ pub(super) fn evidence(
             .unwrap_or_default(),
         coverage: execution.coverage.clone(),
         trace: execution.trace.clone(),
+        // What was left behind at the end says nothing about one turn.
+        workspace: None,
         tools: execution.tools.clone(),
     })
 }

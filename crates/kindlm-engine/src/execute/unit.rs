@@ -86,8 +86,12 @@ impl Running<'_> {
             let execution = recorded(body, output, execution);
             return self.judge(case, body, model, execution).await;
         }
+        let open = match self.open_workspace(body, timeout, &execution).await {
+            Ok(open) => open,
+            Err(error) => return broken(execution, error),
+        };
         let early = Early::default();
-        let (execution, error) = match (&body.subject, model) {
+        let (mut execution, error) = match (&body.subject, model) {
             (Subject::Prompt { messages }, Some(model)) => {
                 let calls = &self.judges.calls;
                 let conversation =
@@ -96,7 +100,11 @@ impl Running<'_> {
                 conversation.hold(&required).await
             }
             (Subject::Command { command_line }, _) => {
-                self.command(command_line, timeout, execution).await
+                let spec = match &open {
+                    Some(open) => open.command(command_line, timeout),
+                    None => CommandSpec::new(command_line, timeout),
+                };
+                self.command(&spec, execution).await
             }
             (Subject::Prompt { .. }, None) => {
                 let message = "a prompt was planned without a model".to_owned();
@@ -117,7 +125,14 @@ impl Running<'_> {
             Some(Unanswered::Budget(reason)) => {
                 broken(execution, ExecutionError::NotRun { reason })
             }
-            None => self.judge(case, body, model, execution).await,
+            None => {
+                if let Some(open) = open
+                    && let Err(error) = self.close_workspace(open, body, &mut execution).await
+                {
+                    return broken(execution, error);
+                }
+                self.judge(case, body, model, execution).await
+            }
         };
         early.added_to(result)
     }
@@ -148,14 +163,12 @@ impl Running<'_> {
 
     async fn command(
         &self,
-        command_line: &str,
-        timeout: Duration,
+        spec: &CommandSpec,
         mut execution: Execution,
     ) -> (Execution, Option<Unanswered>) {
-        let spec = CommandSpec { command_line: command_line.to_owned(), timeout };
         // What a program spends is not known to us.
         execution.cost_usd = None;
-        match self.judges.calls.run(&spec).await {
+        match self.judges.calls.run(spec).await {
             Ok(output) => {
                 execution.output = output.text;
                 execution.output_json = output.output_json;

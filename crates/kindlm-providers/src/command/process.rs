@@ -20,8 +20,11 @@ pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs a command as an agent under test: no stdin, and any exit code is an answer.
-pub async fn run(command: &CommandSpec, folder: &Path) -> Result<CommandOutput, ProviderError> {
-    let ran = capture(&command.command_line, folder, command.timeout, None)
+///
+/// It runs in the folder that it names, or in the suite's.
+pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, ProviderError> {
+    let folder = command.folder.as_deref().unwrap_or(suite);
+    let ran = capture_with(&command.command_line, folder, command.timeout, None, &command.env)
         .await
         .map_err(|failure| failure.into_error("command"))?;
     let read = protocol::parse(&ran.stdout);
@@ -93,14 +96,26 @@ pub(super) fn last_line(stderr: &str) -> Option<String> {
 }
 
 /// Runs a command line and collects what it writes.
+#[cfg(feature = "http")]
 pub(super) async fn capture(
     line: &str,
     folder: &Path,
     limit: Duration,
     stdin: Option<Vec<u8>>,
 ) -> Result<Ran, Failure> {
+    capture_with(line, folder, limit, stdin, &[]).await
+}
+
+/// The same, with environment variables beside our own.
+async fn capture_with(
+    line: &str,
+    folder: &Path,
+    limit: Duration,
+    stdin: Option<Vec<u8>>,
+    env: &[(String, String)],
+) -> Result<Ran, Failure> {
     let started = Instant::now();
-    let mut child = spawn(line, folder, stdin.is_some())?;
+    let mut child = spawn(line, folder, stdin.is_some(), env)?;
     let group = Group::of(&child);
     let (mut out, mut err) = (Capture::default(), Capture::default());
     let ended = {
@@ -188,10 +203,16 @@ fn finished(status: ExitStatus, out: &Capture, err: &Capture, latency_ms: f64) -
     Ran { stdout, stderr, exit_code: status.code(), latency_ms }
 }
 
-fn spawn(line: &str, folder: &Path, has_stdin: bool) -> Result<Child, Failure> {
+fn spawn(
+    line: &str,
+    folder: &Path,
+    has_stdin: bool,
+    env: &[(String, String)],
+) -> Result<Child, Failure> {
     let mut command = shell(line);
     command
         .current_dir(folder)
+        .envs(env.iter().map(|(name, value)| (name, value)))
         .stdin(if has_stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

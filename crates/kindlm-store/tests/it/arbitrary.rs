@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kindlm_types::workspace::{CommandRan, FileChange, TestRan, TestsRan, Workspace};
 use kindlm_types::{
     ActionStatus, AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionError,
     ExecutionResult, FailureCode, FinishReason, Message, NamedScore, Outcome, ProviderError,
@@ -151,7 +152,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         of(vec(number(), 0..3)),
         object(),
         of(json()),
-        of(trace()),
+        (of(trace()), of(workspace())),
         events(),
         coverage(),
         object(),
@@ -165,7 +166,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             log_probs,
             metadata,
             provider_response,
-            trace,
+            (trace, workspace),
             recorded_events,
             coverage,
             test_metadata,
@@ -197,10 +198,51 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             recorded_events,
             coverage,
             trace: trace.map(Box::new),
+            workspace: workspace.map(Box::new),
             // Reports leave them out.
             tools: Vec::new(),
         }
     })
+}
+
+fn workspace() -> impl Strategy<Value = Workspace> {
+    let change = (text(), of(text()), of(text()), any::<(bool, bool)>(), any::<u64>());
+    let change = change.prop_map(|(path, text, patch, (binary, cut), bytes)| FileChange {
+        path,
+        bytes,
+        binary,
+        text,
+        patch,
+        cut,
+        ..FileChange::default()
+    });
+    let command = (text(), of(any::<i32>()), text(), of(text()));
+    let command = command.prop_map(|(run, exit_code, stdout, problem)| CommandRan {
+        run,
+        exit_code,
+        stdout,
+        problem,
+        ..CommandRan::default()
+    });
+    let test = (text(), of(text())).prop_map(|(name, message)| TestRan {
+        name,
+        message,
+        ..TestRan::default()
+    });
+    let tests = (vec(test, 0..3), of(text())).prop_map(|(tests, problem)| TestsRan {
+        tests,
+        problem,
+        ..TestsRan::default()
+    });
+    (vec(change, 0..3), vec(command, 0..2), vec(tests, 0..2), of(text())).prop_map(
+        |(changes, commands, tests, kept)| Workspace {
+            changes,
+            commands,
+            tests,
+            kept,
+            ..Workspace::default()
+        },
+    )
 }
 
 fn trace() -> impl Strategy<Value = Trace> {

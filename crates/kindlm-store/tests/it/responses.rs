@@ -306,7 +306,7 @@ fn commands_are_run_each_time() {
     let folder = tempfile::tempdir().unwrap();
     let fake = Fake::saying("never");
     let store = fake.store(folder.path(), Mode::Replay);
-    let command = CommandSpec { command_line: "ls".to_owned(), timeout: Duration::from_secs(1) };
+    let command = CommandSpec::new("ls", Duration::from_secs(1));
     for asked in 1..3 {
         assert_eq!(block_on(store.run(&command)).unwrap().text, "ls");
         assert_eq!(fake.asked(), asked);

@@ -8,7 +8,7 @@ use kindlm_types::script::{
 };
 use kindlm_types::{
     Answer, AskError, Channel, Coverage, Event, Execution, FinishReason, Message, ProviderError,
-    ProviderErrorKind, Question, Role, ToolCall, ToolSpec, Trace, Usage,
+    ProviderErrorKind, Question, Role, ToolCall, ToolSpec, Trace, Usage, Workspace,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -65,6 +65,7 @@ struct Written {
     complete_for: Option<BTreeSet<Channel>>,
     tools: Vec<ToolSpec>,
     others: Vec<Other>,
+    workspace: Option<Box<Workspace>>,
 }
 
 impl Recorded {
@@ -96,6 +97,7 @@ impl Recorded {
             recorded_events: written.events,
             coverage: written.complete_for.map_or(Coverage::Complete, Coverage::Only),
             tools: written.tools,
+            workspace: written.workspace,
             ..Execution::default()
         };
         Ok(Self { execution, baseline: written.baseline, others: written.others })

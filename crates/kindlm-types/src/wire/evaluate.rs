@@ -67,6 +67,9 @@ pub struct Record {
     /// What an instrumented agent told of its steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<crate::Trace>>,
+    /// What the agent left behind in the folder in which it worked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Box<crate::Workspace>>,
     /// The tools that the model might call, each as `{name, parameters}` or in the form of OpenAI's API.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<RecordedTool>,

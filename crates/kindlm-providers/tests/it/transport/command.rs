@@ -10,7 +10,7 @@ use kindlm_types::{Backend, CommandOutput, CommandSpec, FinishReason, ProviderEr
 use super::*;
 
 fn spec(line: &str, timeout: Duration) -> CommandSpec {
-    CommandSpec { command_line: line.to_owned(), timeout }
+    CommandSpec::new(line, timeout)
 }
 
 async fn output(line: &str) -> CommandOutput {

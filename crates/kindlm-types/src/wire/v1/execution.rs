@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{AssertionResult, WireError};
 use crate::{
     Channel, Coverage, Event, ExecutionResult, FailureCode, FinishReason, Message, Outcome,
-    ProviderError, ProviderErrorKind, ToolCall, Trace, Usage,
+    ProviderError, ProviderErrorKind, ToolCall, Trace, Usage, Workspace,
 };
 
 /// One repeat of one test case on one model: what happened, and what the checks found in it.
@@ -116,6 +116,9 @@ pub struct Execution {
     /// What an instrumented agent told of its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<Trace>>,
+    /// What the agent left behind in the folder in which it worked, if it had one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Box<Workspace>>,
     /// What judging it cost in US dollars; `null` if a price is not known.
     #[serde(default)]
     pub judge_cost_usd: Option<f64>,
@@ -345,6 +348,7 @@ impl From<ExecutionResult> for Execution {
                 Coverage::Only(channels) => Some(channels),
             },
             trace: execution.trace,
+            workspace: execution.workspace,
             judge_cost_usd: result.judge_cost_usd,
             judge_usage: result.judge_usage,
         }
@@ -383,6 +387,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 recorded_events: wire.events,
                 coverage: wire.complete_for.map_or(Coverage::Complete, Coverage::Only),
                 trace: wire.trace,
+                workspace: wire.workspace,
                 // They are the test case's, like its checks; a report does not repeat them in each execution.
                 tools: Vec::new(),
             },

@@ -1,0 +1,147 @@
+//! `in-diff`: what the agent changed has a text somewhere.
+
+use std::sync::Arc;
+
+use kindlm_types::workspace::FileChange;
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::behaviour::{Phrase, PhrasePattern, given_up, names};
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::pattern::SearchError;
+use crate::workspace::{Paths, decided, missing, workspace};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
+
+const ID: &str = "in-diff";
+
+/// Looks for a text in what changed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A text or pattern is in a path or the new content of a file that the agent changed; `not-in-diff` is the opposite.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The text is nowhere in what changed; with `not-` it is somewhere.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The test has no `workspace`, or so much changed that not all of it was kept.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must be in it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The text, with upper and lower case as it is, or a pattern.
+    value: Phrase,
+    /// Only in these files: a path from the top of the workspace, or a glob.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    path: Option<String>,
+    /// Where it is looked for.
+    #[serde(default)]
+    within: Within,
+}
+
+/// Where a text is looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "WithinDiff")]
+enum Within {
+    /// In the paths of all files that were added, changed or deleted, and in the whole text of those that are left.
+    #[default]
+    Content,
+    /// In the lines that were added.
+    Added,
+    /// In the lines that were removed from files that are left.
+    Removed,
+}
+
+#[derive(Debug)]
+struct InDiff {
+    phrase: PhrasePattern,
+    paths: Option<Paths>,
+    within: Within,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value, path, within } = config::read(value)?;
+    let phrase = value.pattern("/value")?;
+    let paths = path.map(|it| Paths::new(&it, "/path")).transpose()?;
+    let label = own.label(&format!("In diff: {phrase}"));
+    Ok(Arc::new(InDiff { phrase, paths, within, label, own }))
+}
+
+impl Assertion for InDiff {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn needs_workspace(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let workspace = match workspace(evidence, ID, &self.label) {
+            Ok(workspace) => workspace,
+            Err(results) => return results,
+        };
+        let is_meant =
+            |it: &&FileChange| self.paths.as_ref().is_none_or(|paths| paths.is_meant(&it.path));
+        let changes: Vec<&FileChange> = workspace.changes.iter().filter(is_meant).collect();
+        let mut found = Vec::new();
+        for change in &changes {
+            match self.is_in(change) {
+                Ok(true) => found.push(change.path.as_str()),
+                Ok(false) => {}
+                Err(err) => return given_up(ID, &self.label, &err),
+            }
+        }
+        let cut = changes.iter().filter(|it| it.cut).map(|it| it.path.as_str());
+        let cut: Vec<&str> = cut.collect();
+        if found.is_empty() && !cut.is_empty() {
+            let message = format!(
+                "{} was not found, but not all that changed was kept: {}. Raise `workspace.maxDiffBytes`, or leave out with `workspace.ignore` what nobody wrote",
+                self.phrase,
+                names(cut)
+            );
+            return missing(ID, &self.label, message);
+        }
+        let reason = format!("{} is in: {}", self.phrase, names(found.iter().copied()));
+        decided(ID, &self.label, self.own, !found.is_empty(), reason)
+    }
+}
+
+impl InDiff {
+    fn is_in(&self, change: &FileChange) -> Result<bool, SearchError> {
+        let text = change.text.as_deref().unwrap_or_default();
+        let lines = |sign: char, header: &str| -> String {
+            let patch = change.patch.as_deref().unwrap_or_default().lines();
+            let lines =
+                patch.filter(|it| !it.starts_with(header)).filter_map(|it| it.strip_prefix(sign));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        match (self.within, &change.patch) {
+            (Within::Content, _) => {
+                Ok(self.phrase.is_in(&change.path)? || self.phrase.is_in(text)?)
+            }
+            (Within::Added, None) => self.phrase.is_in(text),
+            (Within::Added, Some(_)) => self.phrase.is_in(&lines('+', "+++ ")),
+            (Within::Removed, _) => self.phrase.is_in(&lines('-', "--- ")),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `no-failed-shell-commands`: no command that the agent ran went wrong.
+
+use std::sync::Arc;
+
+use kindlm_types::workspace::ShellRun;
+use kindlm_types::{AssertionResult, Channel, Class, Facts, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::behaviour::{Finding, Gap, names, tells_all};
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
+
+const ID: &str = "no-failed-shell-commands";
+
+/// Sees that no command failed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "No command failed that the agent ran with a tool for shells.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "A command failed; with `not-` none did." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all calls, or not how each ended.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct NoFailedShellCommands {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(NoFailedShellCommands { label: own.label("No failed shell commands"), own }))
+}
+
+impl Assertion for NoFailedShellCommands {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let events = execution.events();
+        let facts = Facts::of(&events);
+        let shells = facts.actions.iter().filter(|it| it.kind == ToolKind::Shell);
+        let runs: Vec<ShellRun> = shells.map(ShellRun::of).collect();
+        let failed = runs.iter().filter(|it| it.success == Some(false));
+        let failed: Vec<&str> = failed.map(|it| it.command.as_str()).collect();
+        let pending = runs.iter().filter(|it| it.success.is_none()).count();
+        let told = tells_all(execution, Channel::Actions);
+        let known = told && pending == 0;
+        let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
+        let reason = format!("Failed: {}", names(failed));
+        let gap = if told { Gap::Unanswered(pending) } else { Gap::Untold(Channel::Actions) };
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+}

@@ -1,0 +1,41 @@
+//! Folders for agents: where they are made, and that they can be.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use kindlm_engine::{Plan, Suite};
+use kindlm_store::Folder;
+use kindlm_workspace::{Folders, FoldersOptions};
+
+use crate::{Failure, Io};
+
+/// Whoever makes folders for the agents of a plan. What they need must be installed: that is found out before anything
+/// is sent.
+pub(crate) fn open(
+    io: &Io,
+    files: &Folder,
+    suite: &Suite,
+    plan: &Plan,
+    (allow_outside, keep): (bool, bool),
+) -> Result<Folders, Failure> {
+    let folders = Folders::new(FoldersOptions {
+        suite: files.root().to_path_buf(),
+        allow_outside,
+        temp: io.var("TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from),
+        keep,
+        path: io.var("PATH").unwrap_or_default().into(),
+    });
+    let mut checked = HashSet::new();
+    let mut seen = HashSet::new();
+    for unit in plan.units.iter().filter(|it| it.model.is_none() && seen.insert(it.case)) {
+        let Some(case) = suite.cases.get(unit.case) else { continue };
+        let Ok(body) = case.body.body() else { continue };
+        let Some(spec) = body.workspace.clone().filter(|it| checked.insert((**it).clone())) else {
+            continue;
+        };
+        folders
+            .check(&spec)
+            .map_err(|err| Failure::input(format!("test case `{}`: {err}", case.name)))?;
+    }
+    Ok(folders)
+}

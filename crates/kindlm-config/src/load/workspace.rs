@@ -1,0 +1,188 @@
+//! Folders of their own for agents: that they can be made, and what they are made of.
+
+use std::sync::Arc;
+
+use globset::GlobBuilder;
+use kindlm_assertions::Check;
+use kindlm_engine::{Digest, Fingerprint};
+use kindlm_types::workspace::{Container, HiddenFiles, Isolation};
+use kindlm_types::{FileTree, Place, WorkspaceSpec};
+use serde_json::Value;
+
+use super::Loader;
+use crate::diagnostic::{Code, Piece};
+use crate::written::{HiddenEntry, HiddenTo, WorkspaceBlock};
+
+/// A workspace, and what tells it from others: its settings and the content of its files.
+#[derive(Clone, Debug)]
+pub(super) struct Resolved {
+    pub(super) spec: Arc<WorkspaceSpec>,
+    pub(super) digest: Fingerprint,
+}
+
+impl Loader<'_> {
+    /// The workspace of a test: its own, or that of `defaults`. `None` if it has none, or if it is broken.
+    pub(super) fn workspace(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        test: &Value,
+    ) -> Option<Resolved> {
+        test.get("command")?;
+        let Some(own) = test.get("workspace") else { return self.default_workspace.clone() };
+        let key = own.to_string();
+        if let Some(known) = self.workspaces.get(&key) {
+            return Some(known.clone());
+        }
+        // What is wrong with its shape is reported with the test.
+        let block: WorkspaceBlock = serde_json::from_value(own.clone()).ok()?;
+        let resolved = self.make_workspace(piece, &format!("{at}/workspace"), block, own)?;
+        self.workspaces.insert(key, resolved.clone());
+        Some(resolved)
+    }
+
+    /// Reports checks that look at a workspace where there is none.
+    pub(super) fn check_has_workspace(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        (test, checks): (&Value, &[Check]),
+    ) {
+        let Some(check) = checks.iter().find(|it| it.assertion.needs_workspace()) else { return };
+        let message =
+            format!("`{}` looks at the agent's workspace, and this test has none", check.meta.id);
+        let help = if test.get("command").is_some() {
+            "give the test, or `defaults`, a `workspace: { from: ./folder }`"
+        } else {
+            "only a test with a `command` can have one: models have no folder"
+        };
+        let at = format!("{at}/expect");
+        self.push(piece.error(Code::MISSING_KEY, &at, Place::Key, message).with_help(help));
+    }
+
+    /// Looks for the files of a block, and at what its settings can do.
+    pub(super) fn make_workspace(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        block: WorkspaceBlock,
+        written: &Value,
+    ) -> Option<Resolved> {
+        let before = self.found.errors.len();
+        self.check_settings(piece, at, &block);
+        let mut digest = Digest::default().text("workspace").value(written);
+        let from = self.tree(piece, &format!("{at}/from"), &block.from);
+        if let Some(tree) = from {
+            digest = digest.text(&tree.digest);
+            if !tree.is_folder {
+                let message = format!("`{}` is a file, not a folder", block.from);
+                self.push(piece.error(
+                    Code::INVALID_VALUE,
+                    &format!("{at}/from"),
+                    Place::Value,
+                    message,
+                ));
+            }
+        }
+        let mut hidden = Vec::new();
+        for (index, entry) in block.hidden.iter().enumerate() {
+            let (from, to, at) = match entry {
+                HiddenEntry::Path(from) => (from, None, format!("{at}/hidden/{index}")),
+                HiddenEntry::To(HiddenTo { from, to }) => {
+                    (from, Some(to), format!("{at}/hidden/{index}/from"))
+                }
+            };
+            let Some(tree) = self.tree(piece, &at, from) else { continue };
+            digest = digest.text(&tree.digest);
+            let name = || from.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            let to = match to {
+                Some(to) => to.trim_start_matches("./").to_owned(),
+                None if tree.is_folder => String::new(),
+                None => name().to_owned(),
+            };
+            hidden.push(HiddenFiles { from: from.clone(), to });
+        }
+        if self.found.errors.len() > before {
+            return None;
+        }
+        let WorkspaceBlock { image, engine, env, .. } = block;
+        let spec = WorkspaceSpec {
+            from: block.from,
+            isolation: block.isolation,
+            setup: block.setup,
+            hidden,
+            ignore: block.ignore,
+            max_bytes: block.max_bytes,
+            max_files: block.max_files,
+            max_diff_bytes: block.max_diff_bytes,
+            reference: block.reference,
+            network: block.network,
+            container: image.map(|image| Container { image, engine, env }),
+        };
+        Some(Resolved { spec: Arc::new(spec), digest: digest.finish() })
+    }
+
+    /// A file or folder that a block names.
+    fn tree(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<FileTree> {
+        match self.files.tree(path) {
+            Ok(tree) => Some(tree),
+            Err(err) => {
+                self.report_file(piece, at, &err);
+                None
+            }
+        }
+    }
+
+    /// Settings that do not go together, and paths that lead out.
+    fn check_settings(&mut self, piece: Piece<'_>, at: &str, block: &WorkspaceBlock) {
+        let isolation = block.isolation;
+        let word = isolation.as_str();
+        let mut wrong = |key: &str, message: String, help: &str| {
+            let at = if key.is_empty() { at.to_owned() } else { format!("{at}/{key}") };
+            self.push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
+        };
+        for (index, glob) in block.ignore.iter().enumerate() {
+            if let Err(err) = GlobBuilder::new(glob).literal_separator(true).build() {
+                let message = format!("`{glob}` is no usable glob: {}", err.kind());
+                wrong(&format!("ignore/{index}"), message, "write `node_modules/**`, for example");
+            }
+        }
+        for (index, entry) in block.hidden.iter().enumerate() {
+            if let HiddenEntry::To(HiddenTo { to, .. }) = entry
+                && leads_out(to)
+            {
+                let message = format!("`{to}` leads out of the workspace");
+                let help = "write where the file goes from the top of the workspace";
+                wrong(&format!("hidden/{index}/to"), message, help);
+            }
+        }
+        let is_container = isolation == Isolation::Container;
+        if is_container && block.image.is_none() {
+            let message = "`isolation: container` needs an `image`".to_owned();
+            wrong("", message, "say which one: `image: node:22`");
+        }
+        for (key, is_there) in [
+            ("image", block.image.is_some()),
+            ("engine", block.engine.is_some()),
+            ("env", !block.env.is_empty()),
+        ] {
+            if is_there && !is_container {
+                let message = format!("`{key}` does nothing with `isolation: {word}`");
+                wrong(key, message, "it is for `isolation: container`");
+            }
+        }
+        if block.reference.is_some() && isolation != Isolation::Worktree {
+            let message = format!("`ref` does nothing with `isolation: {word}`");
+            wrong("ref", message, "it is for `isolation: worktree`");
+        }
+        if !block.network && !matches!(isolation, Isolation::Bubblewrap | Isolation::Container) {
+            let message = format!("`isolation: {word}` does not keep the agent from the network");
+            wrong("network", message, "choose `isolation: bubblewrap` or `container`");
+        }
+    }
+}
+
+/// Whether a path within a workspace leads out of it.
+fn leads_out(path: &str) -> bool {
+    path.starts_with(['/', '\\']) || path.split(['/', '\\']).any(|it| it == "..")
+}

@@ -1,0 +1,69 @@
+//! Gives an agent a folder of its own, and finds out what it has done there.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use kindlm_assertions::Check;
+use kindlm_types::workspace::Gather;
+use kindlm_types::{
+    Execution, ExecutionError, OpenWorkspace, ProviderError, ProviderErrorKind, WorkFor,
+    WorkspaceError,
+};
+
+use super::Running;
+use crate::CaseBody;
+
+/// The name under which reports show what goes wrong with a folder.
+const WORKSPACE: &str = "workspace";
+
+impl Running<'_> {
+    /// The folder in which the agent works; `None` if it has none of its own.
+    pub(super) async fn open_workspace(
+        &self,
+        body: &CaseBody,
+        timeout: Duration,
+        execution: &Execution,
+    ) -> Result<Option<Box<dyn OpenWorkspace>>, ExecutionError> {
+        let Some(spec) = &body.workspace else { return Ok(None) };
+        let Some(workspaces) = self.run.workspaces else {
+            let message =
+                "the test has a `workspace`, and nobody makes any here: set `Run::workspaces`";
+            return Err(ExecutionError::Internal { message: message.to_owned() });
+        };
+        let of = WorkFor {
+            case: &execution.case,
+            model: &execution.model,
+            repeat: execution.repeat,
+            timeout,
+        };
+        workspaces.open(spec, of, self.run.backend).await.map(Some).map_err(failed)
+    }
+
+    /// Makes what the agent left behind part of the evidence.
+    pub(super) async fn close_workspace(
+        &self,
+        open: Box<dyn OpenWorkspace>,
+        body: &CaseBody,
+        execution: &mut Execution,
+    ) -> Result<(), ExecutionError> {
+        let wanted = wanted(body);
+        let closed = open.close(execution, &wanted, self.run.backend).await.map_err(failed)?;
+        execution.workspace = Some(Box::new(closed));
+        Ok(())
+    }
+}
+
+/// What the checks want to know, each thing once.
+fn wanted(body: &CaseBody) -> Vec<Gather> {
+    let turns = body.conversation.iter().flat_map(|it| it.checks.iter());
+    let mut seen = HashSet::new();
+    let all = body.checks.iter().chain(turns).flat_map(Check::gathers);
+    all.filter(|it| seen.insert(it.clone())).collect()
+}
+
+/// Without its folder an agent cannot be tested; that says nothing about the agent.
+fn failed(err: WorkspaceError) -> ExecutionError {
+    let mut error = ProviderError::new(ProviderErrorKind::Command, WORKSPACE, err.0);
+    error.attempts = 0;
+    ExecutionError::Provider(error)
+}

@@ -1,0 +1,112 @@
+//! Tells whether a folder has changed.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kindlm_types::FileTree;
+use sha2::{Digest as _, Sha256};
+
+/// Names that do not count, wherever they stand.
+const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
+
+/// Digests a file, or everything in a folder: paths, contents, modes, and where links lead in their own words.
+pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
+    let mut digest = Sha256::new();
+    let is_folder = path.is_dir();
+    let mut open = vec![PathBuf::new()];
+    while let Some(relative) = open.pop() {
+        let is_top = relative.as_os_str().is_empty();
+        let at = if is_top { path.to_path_buf() } else { path.join(&relative) };
+        let metadata = if is_top { fs::metadata(&at) } else { fs::symlink_metadata(&at) }?;
+        let mut add = |kind: &str, content: &[u8]| {
+            for part in [relative.as_os_str().as_encoded_bytes(), kind.as_bytes(), content] {
+                digest.update((part.len() as u64).to_le_bytes());
+                digest.update(part);
+            }
+        };
+        if metadata.is_dir() {
+            add("folder", &[]);
+            let mut names = Vec::new();
+            for item in fs::read_dir(&at)? {
+                let name = item?.file_name();
+                if !LEFT_OUT.iter().any(|it| name == *it) {
+                    names.push(name);
+                }
+            }
+            names.sort_unstable();
+            // The last is taken first, so that they come in their order.
+            open.extend(names.into_iter().rev().map(|it| relative.join(it)));
+        } else if metadata.is_symlink() {
+            add("link", fs::read_link(&at)?.as_os_str().as_encoded_bytes());
+        } else if metadata.is_file() {
+            let kind = if is_executable(&metadata) { "program" } else { "file" };
+            add(kind, &hashed(&at)?);
+        } else {
+            add("other", &[]);
+        }
+    }
+    let digest = digest.finalize().iter().take(16).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    Ok(FileTree { is_folder, digest })
+}
+
+fn hashed(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = io::Read::read(&mut file, &mut buffer)?;
+        if count == 0 {
+            return Ok(digest.finalize().to_vec());
+        }
+        digest.update(&buffer[..count]);
+    }
+}
+
+#[cfg(unix)]
+fn is_executable(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_metadata: &fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_changes_with_what_is_in_the_folder_and_with_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("src")).unwrap();
+        fs::create_dir_all(at(".git")).unwrap();
+        fs::write(at("src/a.ts"), "1").unwrap();
+        let first = digest(folder.path()).unwrap();
+        assert!(first.is_folder);
+        fs::write(at(".git/HEAD"), "changed").unwrap();
+        fs::write(at("src/a.ts"), "1").unwrap();
+        assert_eq!(digest(folder.path()).unwrap(), first);
+        let mut seen = vec![first.digest];
+        let steps: [&dyn Fn(); 4] = [
+            &|| fs::write(at("src/a.ts"), "2").unwrap(),
+            &|| fs::rename(at("src/a.ts"), at("src/b.ts")).unwrap(),
+            &|| fs::create_dir(at("empty")).unwrap(),
+            &|| fs::remove_file(at("src/b.ts")).unwrap(),
+        ];
+        for step in steps {
+            step();
+            let now = digest(folder.path()).unwrap().digest;
+            assert!(!seen.contains(&now));
+            seen.push(now);
+        }
+        assert!(!digest(&at(".git/HEAD")).unwrap().is_folder);
+    }
+}

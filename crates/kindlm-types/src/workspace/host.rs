@@ -1,0 +1,55 @@
+//! The one door through which folders are made for agents.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Gather, Workspace, WorkspaceSpec};
+use crate::{Backend, BoxFuture, CommandSpec, Execution};
+
+/// What a workspace is for, in names.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkFor<'a> {
+    /// The test case's name.
+    pub case: &'a str,
+    /// The model's id.
+    pub model: &'a str,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// How long a command may take that does not say.
+    pub timeout: Duration,
+}
+
+/// Makes folders for agents to work in.
+pub trait Workspaces: Send + Sync {
+    /// Makes one that is like all others of this kind. Commands that this takes are run by the backend.
+    fn open<'a>(
+        &'a self,
+        spec: &'a WorkspaceSpec,
+        of: WorkFor<'a>,
+        backend: &'a dyn Backend,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenWorkspace>, WorkspaceError>>;
+}
+
+/// A folder that is ready for one agent. It is removed when this is dropped, unless it is to be kept.
+pub trait OpenWorkspace: Send + Sync {
+    /// Where it is. Whoever works in it needs the isolation around it: see [`command`](Self::command).
+    fn folder(&self) -> &Path;
+
+    /// A command of the agent: in this folder, with the isolation around it.
+    fn command(&self, line: &str, timeout: Duration) -> CommandSpec;
+
+    /// Finds out what the agent has done, when it has finished, and what checks want to know; then removes the folder.
+    fn close<'a>(
+        self: Box<Self>,
+        execution: &'a Execution,
+        wanted: &'a [Gather],
+        backend: &'a dyn Backend,
+    ) -> BoxFuture<'a, Result<Workspace, WorkspaceError>>
+    where
+        Self: 'a;
+}
+
+/// Why there is no workspace, or nothing is known of what became of it; in words, with what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct WorkspaceError(pub String);

@@ -1,0 +1,144 @@
+//! What an agent left behind in the folder in which it worked.
+
+mod host;
+mod o11y;
+mod spec;
+mod tests_ran;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use host::{OpenWorkspace, WorkFor, WorkspaceError, Workspaces};
+pub use o11y::{Fetched, O11y, ShellRun};
+pub use spec::{
+    Container, ContainerEngine, Gather, HiddenFiles, Isolation, TestFormat, WorkspaceSpec,
+};
+pub use tests_ran::{TestRan, TestStatus, TestsRan};
+
+/// What became of the folder in which an agent worked: evidence, taken when the agent had finished.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Workspace {
+    /// How the agent was kept to its own copy.
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// What differs from the start, by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FileChange>,
+    /// Files that checks wanted to see, as the agent left them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileSeen>,
+    /// Commands that checks ran after the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<CommandRan>,
+    /// Tests that scored what the agent did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<TestsRan>,
+    /// Where the folder still is, if it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+/// A file that is not as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileChange {
+    /// Its path from the folder, with `/` between parts.
+    pub path: String,
+    /// What happened to it.
+    pub change: ChangeKind,
+    /// Its size afterwards, in bytes; 0 for what is gone.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Whether it is no UTF-8 text, before or afterwards.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub binary: bool,
+    /// Its text afterwards; absent for what is gone, what is binary, and where it was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The unified diff of a text that was there before; absent where it was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+    /// Whether its text or diff was left out because there was too much of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+    /// Where it leads, if it is a symbolic link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Whether it may be executed, where that has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executable: Option<bool>,
+}
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// It was not there.
+    Added,
+    /// It was there, and is another.
+    #[default]
+    Changed,
+    /// It is gone.
+    Deleted,
+}
+
+impl ChangeKind {
+    /// Its word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Changed => "changed",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// A file that a check wanted to see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileSeen {
+    /// Its path from the folder.
+    pub path: String,
+    /// Its text; absent if there is none, or if it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Why it cannot be read, in words. A file that is not there can be read: it has no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A command that ran in the folder after the agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandRan {
+    /// The command line.
+    pub run: String,
+    /// Its exit code; absent if it did not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What it wrote to stdout, the end of it if that was much.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdout: String,
+    /// What it wrote to stderr, the end of it if that was much.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
+    /// How long it ran, in milliseconds.
+    #[serde(default)]
+    pub duration_ms: f64,
+    /// Why it did not come to its end, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl Workspace {
+    /// What happened to a file; `None` if it is as it was.
+    pub fn change(&self, path: &str) -> Option<&FileChange> {
+        self.changes.iter().find(|it| it.path == path)
+    }
+
+    /// Whether the text or diff of a file is missing because there was too much of it.
+    pub fn is_cut(&self) -> bool {
+        self.changes.iter().any(|it| it.cut)
+    }
+}

@@ -1,0 +1,224 @@
+//! What an agent did, in numbers and lists: for tests that score it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Action, ActionState, ActionStatus, Execution, Facts, ToolKind, Usage};
+
+/// What an agent did, in numbers and lists. Tests that score an agent find it in `__kindlm__/results.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct O11y {
+    /// How many messages the agent said.
+    pub total_turns: usize,
+    /// How often each tool was called, by the word for its kind or, where it has none, by its own name.
+    pub tool_calls: BTreeMap<String, usize>,
+    /// How many calls of tools there were.
+    pub total_tool_calls: usize,
+    /// Paths of files that tools read, each once.
+    pub files_read: Vec<String>,
+    /// Paths of files that tools wrote or edited, each once.
+    pub files_modified: Vec<String>,
+    /// Commands that tools ran, in order.
+    pub shell_commands: Vec<ShellRun>,
+    /// Pages that tools fetched, in order.
+    pub web_fetches: Vec<Fetched>,
+    /// What went wrong inside the agent.
+    pub errors: Vec<String>,
+    /// How often it thought aloud.
+    pub thinking_blocks: usize,
+    /// How often it shortened its memory.
+    pub compactions: usize,
+    /// How long it worked, in milliseconds.
+    pub duration_ms: f64,
+    /// Tokens it used, as far as it tells.
+    pub usage: Usage,
+    /// What they cost in US dollars; absent if that is not known.
+    #[serde(rename = "estimatedCostUSD", skip_serializing_if = "Option::is_none")]
+    pub estimated_cost_usd: Option<f64>,
+}
+
+/// A command that a tool ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShellRun {
+    /// The command line.
+    pub command: String,
+    /// Its exit code, where the tool's answer tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// Whether it did what it should; absent if nobody knows how it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+}
+
+/// A page that a tool fetched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fetched {
+    /// Its address.
+    pub url: String,
+    /// The HTTP status, where the tool's answer tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<i64>,
+    /// Whether it came; absent if nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+}
+
+impl O11y {
+    /// Reads the events of an execution.
+    pub fn of(execution: &Execution) -> Self {
+        let events = execution.events();
+        let facts = Facts::of(&events);
+        let mut summary = Self {
+            total_turns: facts.said.len(),
+            total_tool_calls: facts.actions.len(),
+            errors: facts.errors.iter().map(|&it| it.to_owned()).collect(),
+            thinking_blocks: facts.thoughts,
+            compactions: facts.compactions,
+            duration_ms: execution.latency_ms.unwrap_or_default(),
+            usage: execution.usage,
+            estimated_cost_usd: execution.cost_usd,
+            ..Self::default()
+        };
+        for action in &facts.actions {
+            summary.add(action);
+        }
+        summary
+    }
+
+    fn add(&mut self, action: &Action<'_>) {
+        let word = match action.kind {
+            ToolKind::Unknown => action.name.unwrap_or("unknown"),
+            kind => kind.as_str(),
+        };
+        *self.tool_calls.entry(word.to_owned()).or_default() += 1;
+        match action.kind {
+            ToolKind::FileRead => note(&mut self.files_read, path(action.input)),
+            ToolKind::FileWrite | ToolKind::FileEdit => {
+                note(&mut self.files_modified, path(action.input));
+            }
+            ToolKind::Shell => self.shell_commands.push(ShellRun::of(action)),
+            ToolKind::WebFetch => {
+                let url = text_at(action.input, &["url", "uri"]).unwrap_or_default();
+                let status = number_at(action.output, &["status", "statusCode", "status_code"]);
+                let refused = status.is_some_and(|it| it >= 400);
+                let success = ended_well(action).map(|it| it && !refused);
+                self.web_fetches.push(Fetched { url, status, success });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl ShellRun {
+    /// The command of a call of a shell, and how it ended.
+    pub fn of(action: &Action<'_>) -> Self {
+        let exit_code = number_at(action.output, &["exitCode", "exit_code", "exitcode"]);
+        let failed = exit_code.is_some_and(|it| it != 0);
+        Self {
+            command: command(action.input),
+            exit_code,
+            success: ended_well(action).map(|it| it && !failed),
+        }
+    }
+}
+
+fn ended_well(action: &Action<'_>) -> Option<bool> {
+    match action.state {
+        ActionState::Pending => None,
+        ActionState::Ended(status) => Some(status == ActionStatus::Completed),
+    }
+}
+
+fn note(list: &mut Vec<String>, path: Option<String>) {
+    if let Some(path) = path.filter(|it| !list.contains(it)) {
+        list.push(path);
+    }
+}
+
+/// The path among a tool's arguments, by the names that agents have for it.
+fn path(input: &Value) -> Option<String> {
+    let names = ["file_path", "filePath", "path", "absolute_path", "notebook_path", "filename"];
+    text_at(input, &names)
+}
+
+/// A command line, or the words of one.
+fn command(input: &Value) -> String {
+    let Some(value) = ["command", "cmd", "script"].iter().find_map(|key| input.get(key)) else {
+        return input.as_str().unwrap_or_default().to_owned();
+    };
+    match value {
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            words.join(" ")
+        }
+        value => value.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+fn text_at(value: &Value, keys: &[&str]) -> Option<String> {
+    keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned)
+}
+
+fn number_at(value: Option<&Value>, keys: &[&str]) -> Option<i64> {
+    let value = value?;
+    keys.iter().find_map(|key| value.get(key)?.as_i64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Channel, Coverage, Event};
+    use serde_json::json;
+
+    #[test]
+    fn events_become_numbers_and_lists() {
+        let events = json!([
+            {"type": "message", "role": "user", "text": "Fix it."},
+            {"type": "thinking", "text": "Hm."},
+            {"type": "action.called", "callId": "1", "name": "Read", "input": {"file_path": "a.ts"}},
+            {"type": "action.result", "callId": "1", "status": "completed"},
+            {"type": "action.called", "callId": "2", "name": "Edit", "input": {"path": "a.ts"}},
+            {"type": "action.called", "callId": "3", "name": "Edit", "input": {"path": "a.ts"}},
+            {"type": "action.called", "callId": "4", "name": "Bash", "input": {"command": "npm test"}},
+            {"type": "action.result", "callId": "4", "output": {"exitCode": 1}, "status": "completed"},
+            {"type": "action.called", "callId": "5", "name": "shell", "input": {"command": ["ls", "-l"]}},
+            {"type": "action.called", "callId": "6", "name": "WebFetch", "input": {"url": "https://a"}},
+            {"type": "action.result", "callId": "6", "output": {"status": 404}, "status": "completed"},
+            {"type": "action.called", "callId": "7", "name": "deploy"},
+            {"type": "compaction"},
+            {"type": "error", "message": "lost"},
+            {"type": "message", "role": "assistant", "text": "Done."},
+        ]);
+        let execution = Execution {
+            recorded_events: serde_json::from_value::<Vec<Event>>(events).unwrap(),
+            coverage: Coverage::Complete.with(Channel::Actions),
+            latency_ms: Some(12.5),
+            ..Execution::default()
+        };
+        assert_eq!(
+            serde_json::to_value(O11y::of(&execution)).unwrap(),
+            json!({
+                "totalTurns": 1,
+                "toolCalls": {"deploy": 1, "file_edit": 2, "file_read": 1, "shell": 2, "web_fetch": 1},
+                "totalToolCalls": 7,
+                "filesRead": ["a.ts"],
+                "filesModified": ["a.ts"],
+                "shellCommands": [
+                    {"command": "npm test", "exitCode": 1, "success": false},
+                    {"command": "ls -l"},
+                ],
+                "webFetches": [{"url": "https://a", "status": 404, "success": false}],
+                "errors": ["lost"],
+                "thinkingBlocks": 1,
+                "compactions": 1,
+                "durationMs": 12.5,
+                "usage": {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0},
+            })
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! What a workspace is to be, and what is to be found out in it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A folder of its own for each execution, and how it comes about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WorkspaceSpec {
+    /// The folder that it starts as, relative to the suite.
+    pub from: String,
+    /// How the agent is kept to its own copy.
+    pub isolation: Isolation,
+    /// What is run once in the start, before any agent: what it leaves behind belongs to the start.
+    pub setup: Option<String>,
+    /// Files that are put in when the agent has finished.
+    pub hidden: Vec<HiddenFiles>,
+    /// Globs of paths of which no changes are told.
+    pub ignore: Vec<String>,
+    /// The most that may be in it afterwards, in bytes.
+    pub max_bytes: u64,
+    /// The most files that may be in it afterwards.
+    pub max_files: u64,
+    /// How much of the texts and diffs of changed files is kept as evidence, in bytes.
+    pub max_diff_bytes: u64,
+    /// For worktrees: what is checked out; `HEAD` if absent.
+    pub reference: Option<String>,
+    /// Whether the agent reaches the network, where the isolation can keep it from that.
+    pub network: bool,
+    /// For containers: which one.
+    pub container: Option<Container>,
+}
+
+/// How an agent is kept to its own copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// A copy of the folder, in which the agent starts. Nothing keeps it from leaving.
+    #[default]
+    Copy,
+    /// A git worktree, so that git works in it. Nothing keeps the agent from leaving.
+    Worktree,
+    /// A copy, and `bwrap` around the agent: everything else is read-only.
+    Bubblewrap,
+    /// A copy, and a container of Docker or Podman around the agent: there is nothing else.
+    Container,
+}
+
+impl Isolation {
+    /// Its word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Worktree => "worktree",
+            Self::Bubblewrap => "bubblewrap",
+            Self::Container => "container",
+        }
+    }
+}
+
+/// Files of the suite that the agent must not see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HiddenFiles {
+    /// A file or folder, relative to the suite.
+    pub from: String,
+    /// Where it goes, from the workspace.
+    pub to: String,
+}
+
+/// A container around the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Container {
+    /// The image.
+    pub image: String,
+    /// Who runs it; whoever is installed if absent.
+    pub engine: Option<ContainerEngine>,
+    /// Names of environment variables that the agent gets.
+    pub env: Vec<String>,
+}
+
+/// Who runs containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ContainerEngine {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+impl ContainerEngine {
+    /// Its program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}
+
+/// Something to be found out in the workspace when the agent has finished; kept as evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Gather {
+    /// The text of a file, before anything hidden is put in.
+    File {
+        /// Its path from the workspace.
+        path: String,
+    },
+    /// What a command does, after the hidden files are there.
+    Command {
+        /// The command line, for `sh -c`.
+        run: String,
+        /// How long it may take; as long as the agent if absent.
+        timeout: Option<Duration>,
+    },
+    /// What tests say, after the hidden files are there.
+    Tests {
+        /// The command line, for `sh -c`.
+        run: String,
+        /// How they report.
+        format: TestFormat,
+        /// The file that they write the report to; stdout if absent.
+        report: Option<String>,
+        /// How long they may take; as long as the agent if absent.
+        timeout: Option<Duration>,
+    },
+}
+
+/// How a test runner reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestFormat {
+    /// `vitest --reporter=json`, `jest --json`.
+    #[default]
+    Vitest,
+    /// JUnit's XML, as most runners can write it.
+    Junit,
+    /// The Test Anything Protocol: `node --test --test-reporter=tap`, `prove`, `bats`.
+    Tap,
+    /// `cargo nextest run --message-format libtest-json`, or JUnit's XML as its `junit` setting writes it.
+    CargoNextest,
+    /// What `cargo test` prints.
+    CargoTest,
+    /// `go test -json`.
+    GoTestJson,
+    /// `pytest --json-report`.
+    PytestJson,
+}
+
+impl TestFormat {
+    /// Its word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Vitest => "vitest",
+            Self::Junit => "junit",
+            Self::Tap => "tap",
+            Self::CargoNextest => "cargo-nextest",
+            Self::CargoTest => "cargo-test",
+            Self::GoTestJson => "go-test-json",
+            Self::PytestJson => "pytest-json",
+        }
+    }
+}

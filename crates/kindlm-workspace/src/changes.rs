@@ -1,0 +1,180 @@
+//! What has changed between a start and what an agent left behind.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use kindlm_types::workspace::{ChangeKind, FileChange};
+use similar::TextDiff;
+
+use crate::tree::{Entry, Limits, walk};
+
+/// How long the search for the smallest diff of one file may take; then a larger one does.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How much of a file tells whether it is text, in bytes.
+const SAMPLE: usize = 8 * 1024;
+
+/// Globs of paths of which no changes are told: `node_modules/**`. `*` stays within one part of a path.
+pub(crate) fn ignore(globs: &[String]) -> Result<GlobSet, String> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        let built = GlobBuilder::new(glob).literal_separator(true).build();
+        set.add(built.map_err(|err| format!("`{glob}` is no usable glob: {}", err.kind()))?);
+    }
+    set.build().map_err(|err| err.to_string())
+}
+
+/// Compares two folders; at most so many bytes of texts and diffs are kept.
+pub(crate) fn changes(
+    start: &Path,
+    end: &Path,
+    ignore: &GlobSet,
+    limits: Limits,
+    mut room: u64,
+) -> Result<Vec<FileChange>, String> {
+    let unlimited = Limits { bytes: u64::MAX, files: u64::MAX };
+    let before = walk(start, unlimited).map_err(|err| err.words("the start of the workspace"))?;
+    let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
+    let mut changes = Vec::new();
+    for (path, kind) in differing(start, end, &before, &after)? {
+        if ignore.is_match(&path) {
+            continue;
+        }
+        let was = before.get(&path);
+        let change = FileChange { path, change: kind, ..FileChange::default() };
+        changes.push(described(change, start, end, (was, &after), &mut room)?);
+    }
+    Ok(changes)
+}
+
+/// The paths that differ, and how.
+fn differing(
+    start: &Path,
+    end: &Path,
+    before: &BTreeMap<String, Entry>,
+    after: &BTreeMap<String, Entry>,
+) -> Result<BTreeMap<String, ChangeKind>, String> {
+    let mut differing = BTreeMap::new();
+    for (path, is) in after {
+        let kind = match before.get(path) {
+            None => ChangeKind::Added,
+            Some(was) if was != is => ChangeKind::Changed,
+            Some(Entry::File { .. }) => {
+                let same = is_same(&start.join(path), &end.join(path))
+                    .map_err(|err| format!("cannot compare `{path}`: {err}"))?;
+                if same {
+                    continue;
+                }
+                ChangeKind::Changed
+            }
+            Some(_) => continue,
+        };
+        differing.insert(path.clone(), kind);
+    }
+    let gone = before.keys().filter(|path| !after.contains_key(*path));
+    differing.extend(gone.map(|path| (path.clone(), ChangeKind::Deleted)));
+    Ok(differing)
+}
+
+/// Whether two files of the same size have the same content.
+fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    loop {
+        let count = one.read(&mut a)?;
+        if count == 0 {
+            return Ok(other.read(&mut b)? == 0);
+        }
+        match other.read_exact(&mut b[..count]) {
+            Ok(()) if a[..count] == b[..count] => {}
+            Ok(()) => return Ok(false),
+            Err(err) if err.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(err) => return Err(err),
+        }
+    }
+}
+
+/// A change with what can be said about it.
+fn described(
+    mut change: FileChange,
+    start: &Path,
+    end: &Path,
+    (was, after): (Option<&Entry>, &BTreeMap<String, Entry>),
+    room: &mut u64,
+) -> Result<FileChange, String> {
+    let is = after.get(&change.path);
+    if let Some(Entry::Link(leads_to)) = is {
+        change.link = Some(leads_to.display().to_string());
+    }
+    if let (Some(Entry::File { executable: was, .. }), Some(Entry::File { executable: is, .. })) =
+        (was, is)
+        && was != is
+    {
+        change.executable = Some(*is);
+    }
+    let (before, after) = (start.join(&change.path), end.join(&change.path));
+    let failed = |err: io::Error| format!("cannot read `{}`: {err}", change.path);
+    let old = content(was, &before, *room).map_err(failed)?;
+    let new = content(is, &after, *room).map_err(failed)?;
+    if let Some(Entry::File { bytes, .. }) = is {
+        change.bytes = *bytes;
+    }
+    change.binary = [&old, &new].into_iter().any(|it| matches!(it, Content::Binary));
+    change.cut = matches!(new, Content::TooLarge)
+        || (matches!(old, Content::TooLarge) && matches!(new, Content::Text(_)));
+    if change.cut || change.binary {
+        return Ok(change);
+    }
+    let Content::Text(new) = new else { return Ok(change) };
+    let patch = match &old {
+        Content::Text(old) if *old != new => Some(patch(&change.path, old, &new)),
+        _ => None,
+    };
+    let size = new.len() as u64 + patch.as_ref().map_or(0, |it| it.len() as u64);
+    if size > *room {
+        change.cut = true;
+        return Ok(change);
+    }
+    *room -= size;
+    (change.text, change.patch) = (Some(new), patch);
+    Ok(change)
+}
+
+/// What is in a file.
+enum Content {
+    /// It is not there, or is no regular file.
+    None,
+    Text(String),
+    Binary,
+    /// It is larger than there is room for.
+    TooLarge,
+}
+
+fn content(entry: Option<&Entry>, path: &Path, room: u64) -> io::Result<Content> {
+    let Some(Entry::File { bytes, .. }) = entry else { return Ok(Content::None) };
+    if *bytes > room {
+        let mut sample = Vec::new();
+        File::open(path)?.take(SAMPLE as u64).read_to_end(&mut sample)?;
+        return Ok(if sample.contains(&0) { Content::Binary } else { Content::TooLarge });
+    }
+    let bytes = fs::read(path)?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Content::Text(text),
+        _ => Content::Binary,
+    })
+}
+
+/// The unified diff of two texts, as git writes it.
+fn patch(path: &str, old: &str, new: &str) -> String {
+    TextDiff::configure()
+        .timeout(PATIENCE)
+        .diff_lines(old, new)
+        .unified_diff()
+        .context_radius(3)
+        .header(&format!("a/{path}"), &format!("b/{path}"))
+        .to_string()
+}

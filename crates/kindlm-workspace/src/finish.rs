@@ -1,0 +1,224 @@
+//! Finds out what an agent has done, when it has finished.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kindlm_types::workspace::{
+    CommandRan, FileChange, FileSeen, Gather, O11y, TestFormat, TestsRan, Workspace,
+};
+use kindlm_types::{Backend, Execution, WorkspaceError, WorkspaceSpec};
+use serde_json::json;
+
+use crate::changes::{changes, ignore};
+use crate::inside::Inside;
+use crate::isolation::Wrap;
+use crate::reports;
+use crate::start::blocking;
+use crate::tree::Limits;
+
+/// How much of a file a check gets to see, in bytes: 1 MiB.
+const MAX_FILE: u64 = 1 << 20;
+/// How large a report of tests may be, in bytes: 64 MiB.
+const MAX_REPORT: u64 = 64 << 20;
+/// How much of what a command writes is kept, in bytes.
+const KEPT: usize = 16 * 1024;
+/// Where tests that score an agent find out what it did.
+const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.json"];
+/// Where `pytest --json-report` writes to if it is not told otherwise.
+const PYTEST_REPORT: &str = ".report.json";
+
+/// What is to be finished.
+pub(crate) struct Finish<'a> {
+    pub(crate) spec: &'a WorkspaceSpec,
+    pub(crate) start: &'a Path,
+    pub(crate) hidden: &'a [(PathBuf, PathBuf)],
+    pub(crate) wrap: &'a Wrap,
+    pub(crate) folder: &'a Path,
+    pub(crate) timeout: Duration,
+}
+
+/// Tells what changed, then puts in what was hidden, then runs what checks want to be run.
+pub(crate) async fn finish(
+    task: Finish<'_>,
+    execution: &Execution,
+    wanted: &[Gather],
+    backend: &dyn Backend,
+) -> Result<Workspace, WorkspaceError> {
+    let (changes, files) = look(&task, wanted).await?;
+    prepare(&task, execution).await?;
+    let isolation = task.spec.isolation;
+    let mut workspace = Workspace { isolation, changes, files, ..Workspace::default() };
+    for gather in wanted {
+        match gather {
+            Gather::File { .. } => {}
+            Gather::Command { run, timeout } => {
+                let (ran, _) = task.run(run, *timeout, &[], backend).await;
+                workspace.commands.push(ran);
+            }
+            Gather::Tests { run, format, report, timeout } => {
+                let tests = task.tests(run, *format, report.as_deref(), *timeout, backend).await?;
+                workspace.tests.push(tests);
+            }
+        }
+    }
+    Ok(workspace)
+}
+
+/// What has changed, and the files that checks want to see.
+async fn look(
+    task: &Finish<'_>,
+    wanted: &[Gather],
+) -> Result<(Vec<FileChange>, Vec<FileSeen>), WorkspaceError> {
+    let (start, folder) = (task.start.to_path_buf(), task.folder.to_path_buf());
+    let WorkspaceSpec { max_bytes, max_files, max_diff_bytes, .. } = *task.spec;
+    let limits = Limits { bytes: max_bytes, files: max_files };
+    let globs = task.spec.ignore.clone();
+    let paths: Vec<String> = wanted
+        .iter()
+        .filter_map(|it| match it {
+            Gather::File { path } => Some(path.clone()),
+            Gather::Command { .. } | Gather::Tests { .. } => None,
+        })
+        .collect();
+    blocking(move || {
+        let changes = changes(&start, &folder, &ignore(&globs)?, limits, max_diff_bytes)?;
+        let inside = open(&folder)?;
+        let seen = |path: String| {
+            let (text, problem) = match inside.text(&path, MAX_FILE) {
+                Ok(text) => (text, None),
+                Err(why) => (None, Some(why)),
+            };
+            FileSeen { path, text, problem }
+        };
+        Ok((changes, paths.into_iter().map(seen).collect()))
+    })
+    .await
+}
+
+/// Puts in what the agent must not see, and what tests want to know about it.
+async fn prepare(task: &Finish<'_>, execution: &Execution) -> Result<(), WorkspaceError> {
+    let summary = json!({"o11y": O11y::of(execution)});
+    let summary =
+        serde_json::to_vec_pretty(&summary).map_err(|err| WorkspaceError(err.to_string()))?;
+    let (folder, hidden) = (task.folder.to_path_buf(), task.hidden.to_vec());
+    blocking(move || {
+        let inside = open(&folder)?;
+        for (from, to) in &hidden {
+            inside.put(from, to).map_err(|err| {
+                format!("cannot put `{}` into the workspace: {err}", to.display())
+            })?;
+        }
+        for path in SUMMARIES {
+            inside
+                .write(Path::new(path), &summary)
+                .map_err(|err| format!("cannot write `{path}` into the workspace: {err}"))?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+fn open(folder: &Path) -> Result<Inside, String> {
+    Inside::open(folder).map_err(|err| {
+        format!("the workspace `{}` is gone or cannot be read: {err}", folder.display())
+    })
+}
+
+impl Finish<'_> {
+    /// Runs a command, and keeps the end of what it wrote; also gives all of its stdout.
+    async fn run(
+        &self,
+        line: &str,
+        timeout: Option<Duration>,
+        env: &[(&str, &str)],
+        backend: &dyn Backend,
+    ) -> (CommandRan, String) {
+        let timeout = timeout.unwrap_or(self.timeout);
+        let mut command = self.wrap.command(self.folder, line, timeout, self.spec.network);
+        let own = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        command.env.extend(own);
+        let ran = CommandRan { run: line.to_owned(), ..CommandRan::default() };
+        match backend.run(&command).await {
+            Err(err) => (CommandRan { problem: Some(err.message), ..ran }, String::new()),
+            Ok(output) => {
+                let problem = broken_off(output.exit_code);
+                let ran = CommandRan {
+                    exit_code: output.exit_code,
+                    stdout: end_of(&output.text),
+                    stderr: end_of(&output.stderr),
+                    duration_ms: output.latency_ms,
+                    problem: problem.map(str::to_owned),
+                    ..ran
+                };
+                (ran, output.text)
+            }
+        }
+    }
+
+    /// Runs tests, and reads what they report.
+    async fn tests(
+        &self,
+        line: &str,
+        format: TestFormat,
+        report: Option<&str>,
+        timeout: Option<Duration>,
+        backend: &dyn Backend,
+    ) -> Result<TestsRan, WorkspaceError> {
+        let is_pytest = format == TestFormat::PytestJson;
+        let report = report.or(is_pytest.then_some(PYTEST_REPORT)).map(str::to_owned);
+        if let Some(path) = report.clone() {
+            // One that is there already was not written by these tests.
+            let folder = self.folder.to_path_buf();
+            blocking(move || {
+                let removed = open(&folder)?.remove(Path::new(&path));
+                removed.map_err(|err| format!("cannot remove the old report `{path}`: {err}"))
+            })
+            .await?;
+        }
+        // Colours would be in the messages; nextest wants to be asked for what it may still change.
+        let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
+        let (command, stdout) = self.run(line, timeout, &env, backend).await;
+        let text = match &report {
+            None => Ok(stdout),
+            Some(path) => match open(self.folder).and_then(|it| it.text(path, MAX_REPORT)) {
+                Ok(Some(text)) => Ok(text),
+                Ok(None) => Err(format!("there is no report: the tests have not written `{path}`")),
+                Err(why) => Err(why),
+            },
+        };
+        let read = text.and_then(|it| reports::read(format, &it, &self.seen_folder()));
+        let (tests, problem) = match read {
+            Ok(tests) => {
+                let problem = reports::contradiction(command.exit_code, &tests);
+                (tests, problem)
+            }
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        let problem = command.problem.clone().or(problem);
+        Ok(TestsRan { command, format, report, tests, problem })
+    }
+
+    /// The folder as the tests see it.
+    fn seen_folder(&self) -> String {
+        self.wrap.seen(self.folder).display().to_string()
+    }
+}
+
+/// Why a command has not said anything about the agent's work.
+fn broken_off(exit_code: Option<i32>) -> Option<&'static str> {
+    match exit_code {
+        Some(127) => Some("the command was not found (exit code 127)"),
+        Some(126) => Some("the command cannot be executed (exit code 126)"),
+        Some(_) => None,
+        None => Some("a signal ended the command"),
+    }
+}
+
+/// The end of a text: that is where commands say what went wrong.
+fn end_of(text: &str) -> String {
+    if text.len() <= KEPT {
+        return text.to_owned();
+    }
+    let at = text.ceil_char_boundary(text.len() - KEPT);
+    format!("[{at} bytes left out]\n{}", &text[at..])
+}

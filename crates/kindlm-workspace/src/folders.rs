@@ -1,0 +1,147 @@
+//! Makes folders for agents, and removes them again.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_types::{
+    Backend, BoxFuture, OpenWorkspace, WorkFor, WorkspaceError, WorkspaceSpec, Workspaces,
+};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::isolation::Wrap;
+use crate::open::Open;
+use crate::start::{Start, StartKey};
+
+/// Where folders are made, and what of.
+#[derive(Clone, Debug, Default)]
+pub struct FoldersOptions {
+    /// The folder of the suite: what paths in it are relative to.
+    pub suite: PathBuf,
+    /// Whether a workspace may start as a folder outside of that one.
+    pub allow_outside: bool,
+    /// The folder for temporary files. Outside of the suite, so that tools do not take the suite for a part of the work.
+    pub temp: PathBuf,
+    /// Whether the folders are left where they are.
+    pub keep: bool,
+    /// Where programs are looked for, as in the variable `PATH`.
+    pub path: OsString,
+}
+
+/// Folders for agents. Everything is removed when this is dropped, unless it is to be kept.
+#[derive(Debug)]
+pub struct Folders {
+    options: FoldersOptions,
+    /// Made when the first folder is.
+    root: Mutex<Option<Arc<TempDir>>>,
+    /// What workspaces start as: each is made once.
+    starts: Mutex<HashMap<StartKey, Arc<OnceStart>>>,
+}
+
+type OnceStart = OnceCell<Result<Arc<Start>, WorkspaceError>>;
+
+impl Folders {
+    /// Nothing is made before it is needed.
+    pub fn new(options: FoldersOptions) -> Self {
+        Self { options, root: Mutex::default(), starts: Mutex::default() }
+    }
+
+    /// Whether a workspace of this kind can be made: that its folder is there, and who isolates it is installed.
+    pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
+        Wrap::of(spec, &self.options)?;
+        self.source(spec).map(|_| ())
+    }
+
+    /// The folder that holds those that were kept, if any was made.
+    pub fn kept(&self) -> Option<PathBuf> {
+        let root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        root.as_ref().filter(|_| self.options.keep).map(|it| it.path().to_path_buf())
+    }
+
+    /// The real place of the folder that a workspace starts as.
+    pub(crate) fn source(&self, spec: &WorkspaceSpec) -> Result<PathBuf, WorkspaceError> {
+        let source = resolve(&self.options, &spec.from, "workspace.from")?;
+        if source.is_dir() {
+            return Ok(source);
+        }
+        Err(WorkspaceError(format!("`workspace.from` is `{}`, which is no folder", spec.from)))
+    }
+
+    fn root(&self) -> Result<Arc<TempDir>, WorkspaceError> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(root) = &*root {
+            return Ok(Arc::clone(root));
+        }
+        let temp = self.options.temp.canonicalize().unwrap_or_else(|_| self.options.temp.clone());
+        let made = folder(&temp, "kindlm-", self.options.keep)?;
+        Ok(Arc::clone(root.insert(Arc::new(made))))
+    }
+
+    async fn make(
+        &self,
+        spec: &WorkspaceSpec,
+        of: WorkFor<'_>,
+        backend: &dyn Backend,
+    ) -> Result<Open, WorkspaceError> {
+        let wrap = Wrap::of(spec, &self.options)?;
+        let root = self.root()?;
+        let cell = {
+            let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(starts.entry(StartKey::of(spec)).or_default())
+        };
+        let source = self.source(spec)?;
+        let hidden = spec.hidden.iter().map(|it| {
+            let from = resolve(&self.options, &it.from, "workspace.hidden")?;
+            Ok((from, PathBuf::from(&it.to)))
+        });
+        let hidden: Vec<(PathBuf, PathBuf)> = hidden.collect::<Result<_, WorkspaceError>>()?;
+        let making = Start::make(spec, source, &hidden, &wrap, &root, of.timeout, backend);
+        let start = cell.get_or_init(|| async { making.await.map(Arc::new) }).await.clone()?;
+        let work = folder(root.path(), &format!("{}-", slug(&of)), self.options.keep)?;
+        Open::make(spec, (start, hidden), wrap, (root, work), self.options.keep, of, backend).await
+    }
+}
+
+/// A temporary folder. `prefix` is the part of its name that people read.
+pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir, WorkspaceError> {
+    let mut made = tempfile::Builder::new().prefix(prefix).tempdir_in(within).map_err(|err| {
+        WorkspaceError(format!("cannot make a folder in `{}`: {err}", within.display()))
+    })?;
+    made.disable_cleanup(keep);
+    Ok(made)
+}
+
+/// The real place of something that a suite names, if the suite may name it.
+fn resolve(options: &FoldersOptions, path: &str, key: &str) -> Result<PathBuf, WorkspaceError> {
+    let failed = |why: String| WorkspaceError(format!("`{key}` is `{path}`: {why}"));
+    let suite = options.suite.canonicalize().map_err(|err| failed(err.to_string()))?;
+    let real = suite.join(path).canonicalize().map_err(|err| failed(err.to_string()))?;
+    if options.allow_outside || real.starts_with(&suite) {
+        return Ok(real);
+    }
+    Err(failed("it is outside the folder of the config file; give `--allow-outside`".to_owned()))
+}
+
+/// The name of an execution as a part of a file name.
+fn slug(of: &WorkFor<'_>) -> String {
+    let plain = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' };
+    let case: String = of.case.chars().take(40).map(plain).collect();
+    let model: String = of.model.chars().take(20).map(plain).collect();
+    format!("{case}-{model}-{}", of.repeat)
+}
+
+impl Workspaces for Folders {
+    fn open<'a>(
+        &'a self,
+        spec: &'a WorkspaceSpec,
+        of: WorkFor<'a>,
+        backend: &'a dyn Backend,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenWorkspace>, WorkspaceError>> {
+        Box::pin(async move {
+            let open = self.make(spec, of, backend).await?;
+            Ok(Box::new(open) as Box<dyn OpenWorkspace>)
+        })
+    }
+}

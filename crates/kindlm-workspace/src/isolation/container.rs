@@ -1,0 +1,121 @@
+//! A container of Docker or Podman: there is nothing but the folder and the image.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use kindlm_types::workspace::{Container, ContainerEngine};
+use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
+
+use super::{find, quoted};
+use crate::folders::FoldersOptions;
+
+/// Where the folder is in a container.
+pub(crate) const FOLDER: &str = "/workspace";
+
+/// How long it may take to end a container.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A container for each command.
+#[derive(Debug)]
+pub(crate) struct Boxed {
+    engine: ContainerEngine,
+    program: PathBuf,
+    container: Container,
+    /// The suite, in which the engine is asked to end the container.
+    suite: PathBuf,
+}
+
+impl Boxed {
+    pub(super) fn find(
+        spec: &WorkspaceSpec,
+        options: &FoldersOptions,
+    ) -> Result<Self, WorkspaceError> {
+        let Some(container) = spec.container.clone() else {
+            let message = "`isolation: container` needs `workspace.image`";
+            return Err(WorkspaceError(message.to_owned()));
+        };
+        let both = [ContainerEngine::Docker, ContainerEngine::Podman];
+        let wanted = container.engine.map_or(&both[..], |it| match it {
+            ContainerEngine::Docker => &both[..1],
+            ContainerEngine::Podman => &both[1..],
+        });
+        let found = wanted.iter().find_map(|it| Some((*it, find(it.program(), &options.path)?)));
+        let Some((engine, program)) = found else {
+            let names: Vec<String> =
+                wanted.iter().map(|it| format!("`{}`", it.program())).collect();
+            return Err(WorkspaceError(format!(
+                "`isolation: container` needs {}, which is not installed: install it, or choose another `workspace.isolation`",
+                names.join(" or ")
+            )));
+        };
+        Ok(Self { engine, program, container, suite: options.suite.clone() })
+    }
+
+    /// The command line of a command in the container.
+    pub(super) fn line(&self, folder: &Path, line: &str, network: bool) -> String {
+        let program = self.program.display().to_string();
+        let volume = format!("{}:{FOLDER}", folder.display());
+        let workspace = format!("KINDLM_WORKSPACE={FOLDER}");
+        let user = user();
+        let name = name(folder);
+        let mut words: Vec<&str> = vec!["exec", &program, "run", "--rm", "--init"];
+        words.extend(["--name", &name, "--volume", &volume, "--workdir", FOLDER]);
+        match (self.engine, &user) {
+            // So that files belong to whoever runs KindLM.
+            (ContainerEngine::Docker, Some(user)) => words.extend(["--user", user]),
+            (ContainerEngine::Podman, _) => words.push("--userns=keep-id"),
+            (ContainerEngine::Docker, None) => {}
+        }
+        words.extend(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
+        if !network {
+            words.extend(["--network", "none"]);
+        }
+        words.extend(["--env", "HOME=/tmp", "--env", &workspace]);
+        for name in &self.container.env {
+            // By its name alone: the value is not to be seen in a list of processes.
+            words.extend(["--env", name]);
+        }
+        words.extend([self.container.image.as_str(), "sh", "-c", line]);
+        quoted(words)
+    }
+
+    /// Ends a container whose client was killed; that there is none is what is hoped for.
+    pub(super) async fn end(&self, folder: &Path, backend: &dyn Backend) {
+        let program = self.program.display().to_string();
+        let line = quoted([program.as_str(), "rm", "--force", &name(folder)]);
+        let command =
+            CommandSpec { folder: Some(self.suite.clone()), ..CommandSpec::new(line, PATIENCE) };
+        let _ = backend.run(&command).await;
+    }
+}
+
+impl Boxed {
+    /// Ends a container that nobody waits for any more, without keeping anybody waiting.
+    pub(super) fn abandon(&self, folder: &Path) {
+        let mut command = Command::new(&self.program);
+        command.args(["rm", "--force", &name(folder)]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        std::thread::spawn(move || {
+            let _ = command.status();
+        });
+    }
+}
+
+/// The name of the container for a folder, whose own name is like no other.
+fn name(folder: &Path) -> String {
+    let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+    format!("kindlm-{}", folder.trim_start_matches('.'))
+}
+
+/// Whoever runs KindLM; `None` where users have no numbers.
+fn user() -> Option<String> {
+    #[cfg(unix)]
+    let user = {
+        let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+        Some(format!("{}:{}", user.as_raw(), group.as_raw()))
+    };
+    #[cfg(not(unix))]
+    let user = None;
+    user
+}

@@ -1,0 +1,26 @@
+//! Folders in which agents work.
+//!
+//! [`Folders`] gives each execution a folder of its own that starts as a folder of the suite, and tells afterwards what
+//! has changed in it, what commands find there, and what tests say ([`reports`]). Reading and writing in a folder that an
+//! agent has had in its hands never leaves that folder, whatever links the agent has made.
+//!
+//! ```
+//! use kindlm_types::workspace::{TestFormat, TestStatus};
+//!
+//! let tap = "TAP version 13\n1..2\nok 1 - adds\nnot ok 2 - divides\n";
+//! let tests = kindlm_workspace::reports::read(TestFormat::Tap, tap, "/work").unwrap();
+//! assert_eq!((tests[1].name.as_str(), tests[1].status), ("divides", TestStatus::Failed));
+//! ```
+
+mod changes;
+mod copy;
+mod finish;
+mod folders;
+mod inside;
+mod isolation;
+mod open;
+pub mod reports;
+mod start;
+mod tree;
+
+pub use folders::{Folders, FoldersOptions};

@@ -1,0 +1,91 @@
+//! The JSON of Vitest and Jest.
+
+use kindlm_types::workspace::{TestRan, TestStatus};
+use serde::Deserialize;
+
+use super::test;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    num_total_tests: usize,
+    test_results: Vec<File>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    name: String,
+    status: String,
+    #[serde(default)]
+    message: String,
+    assertion_results: Vec<Test>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Test {
+    #[serde(default)]
+    ancestor_titles: Vec<String>,
+    title: String,
+    status: String,
+    #[serde(default)]
+    duration: Option<f64>,
+    #[serde(default)]
+    failure_messages: Option<Vec<String>>,
+}
+
+pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
+    let report = parse(report)?;
+    let mut tests = Vec::new();
+    for file in &report.test_results {
+        let name =
+            file.name.strip_prefix(folder).map_or(&*file.name, |it| it.trim_start_matches('/'));
+        let before = tests.len();
+        for it in &file.assertion_results {
+            tests.push(one(name, it)?);
+        }
+        let has_failed = tests[before..].iter().any(|it| it.status == TestStatus::Failed);
+        // It could not be loaded, or a hook failed: none of its tests says so.
+        if file.status == "failed" && !has_failed {
+            let message = Some(file.message.clone());
+            tests.push(test(name.to_owned(), TestStatus::Failed, message, None));
+        }
+    }
+    let told: usize = report.test_results.iter().map(|it| it.assertion_results.len()).sum();
+    if told != report.num_total_tests {
+        let total = report.num_total_tests;
+        return Err(format!("`numTotalTests` is {total}, and {told} are told"));
+    }
+    Ok(tests)
+}
+
+fn one(file: &str, it: &Test) -> Result<TestRan, String> {
+    let status = match it.status.as_str() {
+        "passed" => TestStatus::Passed,
+        "failed" => TestStatus::Failed,
+        "pending" | "skipped" | "todo" | "disabled" => TestStatus::Skipped,
+        other => return Err(format!("a test has the status `{other}`")),
+    };
+    let titles = it.ancestor_titles.iter().filter(|it| !it.is_empty());
+    let mut names = vec![file];
+    names.extend(titles.map(String::as_str));
+    names.push(&it.title);
+    let message = it.failure_messages.as_ref().map(|it| it.join("\n"));
+    Ok(test(names.join(" > "), status, message, it.duration))
+}
+
+/// The report is all of the text, or what follows something that tests have printed.
+fn parse(text: &str) -> Result<Report, String> {
+    let whole = match serde_json::from_str(text) {
+        Ok(report) => return Ok(report),
+        Err(err) => err,
+    };
+    let starts = text.match_indices('{').map(|(at, _)| at);
+    let starts = starts.filter(|at| *at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'));
+    let found = starts.take(100).find_map(|at| {
+        let mut stream = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Report>();
+        stream.next()?.ok()
+    });
+    found.ok_or_else(|| whole.to_string())
+}

@@ -1,0 +1,68 @@
+//! JUnit's XML.
+
+use kindlm_types::workspace::{TestRan, TestStatus};
+use roxmltree::{Document, Node};
+
+use super::test;
+
+pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+    let document = Document::parse(report.trim_start()).map_err(|err| err.to_string())?;
+    let root = document.root_element();
+    if !matches!(root.tag_name().name(), "testsuites" | "testsuite") {
+        return Err(format!("the root element is `{}`, not `testsuites`", root.tag_name().name()));
+    }
+    let mut tests = Vec::new();
+    for suite in root.descendants().filter(|it| it.has_tag_name("testsuite")) {
+        let cases: Vec<Node<'_, '_>> =
+            suite.children().filter(|it| it.has_tag_name("testcase")).collect();
+        for case in &cases {
+            tests.push(one(*case)?);
+        }
+        check_count(suite, cases.len())?;
+    }
+    Ok(tests)
+}
+
+/// Some runners count the tests of suites within a suite, some do not.
+fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
+    let Some(told) = suite.attribute("tests") else { return Ok(()) };
+    let told: usize = told.trim().parse().map_err(|_| format!("`tests` is `{told}`"))?;
+    let all = suite.descendants().filter(|it| it.has_tag_name("testcase")).count();
+    if told == own || told == all {
+        return Ok(());
+    }
+    let name = suite.attribute("name").unwrap_or_default();
+    Err(format!("the suite `{name}` says that it has {told} tests, and {all} are told"))
+}
+
+fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
+    let name = case.attribute("name").ok_or("a `testcase` has no `name`")?;
+    let class = case.attribute("classname").unwrap_or_default();
+    let name = match class {
+        "" => name.to_owned(),
+        class if class == name => name.to_owned(),
+        class => format!("{class} > {name}"),
+    };
+    let is_bad = |it: &Node<'_, '_>| matches!(it.tag_name().name(), "failure" | "error");
+    let bad = case.children().filter(is_bad).map(words).collect::<Vec<_>>();
+    let is_skipped = case.children().any(|it| it.has_tag_name("skipped"));
+    let status = match (bad.is_empty(), is_skipped) {
+        (false, _) => TestStatus::Failed,
+        (true, true) => TestStatus::Skipped,
+        (true, false) => TestStatus::Passed,
+    };
+    let seconds = case.attribute("time").and_then(|it| it.replace(',', "").parse::<f64>().ok());
+    Ok(test(name, status, Some(bad.join("\n")), seconds.map(|it| it * 1000.0)))
+}
+
+/// The message of a failure, and what stands in it if that says more.
+fn words(bad: Node<'_, '_>) -> String {
+    let message = bad.attribute("message").unwrap_or_default().trim();
+    let text = bad.text().unwrap_or_default().trim();
+    match (message, text) {
+        ("", text) => text.to_owned(),
+        (message, "") => message.to_owned(),
+        (message, text) if text.contains(message) => text.to_owned(),
+        (message, text) => format!("{message}\n{text}"),
+    }
+}

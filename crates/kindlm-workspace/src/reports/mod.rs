@@ -1,0 +1,92 @@
+//! Reads what test runners report: every single test, or why that cannot be told.
+//!
+//! Pure: a text becomes tests. A report in which something is missing is an error, and never a shorter list.
+
+mod cargo_test;
+mod go;
+mod jest;
+mod junit;
+mod libtest;
+mod pytest;
+mod tap;
+
+use std::collections::HashMap;
+
+use kindlm_types::workspace::{TestFormat, TestRan, TestStatus};
+
+/// How much of a failure's message is kept, in characters.
+const MESSAGE: usize = 4000;
+
+/// The tests of a report. `folder` is what absolute paths in it are relative to.
+pub fn read(format: TestFormat, report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
+    let report = report.trim_start_matches('\u{feff}');
+    if report.trim().is_empty() {
+        return Err("there is no report: the tests have written nothing".to_owned());
+    }
+    let read = match format {
+        TestFormat::Vitest => jest::read(report, folder),
+        TestFormat::Junit => junit::read(report),
+        TestFormat::Tap => tap::read(report),
+        TestFormat::CargoNextest if report.trim_start().starts_with('<') => junit::read(report),
+        TestFormat::CargoNextest => libtest::read(report),
+        TestFormat::CargoTest => cargo_test::read(report),
+        TestFormat::GoTestJson => go::read(report),
+        TestFormat::PytestJson => pytest::read(report),
+    };
+    let mut tests =
+        read.map_err(|why| format!("the report is no readable `{}`: {why}", format.as_str()))?;
+    finish(&mut tests, folder);
+    Ok(tests)
+}
+
+/// What speaks against taking the tests for what they say: none was run, or the exit code says something else.
+pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String> {
+    let failed = tests.iter().filter(|it| it.status == TestStatus::Failed).count();
+    let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();
+    if tests.is_empty() {
+        return Some("no test was run: the report names none".to_owned());
+    }
+    if skipped == tests.len() {
+        return Some(format!("no test was run: all {skipped} in the report were skipped"));
+    }
+    match exit_code {
+        Some(0) if failed > 0 => {
+            Some(format!("the exit code is 0, and the report says that {failed} tests failed"))
+        }
+        Some(code) if code != 0 && failed == 0 => {
+            Some(format!("the exit code is {code}, and the report says that no test failed"))
+        }
+        _ => None,
+    }
+}
+
+/// Gives tests of the same name names of their own, and cuts long messages, in which the folder is no news.
+fn finish(tests: &mut [TestRan], folder: &str) {
+    let folder = format!("{folder}/");
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for test in tests {
+        let count = seen.entry(test.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            test.name = format!("{} ({count})", test.name);
+        }
+        let message = test.message.take().map(|it| it.replace(&folder, ""));
+        test.message = message.map(|it| shortened(it.trim())).filter(|it| !it.is_empty());
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// A test with a message only where it failed.
+fn test(name: String, status: TestStatus, message: Option<String>, ms: Option<f64>) -> TestRan {
+    let message = message.filter(|_| status == TestStatus::Failed);
+    TestRan { name, status, message, duration_ms: ms }
+}
+
+#[cfg(test)]
+mod tests;

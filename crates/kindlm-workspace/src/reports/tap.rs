@@ -1,0 +1,109 @@
+//! The Test Anything Protocol, with nested tests as version 14 and Node.js write them.
+
+use kindlm_types::workspace::{TestRan, TestStatus};
+
+use super::test;
+
+/// A line `ok …` or `not ok …`, with what was nested before it.
+struct Point {
+    depth: usize,
+    name: String,
+    status: TestStatus,
+    message: String,
+    /// The tests within it; then it is a group.
+    within: Vec<TestRan>,
+}
+
+pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+    let mut points: Vec<Point> = Vec::new();
+    let mut plan = None;
+    let mut details: Option<usize> = None;
+    for line in report.lines() {
+        let text = line.trim_start_matches(' ');
+        let depth = line.len() - text.len();
+        if let Some(indent) = details {
+            // What a point says about itself, as YAML between `---` and `...`.
+            if depth == indent && text.trim_end() == "..." {
+                details = None;
+            } else if let Some(point) = points.last_mut() {
+                point.message.push_str(line.get(indent.min(depth)..).unwrap_or_default());
+                point.message.push('\n');
+            }
+            continue;
+        }
+        if text.trim_end() == "---" && points.last().is_some_and(|it| depth > it.depth) {
+            details = Some(depth);
+        } else if let Some(why) = text.strip_prefix("Bail out!") {
+            return Err(format!("the tests were given up:{why}"));
+        } else if let Some(point) = point(text, depth) {
+            group(&mut points, point);
+        } else if let (0, Some(count)) = (depth, text.strip_prefix("1..")) {
+            let count = count.split([' ', '#']).next().unwrap_or_default();
+            let count: usize = count.parse().map_err(|_| format!("the plan is `{text}`"))?;
+            if plan.replace(count).is_some() {
+                return Err("there are two plans".to_owned());
+            }
+        }
+    }
+    let plan =
+        plan.ok_or("there is no plan (`1..N`), so nobody knows whether all tests were run")?;
+    if points.iter().any(|it| it.depth > 0) {
+        return Err("nested tests have no test that they belong to".to_owned());
+    }
+    if points.len() != plan {
+        return Err(format!("the plan is 1..{plan}, and {} tests are told", points.len()));
+    }
+    Ok(points.into_iter().flat_map(tests).collect())
+}
+
+/// Puts a point after the others; deeper ones before it are its own.
+fn group(points: &mut Vec<Point>, mut point: Point) {
+    let own = points.iter().rposition(|it| it.depth <= point.depth).map_or(0, |it| it + 1);
+    point.within = points.drain(own..).flat_map(tests).collect();
+    points.push(point);
+}
+
+/// The tests of a point: itself, or those within it.
+fn tests(point: Point) -> Vec<TestRan> {
+    let Point { name, status, message, within, .. } = point;
+    let mut all: Vec<TestRan> = within
+        .into_iter()
+        .map(|it| TestRan { name: format!("{name} > {}", it.name), ..it })
+        .collect();
+    let explained = all.iter().any(|it| it.status == TestStatus::Failed);
+    if all.is_empty() || (status == TestStatus::Failed && !explained) {
+        all.push(test(name, status, Some(message), None));
+    }
+    all
+}
+
+fn point(text: &str, depth: usize) -> Option<Point> {
+    let (held, rest) = match text.strip_prefix("not ok") {
+        Some(rest) => (false, rest),
+        None => (true, text.strip_prefix("ok")?),
+    };
+    if !(rest.is_empty() || rest.starts_with(' ')) {
+        return None;
+    }
+    let rest = rest.trim();
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = rest.split_at(digits);
+    let rest = rest.trim_start().trim_start_matches("- ").trim();
+    let (name, directive) =
+        match rest.rsplit_once(" # ").or_else(|| Some(("", rest.strip_prefix("# ")?))) {
+            Some((name, directive)) => (name, directive.to_ascii_uppercase()),
+            None => (rest, String::new()),
+        };
+    let excused = directive.starts_with("SKIP") || directive.starts_with("TODO");
+    let name = if excused { name } else { rest };
+    let status = match (excused, held) {
+        (true, _) => TestStatus::Skipped,
+        (false, true) => TestStatus::Passed,
+        (false, false) => TestStatus::Failed,
+    };
+    let name = match name.trim() {
+        "" => format!("test {number}"),
+        name => name.replace("\\#", "#"),
+    };
+    Some(Point { depth, name, status, message: String::new(), within: Vec::new() })
+}

@@ -1,0 +1,204 @@
+//! Reports of real runners, whole and broken.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Each test on a line: status, name, and the first line of its message.
+fn shown(format: TestFormat, report: &str) -> String {
+    let tests = match read(format, report, "/work") {
+        Ok(tests) => tests,
+        Err(why) => return format!("error: {why}\n"),
+    };
+    let line = |it: &TestRan| {
+        let message = it.message.as_deref().and_then(|it| it.lines().next());
+        let message = message.map(|it| format!(": {it}")).unwrap_or_default();
+        format!("{:?} {}{message}\n", it.status, it.name)
+    };
+    tests.iter().map(line).collect()
+}
+
+const VITEST: &str = include_str!("samples/vitest.json");
+const NODE: &str = include_str!("samples/node.tap");
+const JUNIT: &str = include_str!("samples/junit.xml");
+const NEXTEST: &str = include_str!("samples/nextest.jsonl");
+const CARGO: &str = include_str!("samples/cargo-test.txt");
+const GO: &str = include_str!("samples/go.jsonl");
+const PYTEST: &str = include_str!("samples/pytest.json");
+
+#[test]
+fn every_single_test_of_a_report_is_told() {
+    for (format, report, expected) in [
+        (
+            TestFormat::Vitest,
+            VITEST,
+            "Passed EVAL.ts > cart > adds\n\
+             Failed EVAL.ts > cart > rounds: AssertionError: expected 0.30000000000000004 to be 0.3 // Object.is equality\n\
+             Skipped EVAL.ts > cart > taxes\n\
+             Skipped EVAL.ts > cart > ships\n",
+        ),
+        (
+            TestFormat::Tap,
+            NODE,
+            "Passed cart > adds\nFailed cart > rounds: duration_ms: 34.458245\n\
+             Skipped cart > taxes\nSkipped cart > ships\nPassed alone\n",
+        ),
+        (
+            TestFormat::Junit,
+            JUNIT,
+            "Passed tests.cart.Cart > adds\n\
+             Failed tests.cart.Cart > rounds: assert 0.30000000000000004 == 0.3\n\
+             Skipped tests.cart.Cart > taxes\nFailed ships: boom\n",
+        ),
+        (
+            TestFormat::CargoNextest,
+            NEXTEST,
+            "Passed shop::shop > cart::adds\n\
+             Failed shop::shop > cart::rounds: assertion `left == right` failed\n\
+             Skipped shop::shop > cart::taxes\n",
+        ),
+        (TestFormat::CargoNextest, "<testsuite><testcase name='a'/></testsuite>", "Passed a\n"),
+        (
+            TestFormat::CargoTest,
+            CARGO,
+            "Passed cart::adds\nPassed cart::overflows\nSkipped cart::taxes\n\
+             Failed cart::rounds: thread 'cart::rounds' panicked at src/lib.rs:12:9:\n\
+             Passed src/lib.rs - cart::total (line 3)\n",
+        ),
+        (
+            TestFormat::GoTestJson,
+            GO,
+            "Passed shop > TestCart > adds\n\
+             Failed shop > TestCart > rounds: cart_test.go:9: got 119, want 120\n\
+             Skipped shop > TestTax\nFailed shop > TestHangs: it was begun and did not end\n\
+             Failed shop/broken: broken/a.go:3:1: syntax error\n",
+        ),
+        (
+            TestFormat::PytestJson,
+            PYTEST,
+            "Failed tests/broken.py: SyntaxError: invalid syntax\n\
+             Passed tests/test_cart.py > TestCart > test_adds\n\
+             Failed tests/test_cart.py > TestCart > test_rounds: E   assert 119 == 120\n\
+             Skipped tests/test_cart.py > test_taxes\n\
+             Failed tests/test_cart.py > test_ships: E   fixture 'x' not found\n",
+        ),
+    ] {
+        assert_eq!(shown(format, report), expected, "{format:?}");
+    }
+}
+
+#[test]
+fn what_is_missing_from_a_report_is_noticed() {
+    let without = |report: &str, what: &str| report.replacen(what, "", 1);
+    for (format, report, why) in [
+        (TestFormat::Vitest, String::new(), "there is no report"),
+        (TestFormat::Vitest, " \n".to_owned(), "there is no report"),
+        (TestFormat::Vitest, "Error: no such file".to_owned(), "no readable `vitest`"),
+        (TestFormat::Vitest, "{}".to_owned(), "missing field `numTotalTests`"),
+        (
+            TestFormat::Vitest,
+            VITEST.replace("\"numTotalTests\": 4", "\"numTotalTests\": 5"),
+            "`numTotalTests` is 5, and 4 are told",
+        ),
+        (TestFormat::Vitest, VITEST[..VITEST.len() - 20].to_owned(), "EOF"),
+        (TestFormat::Tap, without(NODE, "\n1..2\n"), "there is no plan"),
+        (TestFormat::Tap, NODE.replace("\n1..2\n", "\n1..3\n"), "the plan is 1..3, and 2 tests"),
+        (TestFormat::Tap, format!("{NODE}1..2\n"), "there are two plans"),
+        (TestFormat::Tap, "1..2\nok 1\nBail out! no disk\n".to_owned(), "given up: no disk"),
+        (TestFormat::Tap, "    ok 1 - a\n1..0\n".to_owned(), "no test that they belong to"),
+        (
+            TestFormat::Junit,
+            JUNIT.replace("tests=\"4\"", "tests=\"9\""),
+            "says that it has 9 tests",
+        ),
+        (TestFormat::Junit, JUNIT.replace("</testsuites>", ""), "no readable `junit`"),
+        (TestFormat::Junit, "<html/>".to_owned(), "the root element is `html`"),
+        (
+            TestFormat::CargoNextest,
+            without(NEXTEST, "\"failed\":1,"),
+            "count 2 tests, and 3 are told",
+        ),
+        (
+            TestFormat::CargoNextest,
+            NEXTEST.lines().take(3).collect::<Vec<_>>().join("\n"),
+            "1 suites were begun, and 0",
+        ),
+        (
+            TestFormat::CargoNextest,
+            "error: could not compile `shop`".to_owned(),
+            "0 suites were begun",
+        ),
+        (TestFormat::CargoTest, without(CARGO, "test cart::adds ... ok\n"), "counts other tests"),
+        (
+            TestFormat::CargoTest,
+            CARGO.replace("running 4 tests", "running 5 tests"),
+            "counts other tests",
+        ),
+        (TestFormat::CargoTest, CARGO[..60].to_owned(), "1 times tests were begun, and 0"),
+        (
+            TestFormat::CargoTest,
+            "error[E0308]: mismatched types".to_owned(),
+            "0 times tests were begun",
+        ),
+        (TestFormat::GoTestJson, "no go files".to_owned(), "no line of it is JSON"),
+        (
+            TestFormat::PytestJson,
+            PYTEST.replace("\"total\": 4", "\"total\": 3"),
+            "`summary.total` is 3, and 4",
+        ),
+    ] {
+        let read = shown(format, &report);
+        assert!(read.starts_with("error: ") && read.contains(why), "{format:?}: {read}\n{report}");
+    }
+}
+
+#[test]
+fn an_exit_code_that_says_something_else_is_a_contradiction() {
+    let of = |statuses: &[TestStatus]| -> Vec<TestRan> {
+        statuses.iter().map(|it| test("a".to_owned(), *it, None, None)).collect()
+    };
+    let (passed, failed, skipped) = (TestStatus::Passed, TestStatus::Failed, TestStatus::Skipped);
+    for (exit_code, statuses, why) in [
+        (Some(0), &[passed, skipped][..], None),
+        (Some(1), &[passed, failed], None),
+        (Some(0), &[], Some("no test was run: the report names none")),
+        (Some(1), &[], Some("no test was run: the report names none")),
+        (Some(0), &[skipped, skipped], Some("no test was run: all 2 in the report were skipped")),
+        (
+            Some(0),
+            &[passed, failed],
+            Some("the exit code is 0, and the report says that 1 tests failed"),
+        ),
+        (Some(3), &[passed], Some("the exit code is 3, and the report says that no test failed")),
+    ] {
+        let tests = of(statuses);
+        assert_eq!(contradiction(exit_code, &tests).as_deref(), why, "{exit_code:?} {statuses:?}");
+    }
+}
+
+#[test]
+fn a_report_after_other_output_is_found_and_names_stay_apart() {
+    let noisy = format!("starting\n{{\"not\": \"it\"}}\n{VITEST}\ndone\n");
+    assert_eq!(shown(TestFormat::Vitest, &noisy), shown(TestFormat::Vitest, VITEST));
+    let twice = "1..3\nok 1 - a\nok 2 - a\nok 3 - b # 2 items\n";
+    assert_eq!(shown(TestFormat::Tap, twice), "Passed a\nPassed a (2)\nPassed b # 2 items\n");
+    let suite = r#"{"numTotalTests":0,"testResults":[{"name":"/work/EVAL.ts","status":"failed","message":"SyntaxError","assertionResults":[]}]}"#;
+    assert_eq!(shown(TestFormat::Vitest, suite), "Failed EVAL.ts: SyntaxError\n");
+}
+
+proptest! {
+    /// Whatever a runner writes, reading it ends, and no test comes out of thin air.
+    #[test]
+    fn any_text_can_be_read(text in "[ -~\n]{0,200}", at in 0_usize..3000) {
+        let formats = [
+            (TestFormat::Vitest, VITEST), (TestFormat::Tap, NODE), (TestFormat::Junit, JUNIT),
+            (TestFormat::CargoNextest, NEXTEST), (TestFormat::CargoTest, CARGO),
+            (TestFormat::GoTestJson, GO), (TestFormat::PytestJson, PYTEST),
+        ];
+        for (format, sample) in formats {
+            let _ = read(format, &text, "/work");
+            let at = sample.floor_char_boundary(at);
+            let _ = read(format, &format!("{}{text}{}", &sample[..at], &sample[at..]), "/work");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Copies: what is in them, what is told of them, and that they are gone afterwards.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use kindlm_types::workspace::{
+    ChangeKind, FileSeen, Gather, HiddenFiles, TestFormat, TestStatus, Workspace, WorkspaceSpec,
+};
+use kindlm_workspace::Folders;
+
+use crate::support::{Suite, command, spec};
+
+/// Each change on a line: what happened, where, and what else is known.
+fn shown(workspace: &Workspace) -> String {
+    let line = |it: &kindlm_types::workspace::FileChange| {
+        let mut more = String::new();
+        for (word, is_so) in [
+            (" binary", it.binary),
+            (" cut", it.cut),
+            (" text", it.text.is_some()),
+            (" patch", it.patch.is_some()),
+        ] {
+            if is_so {
+                more.push_str(word);
+            }
+        }
+        if let Some(link) = &it.link {
+            write!(more, " -> {link}").unwrap();
+        }
+        if let Some(executable) = it.executable {
+            write!(more, " executable: {executable}").unwrap();
+        }
+        format!("{} {}{more}\n", it.change.as_str(), it.path)
+    };
+    workspace.changes.iter().map(line).collect()
+}
+
+#[test]
+fn what_an_agent_changes_is_told_and_what_it_was_given_is_not() {
+    let suite = Suite::new(&[
+        ("repo/src/a.txt", "one\ntwo\nthree\n"),
+        ("repo/src/same.txt", "same\n"),
+        ("repo/old.txt", "old\n"),
+        ("repo/run.sh", "#!/bin/sh\n"),
+        ("repo/data.bin", "\0\0"),
+        ("repo/.git/HEAD", "ref: refs/heads/main\n"),
+        ("repo/.kindlm/last-run", "x"),
+        ("repo/EVAL.txt", "hidden"),
+    ]);
+    let spec = WorkspaceSpec {
+        setup: Some("echo made > made-by-setup.txt; test ! -e .git; test ! -e .kindlm".to_owned()),
+        hidden: vec![HiddenFiles { from: "repo/EVAL.txt".to_owned(), to: "EVAL.txt".to_owned() }],
+        ignore: vec!["node_modules/**".to_owned()],
+        ..spec()
+    };
+    let agent = "set -e; test ! -e EVAL.txt; test -f made-by-setup.txt
+        printf 'one\\n2\\nthree\\n' > src/a.txt; printf 'same\\n' > src/same.txt; rm old.txt; chmod +x run.sh
+        printf 'a\\000c' > data.bin; mkdir -p new/deep node_modules/x .git; echo new > new/deep/b.txt
+        echo x > node_modules/x/y; echo x > .git/z; ln -s ../src new/link; touch empty";
+    let workspace = suite.agent(&spec, agent, &[]).unwrap();
+    assert_eq!(
+        shown(&workspace),
+        "changed data.bin binary\nadded empty text\nadded new/deep/b.txt text\nadded new/link -> ../src\n\
+         deleted old.txt\nchanged run.sh text executable: true\nchanged src/a.txt text patch\n"
+    );
+    assert_eq!(
+        workspace.change("src/a.txt").unwrap().patch.as_deref(),
+        Some("--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n")
+    );
+    assert_eq!(workspace.change("old.txt").map(|it| it.change), Some(ChangeKind::Deleted));
+    // The suite is as it was, and nothing else is left.
+    assert_eq!(fs::read_to_string(suite.path("repo/src/a.txt")).unwrap(), "one\ntwo\nthree\n");
+    assert!(!suite.path("repo/made-by-setup.txt").exists());
+    assert_eq!((workspace.kept, suite.left()), (None, 0));
+}
+
+#[test]
+fn hidden_files_and_the_summary_come_when_the_agent_has_finished() {
+    let suite = Suite::new(&[
+        ("repo/a.txt", "a\n"),
+        ("hidden/check.sh", "cat __niceeval__/results.json | head -2; cat tests/deep/x; exit 3\n"),
+        ("hidden/tests/deep/x", "from the suite"),
+        ("one.txt", "one"),
+    ]);
+    let spec = WorkspaceSpec {
+        hidden: vec![
+            HiddenFiles { from: "hidden".to_owned(), to: String::new() },
+            HiddenFiles { from: "one.txt".to_owned(), to: "two/two.txt".to_owned() },
+        ],
+        ..spec()
+    };
+    let outside = suite.folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    // It makes way for nothing, and would have the tests written elsewhere.
+    let agent = format!(
+        "ls; ln -s {} tests; mkdir check.sh; echo mine > two; ln -s /etc __kindlm__",
+        outside.display()
+    );
+    let wanted = [
+        Gather::File { path: "a.txt".to_owned() },
+        Gather::File { path: "no.txt".to_owned() },
+        Gather::File { path: "__kindlm__/hostname".to_owned() },
+        command("sh check.sh"),
+        command("cat two/two.txt; echo more > a.txt"),
+        Gather::Tests {
+            run: "printf '1..1\\nok 1 - fine\\n'".to_owned(),
+            format: TestFormat::Tap,
+            report: None,
+            timeout: None,
+        },
+        Gather::Tests {
+            run: "true".to_owned(),
+            format: TestFormat::Junit,
+            report: Some("planted.xml".to_owned()),
+            timeout: None,
+        },
+    ];
+    let agent =
+        format!("{agent}; echo '<testsuite><testcase name=\"a\"/></testsuite>' > planted.xml");
+    let workspace = suite.agent(&spec, &agent, &wanted).unwrap();
+    let seen = |path: &str, text: Option<&str>| FileSeen {
+        path: path.to_owned(),
+        text: text.map(str::to_owned),
+        problem: None,
+    };
+    assert_eq!(workspace.files[..2], [seen("a.txt", Some("a\n")), seen("no.txt", None)]);
+    let problem = workspace.files[2].problem.as_deref().unwrap();
+    assert!(problem.contains("led outside"), "{problem}");
+    let [check, two] = &workspace.commands[..] else { panic!("{:?}", workspace.commands) };
+    assert_eq!(
+        (check.exit_code, check.stdout.as_str()),
+        (Some(3), "{\n  \"o11y\": {\nfrom the suite")
+    );
+    assert_eq!((two.exit_code, two.stdout.as_str()), (Some(0), "one"));
+    let [tap, junit] = &workspace.tests[..] else { panic!("{:?}", workspace.tests) };
+    assert_eq!(tap.tests.iter().map(|it| it.status).collect::<Vec<_>>(), [TestStatus::Passed]);
+    assert_eq!(tap.problem, None);
+    assert_eq!(junit.tests, []);
+    assert!(junit.problem.as_deref().unwrap().contains("have not written `planted.xml`"));
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    // None of that is the agent's work.
+    assert_eq!(workspace.change("a.txt"), None);
+    assert_eq!(workspace.change("one.txt"), None);
+}
+
+#[test]
+fn limits_are_kept() {
+    let suite = Suite::new(&[("repo/a.txt", "a\n")]);
+    for (limited, agent, why) in [
+        (
+            WorkspaceSpec { max_files: 3, ..spec() },
+            "touch b c d",
+            "what the agent left behind has more than the 3 files",
+        ),
+        (
+            WorkspaceSpec { max_bytes: 100, ..spec() },
+            "head -c 200 /dev/zero > big",
+            "what the agent left behind has more than the 100 bytes",
+        ),
+        (
+            WorkspaceSpec { max_bytes: 1, ..spec() },
+            "true",
+            "the folder `repo` has more than the 1 bytes",
+        ),
+        (
+            WorkspaceSpec { setup: Some("echo why >&2; exit 7".to_owned()), ..spec() },
+            "true",
+            "`workspace.setup` ended with exit code 7: why",
+        ),
+        (
+            WorkspaceSpec { from: "..".to_owned(), ..spec() },
+            "true",
+            "outside the folder of the config",
+        ),
+        (WorkspaceSpec { from: "no".to_owned(), ..spec() }, "true", "`workspace.from` is `no`"),
+    ] {
+        let words = suite.agent(&limited, agent, &[]).unwrap_err().to_string();
+        assert!(words.contains(why), "{words}");
+        assert_eq!(suite.left(), 0);
+    }
+    let little = WorkspaceSpec { max_diff_bytes: 10, ..spec() };
+    let agent = "head -c 20 /dev/zero > b; echo 12345678901 > c; echo 1 > d; echo 2 > e; printf 'a\\nb\\n' > a.txt";
+    let workspace = suite.agent(&little, agent, &[]).unwrap();
+    assert_eq!(
+        shown(&workspace),
+        "changed a.txt cut\nadded b binary\nadded c cut\nadded d text\nadded e text\n"
+    );
+    // Only the end of what a command writes is kept.
+    let much = suite.agent(&spec(), "true", &[command("yes | head -c 100000; echo end")]).unwrap();
+    let stdout = &much.commands[0].stdout;
+    assert!(stdout.starts_with('[') && stdout.ends_with("end") && stdout.len() < 17_000);
+}
+
+#[test]
+fn a_start_is_made_once_and_nothing_in_it_leads_out() {
+    let suite = Suite::new(&[("repo/a.txt", "a\n")]);
+    let count = suite.folder.path().join("count");
+    let spec = WorkspaceSpec { setup: Some(format!("echo x >> {}", count.display())), ..spec() };
+    let folders = Folders::new(suite.options.clone());
+    for _ in 0..3 {
+        let workspace = suite.agent_in(&folders, &spec, "echo $KINDLM_WORKSPACE", &[]).unwrap();
+        assert_eq!(workspace.changes, []);
+    }
+    assert_eq!(fs::read_to_string(&count).unwrap(), "x\n");
+    symlink("../../outside", suite.path("repo/way")).unwrap();
+    let words = suite.agent(&spec, "true", &[]).unwrap_err().to_string();
+    assert!(words.contains("leads out of the folder, to `../../outside`"), "{words}");
+}
+
+#[test]
+fn what_is_to_be_kept_is_kept() {
+    let mut suite = Suite::new(&[("repo/a.txt", "a\n")]);
+    suite.options.keep = true;
+    let folders = Folders::new(suite.options.clone());
+    assert_eq!(folders.kept(), None);
+    let workspace = suite.agent_in(&folders, &spec(), "echo b > b.txt", &[]).unwrap();
+    let kept = workspace.kept.unwrap();
+    let all = folders.kept().unwrap();
+    drop(folders);
+    assert!(kept.starts_with(all.to_str().unwrap()));
+    assert_eq!(fs::read_to_string(format!("{kept}/b.txt")).unwrap(), "b\n");
+    // The start is nobody's work.
+    assert_eq!(fs::read_dir(&all).unwrap().count(), 1);
+}

@@ -1,0 +1,166 @@
+//! A suite on disk, an agent that is a shell script, and whoever runs commands.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kindlm_types::workspace::{Gather, Workspace};
+use kindlm_types::{
+    Backend, BoxFuture, CommandOutput, CommandSpec, Execution, Prompt, ProviderError,
+    ProviderErrorKind, Reply, WorkFor, WorkspaceError, WorkspaceSpec, Workspaces,
+};
+use kindlm_workspace::{Folders, FoldersOptions};
+
+/// Runs commands, and remembers their lines.
+#[derive(Default)]
+pub(crate) struct Shell {
+    pub(crate) lines: Mutex<Vec<String>>,
+}
+
+fn nobody() -> ProviderError {
+    ProviderError::new(ProviderErrorKind::Unsupported, "shell", "nobody is asked here")
+}
+
+impl Backend for Shell {
+    fn complete<'a>(
+        &'a self,
+        _provider: &'a str,
+        _prompt: &'a Prompt,
+        _timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(async { Err(nobody()) })
+    }
+
+    fn embed<'a>(
+        &'a self,
+        _provider: &'a str,
+        _model: &'a str,
+        _text: &'a str,
+        _timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+        Box::pin(async { Err(nobody()) })
+    }
+
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        Box::pin(async {
+            self.lines.lock().unwrap().push(command.command_line.clone());
+            let output = Command::new("sh")
+                .args(["-c", &command.command_line])
+                .current_dir(command.folder.as_ref().unwrap())
+                .envs(command.env.iter().cloned())
+                .output()
+                .unwrap();
+            Ok(CommandOutput {
+                text: String::from_utf8(output.stdout).unwrap().trim().to_owned(),
+                stderr: String::from_utf8(output.stderr).unwrap(),
+                exit_code: output.status.code(),
+                ..CommandOutput::default()
+            })
+        })
+    }
+}
+
+/// A suite in a folder of its own, with a folder for temporary files beside it.
+pub(crate) struct Suite {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) shell: Shell,
+    pub(crate) options: FoldersOptions,
+}
+
+/// What a workspace is unless a test says otherwise.
+pub(crate) fn spec() -> WorkspaceSpec {
+    WorkspaceSpec {
+        from: "repo".to_owned(),
+        max_bytes: 1 << 20,
+        max_files: 100,
+        max_diff_bytes: 1 << 16,
+        network: true,
+        ..WorkspaceSpec::default()
+    }
+}
+
+impl Suite {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("suite/repo")).unwrap();
+        std::fs::create_dir_all(root.join("temp")).unwrap();
+        let options = FoldersOptions {
+            suite: root.join("suite"),
+            temp: root.join("temp"),
+            path: std::env::var_os("PATH").unwrap(),
+            ..FoldersOptions::default()
+        };
+        let suite = Self { folder, shell: Shell::default(), options };
+        for (path, text) in files {
+            suite.write(path, text);
+        }
+        suite
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.options.suite.join(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        std::fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        std::fs::write(self.path(path), text).unwrap();
+    }
+
+    /// What is in the folder for temporary files.
+    pub(crate) fn left(&self) -> usize {
+        std::fs::read_dir(&self.options.temp).unwrap().count()
+    }
+
+    /// Has an agent work once.
+    pub(crate) fn agent(
+        &self,
+        spec: &WorkspaceSpec,
+        line: &str,
+        wanted: &[Gather],
+    ) -> Result<Workspace, WorkspaceError> {
+        let folders = Folders::new(self.options.clone());
+        self.agent_in(&folders, spec, line, wanted)
+    }
+
+    pub(crate) fn agent_in(
+        &self,
+        folders: &Folders,
+        spec: &WorkspaceSpec,
+        line: &str,
+        wanted: &[Gather],
+    ) -> Result<Workspace, WorkspaceError> {
+        folders.check(spec)?;
+        let of = WorkFor {
+            case: "a case",
+            model: "command",
+            repeat: 0,
+            timeout: Duration::from_mins(1),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let open = folders.open(spec, of, &self.shell).await?;
+            let ran = self.shell.run(&open.command(line, of.timeout)).await.unwrap();
+            assert_eq!(ran.exit_code, Some(0), "{line}: {} {}", ran.text, ran.stderr);
+            let execution = Execution { output: ran.text, ..Execution::default() };
+            open.close(&execution, wanted, &self.shell).await
+        })
+    }
+}
+
+/// A command that checks want to be run.
+pub(crate) fn command(run: &str) -> Gather {
+    Gather::Command { run: run.to_owned(), timeout: None }
+}
+
+/// Writes a program.
+#[cfg(unix)]
+pub(crate) fn program(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
