@@ -10,6 +10,9 @@ use kindlm_types::Outcome;
 
 use crate::Io;
 
+/// What is counted in a run.
+const EXECUTIONS: &str = "executions";
+
 /// The least time between two lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -21,6 +24,8 @@ pub(crate) struct Progress<'a> {
 struct State<'a> {
     stderr: &'a mut (dyn Write + Send),
     view: View,
+    /// What is counted.
+    what: &'static str,
     total: usize,
     done: usize,
     failed: usize,
@@ -43,8 +48,30 @@ impl<'a> Progress<'a> {
             _ => View::Lines { last: Instant::now() },
         };
         let stderr = &mut *io.stderr;
-        let state = State { stderr, view, total: 0, done: 0, failed: 0, errored: 0 };
+        let state =
+            State { stderr, view, what: EXECUTIONS, total: 0, done: 0, failed: 0, errored: 0 };
         Self { state: Mutex::new(state) }
+    }
+
+    /// The same for so many things that are no executions, such as `outputs`.
+    pub(crate) fn of(io: &'a mut Io, what: &'static str, total: usize) -> Self {
+        let mut progress = Self::new(io, false);
+        let state = progress.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.what = what;
+        state.total = total;
+        if let View::Bar(bar) = &state.view {
+            bar.set_length(total as u64);
+            bar.set_prefix(what);
+        }
+        progress
+    }
+
+    /// One of them is done, well or not.
+    pub(crate) fn count(&self, well: bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.done += 1;
+        state.errored += usize::from(!well);
+        state.show();
     }
 
     /// Something happened.
@@ -102,7 +129,7 @@ impl State<'_> {
             View::Lines { last } => {
                 if last.elapsed() >= INTERVAL && self.done < self.total {
                     *last = Instant::now();
-                    let line = format!("{} of {} executions{trouble}", self.done, self.total);
+                    let line = format!("{} of {} {}{trouble}", self.done, self.total, self.what);
                     self.line(&line);
                 }
             }
@@ -126,7 +153,7 @@ impl State<'_> {
 
 /// Redrawn a few times a second at most, however fast the run is.
 fn bar() -> Option<ProgressBar> {
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} executions{msg}").ok()?;
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} {prefix}{msg}").ok()?;
     let target = ProgressDrawTarget::stderr_with_hz(8);
-    Some(ProgressBar::with_draw_target(None, target).with_style(style))
+    Some(ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(EXECUTIONS))
 }

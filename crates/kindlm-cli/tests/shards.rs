@@ -41,6 +41,22 @@ fn folder() -> tempfile::TempDir {
         .unwrap();
     }
     fs::write(folder.path().join("repeats.yaml"), repeats).unwrap();
+    let mut metrics = "kindlm: 1\nproject: p\nsuite: { name: metrics }\nproviders: { echo: {} }\n\
+        models: [{ id: m, provider: echo, model: m }, { id: n, provider: echo, model: n }]\n\
+        prompts: { p: { user: \"{{n}}\" } }\n\
+        derivedMetrics: [{ name: style per test, value: style / __count }, { name: both, value: style + length }]\n\
+        tests:\n"
+        .to_owned();
+    for n in 0..11 {
+        writeln!(
+            metrics,
+            "  - {{ name: case {n}, prompt: p, vars: {{ n: \"{n}\" }}, expect: {{ assert: [\
+             {{ type: contains, value: \"1\", metric: style, weight: 2 }}, \
+             {{ type: word-count, value: 1, metric: length }}, {{ type: max-score }}] }} }}"
+        )
+        .unwrap();
+    }
+    fs::write(folder.path().join("metrics.yaml"), metrics).unwrap();
     folder
 }
 
@@ -145,10 +161,15 @@ fn merged_shards_are_the_undivided_run() {
         ("kindlm.yaml", 0, &[0][..]),
         ("broken.yaml", 1, &[0]),
         ("repeats.yaml", 1, &[0]),
+        ("metrics.yaml", 1, &[0]),
         ("unreachable.yaml", 3, &[0, 3]),
     ] {
         let (whole, code) = reports(folder, &["test", "-c", config]);
         assert_eq!(code, Some(exit), "{config}");
+        if config == "metrics.yaml" {
+            let has = |text: &str| whole[0].contains(text);
+            assert!(has("style / __count") && has("0.36363636363636365"), "{}", whole[0]);
+        }
         for count in [1, 2, 3, 7] {
             let (mut names, codes) = shards(folder, config, count, &[]);
             let expected: BTreeSet<Option<i32>> = shard_exits.iter().copied().map(Some).collect();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kindlm_assertions::{Assertion, Build, Evidence, Setup, find};
+use kindlm_assertions::{Assertion, Build, Evidence, Setup, compile, find};
 use kindlm_types::ask::EmbeddingQuestion;
 use kindlm_types::{
     Answer, Answers, AskError, AssertionResult, Execution, NoFiles, ProviderError,
@@ -189,11 +189,10 @@ const JUDGE_DIFFERENCES: &[(&str, &[&str])] = &[
 #[test]
 fn judge_agrees_with_the_core_vectors() {
     let mut tally = Tally::default();
-    let mut beta = Vec::new();
     for vector in vectors("kindlm-core/judge.jsonl") {
         let (id, input) = (vector["id"].as_str().unwrap(), &vector["input"]);
         if input["betaJudge"] == json!(true) {
-            beta.push(id.to_owned());
+            tally.compare(id, &beta(input), &vector["expect"]["results"], &CORE);
             continue;
         }
         let output = input["outputText"].as_str().unwrap().to_owned();
@@ -207,8 +206,22 @@ fn judge_agrees_with_the_core_vectors() {
             None => tally.compare(id, &results, &vector["expect"]["results"], &CORE),
         }
     }
-    assert_eq!(beta.len(), 6, "the median of three replies is not part of the product: {beta:?}");
-    tally.finish(46, CORE_JUDGE_DIFFERENCES);
+    tally.finish(52, CORE_JUDGE_DIFFERENCES);
+}
+
+/// The original's median of three replies is `samples: 3` here; each sample that is asked again says the same again.
+fn beta(input: &Value) -> Vec<AssertionResult> {
+    let mut expect = input["expect"].clone();
+    expect["judging"] = json!({"samples": 3, "agg": "median"});
+    let (checks, problems) = compile(&expect, &Setup::new(&NoFiles, None));
+    assert_eq!(problems, []);
+    let checks: Vec<_> = checks.into_iter().map(|it| it.assertion).collect();
+    let output = input["outputText"].as_str().unwrap().to_owned();
+    let execution = Execution { output, ..Execution::default() };
+    judged(&checks, &execution, None, |question| match question {
+        Question::Judge(question) => core_reply(input, question.sample as usize),
+        Question::Embedding(_) | Question::Script(_) => unreachable!("a judge is asked"),
+    })
 }
 
 const CORE: [&str; 3] = ["passed", "score", "failureCode"];
@@ -232,6 +245,7 @@ const CORE_JUDGE_DIFFERENCES: &[(&str, &[&str])] = &[
     ]),
     ("several different scores are no readable score: one may be quoted from the judged text", &["injected"]),
     ("1e400 is no finite number, so there is no readable score", &["score-1e400"]),
+    ("the median of two is the mean of both, not the higher one", &["beta-two-ok-order"]),
     ("braces in the prose around a reply do not make it unreadable", &["braces-after"]),
 ];
 

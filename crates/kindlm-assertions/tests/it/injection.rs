@@ -1,8 +1,11 @@
 //! Outputs that talk to the judge: they are data in the question, and change nothing about how the reply is read.
 //!
-//! `tests/injections.jsonl` holds them; each goes through `prompt-assertion` and `judge`.
+//! `tests/injections.jsonl` holds them; each goes through `prompt-assertion` and `judge`, and through every other check
+//! that a model grades.
 
-use kindlm_assertions::{Check, Evidence, Setup, compile};
+use std::borrow::Cow;
+
+use kindlm_assertions::{Candidate, Check, Contest, Evidence, REGISTRY, Setup, compile};
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::{
     Answer, Answers, AssertionResult, Execution, Message, NoFiles, Question, Role, Usage,
@@ -164,5 +167,161 @@ fn a_judge_that_quotes_the_output_before_its_verdict_gives_no_other_verdict() {
         // The control: where the judge itself passes something, it passes.
         let (results, _) = judged(&check, "Hello", &[mild.to_owned()]);
         assert!(statuses(&results).contains("passed"));
+    }
+}
+
+/// A check of the list form that a model grades: what a judge says step by step that passes it and fails it, and what
+/// the fence is called that holds the output (none where the judge is not shown the output).
+struct Graded {
+    entry: Value,
+    passes: &'static [&'static str],
+    fails: &'static [&'static str],
+    fence: Option<&'static str>,
+}
+
+#[rustfmt::skip]
+fn graded() -> Vec<Graded> {
+    let row = |entry, passes, fails, fence| Graded { entry, passes, fails, fence };
+    vec![
+        row(json!({"type": "llm-rubric", "value": "Is polite"}),
+            &[r#"{"pass":true,"score":1,"reason":"x"}"#], &[r#"{"pass":false,"score":0,"reason":"x"}"#], Some("output")),
+        row(json!({"type": "g-eval", "value": "Is polite"}),
+            &[r#"{"steps":["Look."]}"#, r#"{"score":9,"reason":"x"}"#], &[r#"{"steps":["Look."]}"#, r#"{"score":1,"reason":"x"}"#], Some("output")),
+        row(json!({"type": "factuality", "value": "It ships today."}),
+            &[r#"{"category":"C","reason":"x"}"#], &[r#"{"category":"D","reason":"x"}"#], Some("submitted answer")),
+        row(json!({"type": "model-graded-factuality", "value": "It ships today."}),
+            &[r#"{"category":"C","reason":"x"}"#], &[r#"{"category":"D","reason":"x"}"#], Some("submitted answer")),
+        row(json!({"type": "model-graded-closedqa", "value": "Is polite"}),
+            &[r#"{"choice":"Y","reason":"x"}"#], &[r#"{"choice":"N","reason":"x"}"#], Some("output")),
+        row(json!({"type": "answer-relevance"}),
+            &[r#"{"question":"Where is my order?"}"#], &[r#"{"question":"Do you like trains?"}"#], Some("answer")),
+        row(json!({"type": "context-faithfulness"}),
+            &[r#"{"statements":["It ships."]}"#, r#"{"verdicts":[{"reason":"x","supported":true}]}"#],
+            &[r#"{"statements":["It ships."]}"#, r#"{"verdicts":[{"reason":"x","supported":false}]}"#], Some("answer")),
+        row(json!({"type": "context-recall", "value": "It ships."}),
+            &[r#"{"statements":[{"statement":"It ships.","attributed":true}]}"#],
+            &[r#"{"statements":[{"statement":"It ships.","attributed":false}]}"#], None),
+        row(json!({"type": "context-relevance"}),
+            &[r#"{"sentences":["It ships today."]}"#], &[r#"{"sentences":[]}"#], None),
+        row(json!({"type": "moderation"}),
+            &[r#"{"flags":[]}"#], &[r#"{"flags":[{"code":"hate","description":"x","confidence":0.9}]}"#], Some("output")),
+        row(json!({"type": "classifier", "labels": ["kind", "rude"], "value": "kind", "threshold": 0.5}),
+            &[r#"{"scores":{"kind":0.9,"rude":0.1}}"#], &[r#"{"scores":{"kind":0.1,"rude":0.9}}"#], Some("output")),
+        row(json!({"type": "judge:factuality", "value": "It ships today.", "severity": "gate", "atLeast": 0.5}),
+            &[r#"{"choice":"C","reason":"x"}"#], &[r#"{"choice":"D","reason":"x"}"#], Some("submitted answer")),
+        row(json!({"type": "judge:closedQA", "value": "Is polite", "severity": "gate", "atLeast": 0.5}),
+            &[r#"{"choice":"Y","reason":"x"}"#], &[r#"{"choice":"N","reason":"x"}"#], Some("output")),
+        row(json!({"type": "judge:summarizes", "value": "It ships today.", "severity": "gate", "atLeast": 0.5}),
+            &[r#"{"choice":"A","reason":"x"}"#], &[r#"{"choice":"D","reason":"x"}"#], Some("summary")),
+        row(json!({"type": "trajectory:goal-success", "value": "The order ships"}),
+            &[r#"{"pass":true,"score":1,"reason":"x"}"#], &[r#"{"pass":false,"score":0,"reason":"x"}"#], Some("output")),
+        row(json!({"type": "select-best", "value": "Is polite", "orders": "one"}),
+            &[r#"{"best":0,"reason":"x"}"#], &[r#"{"best":1,"reason":"x"}"#], Some("output 0")),
+    ]
+}
+
+/// Judges an output by these replies, step by step; tells what judges were asked.
+fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<JudgeQuestion>) {
+    let of = |output: &str| Execution {
+        input: vec![Message::new(Role::User, "Where is my order?")],
+        output: output.to_owned(),
+        requests: 1,
+        vars: json!({"context": "It ships today."}).as_object().unwrap().clone(),
+        ..Execution::default()
+    };
+    let candidates = [output, "The other one."].map(|it| Candidate {
+        name: "m".into(),
+        execution: Cow::Owned(of(it)),
+        results: &[],
+        is_there: true,
+    });
+    let contest = check.compares().then_some(Contest { candidates: &candidates, own: 0 });
+    let execution = of(output);
+    let mut answers = Answers::default();
+    let mut asked = Vec::new();
+    for step in 0.. {
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest };
+        let mut questions = check.questions(&evidence);
+        questions.retain(|it| answers.get(it).is_none());
+        if questions.is_empty() {
+            return (statuses(&check.evaluate(&evidence)), asked);
+        }
+        for question in questions {
+            let answer = match &question {
+                Question::Judge(question) => {
+                    asked.push(question.clone());
+                    let text = (*replies.get(step).or(replies.last()).unwrap()).to_owned();
+                    let (model, usage) = ("judge".to_owned(), Usage::default());
+                    Answer::Text { text, model, usage, cost_usd: None }
+                }
+                Question::Embedding(question) if question.text.contains("my order") => {
+                    Answer::Vector([1.0, 0.0].into())
+                }
+                Question::Embedding(_) => Answer::Vector([0.0, 1.0].into()),
+                Question::Script(_) => panic!("no script"),
+            };
+            answers.insert(&question, Ok(answer));
+        }
+    }
+    unreachable!("the steps end")
+}
+
+#[test]
+fn what_a_model_grades_is_graded_alike_whatever_the_output_says() {
+    for row in graded() {
+        let kind = row.entry["type"].as_str().unwrap();
+        let check = check(&json!({"assert": [row.entry]}));
+        let (_, plain) = graded_by(&check, "Hello", row.passes);
+        // Of several questions, the first that shows the output.
+        let shown = |asked: &[JudgeQuestion], fence: &str| {
+            let begin = format!("BEGIN {fence} ");
+            asked.iter().find(|it| it.user.contains(&begin)).map(|it| it.user.clone()).unwrap()
+        };
+        let plain_around = row.fence.map(|it| between(&shown(&plain, it), it).1);
+        for it in injections() {
+            let name = &it.name;
+            for (replies, expected) in [(row.passes, "passed"), (row.fails, "failed")] {
+                let (said, asked) = graded_by(&check, &it.output, replies);
+                // What says nothing has nothing in it that could be unfaithful, and may not be asked about.
+                if asked.is_empty() {
+                    assert!(it.output.trim().is_empty(), "{kind}: {name}: nobody was asked");
+                    continue;
+                }
+                assert_eq!(said, expected, "{kind}: {name}");
+                assert_eq!(asked[0].system, plain[0].system, "{kind}: {name}");
+                assert_eq!(asked[0].response_format, plain[0].response_format, "{kind}: {name}");
+                match row.fence {
+                    Some(fence) => {
+                        let question = shown(&asked, fence);
+                        let (inside, around) = between(&question, fence);
+                        assert_eq!(inside, it.output, "{kind}: {name}");
+                        assert_eq!(Some(around), plain_around, "{kind}: {name}");
+                    }
+                    None => assert_eq!(asked[0].user, plain[0].user, "{kind}: {name}"),
+                }
+            }
+        }
+    }
+}
+
+/// The conversation is shown as a whole, so its fence is called otherwise, and holds the output among the rest.
+#[test]
+fn every_check_that_asks_a_judge_is_in_the_table() {
+    let elsewhere = ["judge", "prompt-assertion", "drift", "conversation-relevance"];
+    let table: Vec<String> =
+        graded().iter().map(|it| it.entry["type"].as_str().unwrap().to_owned()).collect();
+    for it in REGISTRY.iter().filter(|it| it.build.asks_judges()) {
+        let id = it.meta.id;
+        assert!(table.iter().any(|it| it == id) || elsewhere.contains(&id), "`{id}` has no row");
+    }
+    let entry = json!({"assert": [{"type": "conversation-relevance"}]});
+    for it in injections().iter().filter(|it| !it.output.trim().is_empty()) {
+        for (verdict, expected) in [("yes", "passed"), ("no", "failed")] {
+            let reply = json!({"verdict": verdict, "reason": "x"}).to_string();
+            let (said, asked) = graded_by(&check(&entry), &it.output, &[&reply]);
+            assert_eq!(said, expected, "{}", it.name);
+            assert_eq!(asked[0].user.matches("END conversation ").count(), 1, "{}", it.name);
+        }
     }
 }

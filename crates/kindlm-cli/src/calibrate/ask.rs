@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use kindlm_assertions::{Check, Evidence, Setup, compile_with};
 use kindlm_engine::{Judges, judge};
 use kindlm_store::prompt_digest;
-use kindlm_types::{Answers, AssertionResult, Execution, Message, Role, Usage};
+use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, Usage};
 use serde_json::{Map, Value, json};
 
 use super::labels::{Asked as AskedOf, Label, Labels, Row};
@@ -222,9 +222,19 @@ fn execution(row: &Row) -> Execution {
     }
 }
 
-/// Asks about every output, so many at once, and puts labels and answers together in the order of the file.
-pub(crate) async fn ask(plan: &Plan, judges: &Judges<'_>, concurrency: usize) -> Asked {
-    let asking = plan.cases.iter().map(|case| judge(&case.checks, &case.execution, None, judges));
+/// Asks about every output, so many at once, and puts labels and answers together in the order of the file. `tell`
+/// hears after each output whether it could be judged.
+pub(crate) async fn ask(
+    plan: &Plan,
+    judges: &Judges<'_>,
+    concurrency: usize,
+    tell: &(dyn Fn(bool) + Sync),
+) -> Asked {
+    let asking = plan.cases.iter().map(|case| async move {
+        let found = judge(&case.checks, &case.execution, None, judges).await;
+        tell(found.outcome != Outcome::Errored);
+        found
+    });
     let answers: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
     let mut asked = Asked { samples: Vec::new(), cost_usd: Some(0.0), usage: Usage::default() };
     for (case, judged) in plan.cases.iter().zip(answers) {

@@ -18,6 +18,7 @@ use crate::args::{CalibrateArgs, ConfigArgs};
 use crate::calibrate::{self, Correction, Findings, Known, Labels, Question};
 use crate::failure::Outcome;
 use crate::programs::Purpose;
+use crate::progress::Progress;
 use crate::project::{self, CONFIG, Place};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
@@ -262,7 +263,10 @@ impl Subject {
             .enable_all()
             .build()
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
-        let mut asked = runtime.block_on(calibrate::ask(plan, &judges, concurrency));
+        let progress = Progress::of(io, "outputs", plan.len());
+        let tell = |is_judged| progress.count(is_judged);
+        let mut asked = runtime.block_on(calibrate::ask(plan, &judges, concurrency, &tell));
+        drop(progress);
         runtime.shutdown_background();
         responses::tell(io, backend.responses(), false);
         for sample in &mut asked.samples {

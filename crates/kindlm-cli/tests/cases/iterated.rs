@@ -133,4 +133,11 @@ fn one_call_for_a_set_sends_less_than_a_call_for_each_assertion() {
         "bytes sent to the judge for a case with four assertions: {together} in one call, {apart} in four"
     );
     assert!(together * 2 < apart, "{together} {apart}");
+    // The page says what was measured; a token is about four bytes of English.
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/judges.md");
+    let page = fs::read_to_string(page).unwrap();
+    for (calls, bytes) in [("one call for the set", together), ("one call for each rule", apart)] {
+        let row = format!("| {calls} | {bytes} | {} |", bytes / 4);
+        assert!(page.contains(&row), "docs/judges.md wants the row `{row}`");
+    }
 }

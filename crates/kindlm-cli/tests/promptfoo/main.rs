@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod eval_level;
+mod graded;
 mod imported;
 mod programs;
 mod projects;

@@ -1,6 +1,7 @@
 //! The reporters as their readers meet them: people, programs, CI systems, auditors.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
+mod agreement;
 mod compliance;
 mod hostile;
 mod html;

@@ -148,3 +148,51 @@ fn a_codec_shows_no_header_value_when_it_is_printed() {
     assert!(!format!("{codec:?}{request:?}").contains("very-secret"));
     let _: &Value = &request.body;
 }
+
+/// Where each API is told the form of the answer, and what it is told; `None` for an API that knows no such thing.
+#[test]
+fn every_codec_asks_for_structured_output_where_its_api_has_it() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"pass": {"type": "boolean"}},
+        "required": ["pass"],
+        "additionalProperties": false,
+    });
+    let mut asked = super::hi();
+    asked.response_format =
+        Some(kindlm_types::ResponseFormat { name: "ruling".to_owned(), schema: schema.clone() });
+    let places: [(&str, Option<&str>); 7] = [
+        ("anthropic", Some("/tools/0/input_schema")),
+        ("cohere", Some("/response_format/json_schema")),
+        ("gemini", Some("/generationConfig/responseSchema")),
+        // The body is the user's own template.
+        ("http", None),
+        ("mistral", Some("/response_format/json_schema/schema")),
+        ("ollama", Some("/format")),
+        ("openai", Some("/response_format/json_schema/schema")),
+    ];
+    let codecs = REGISTRY.iter().filter(|it| matches!(it.kind, Kind::Http(_)));
+    let ids: Vec<&str> = codecs.map(|it| it.meta.id).collect();
+    assert_eq!(ids, places.map(|(id, _)| id), "every codec is in the table");
+    for (id, place) in places {
+        let codec = super::usual(id);
+        let body = codec.encode(&asked).unwrap().body;
+        let Some(place) = place else {
+            assert_eq!(body, codec.encode(&super::hi()).unwrap().body, "{id}");
+            continue;
+        };
+        let found =
+            body.pointer(place).unwrap_or_else(|| panic!("{id}: nothing at {place}: {body:#}"));
+        assert_eq!(
+            found["properties"]["pass"]["type"].as_str().map(str::to_lowercase).as_deref(),
+            Some("boolean"),
+            "{id}"
+        );
+        assert_eq!(found["required"], json!(["pass"]), "{id}");
+        let plain = codec.encode(&super::hi()).unwrap().body;
+        assert_eq!(plain.pointer(place), None, "{id}: only where it is asked for");
+    }
+    // Anthropic answers through a tool that it must call.
+    let body = super::usual("anthropic").encode(&asked).unwrap().body;
+    assert_eq!(body["tool_choice"], json!({"type": "tool", "name": body["tools"][0]["name"]}));
+}

@@ -1,0 +1,136 @@
+//! Every report says the same of the same check.
+
+use kindlm_reporters::{Style, Verbosity};
+use kindlm_testing::sample_report;
+use kindlm_types::{AssertionResult, Outcome, Verdict};
+use serde_json::Value;
+
+use crate::{render, style};
+
+/// A check or a part of one, with what its mark and its score look like to people.
+struct Seen {
+    label: String,
+    word: &'static str,
+    mark: char,
+    score: Option<f64>,
+}
+
+/// All checks of the sample, sets and parts of scripts included, in the order of the report.
+fn seen() -> Vec<Seen> {
+    let report = sample_report();
+    let mut seen = Vec::new();
+    for execution in report.cases.iter().flat_map(|it| &it.executions) {
+        let mut open: Vec<&AssertionResult> = execution.results.iter().rev().collect();
+        while let Some(result) = open.pop() {
+            let is_soft = result.severity == kindlm_types::Severity::Soft;
+            let (word, mark) = match (&result.verdict, is_soft) {
+                (Verdict::Pass, false) => ("passed", '✓'),
+                (Verdict::Pass, true) => ("passed", '·'),
+                (Verdict::Fail { .. }, false) => ("failed", '✗'),
+                (Verdict::Fail { .. }, true) => ("failed", '~'),
+                (Verdict::Errored { .. }, _) => ("errored", '!'),
+                (Verdict::Skipped { .. }, _) => ("skipped", '–'),
+            };
+            let score = result.score.map(kindlm_types::Score::get);
+            seen.push(Seen { label: result.label.clone(), word, mark, score });
+            open.extend(result.components.iter().rev());
+        }
+    }
+    assert!(seen.len() > 10, "the sample has checks of every kind");
+    seen
+}
+
+/// The results of a JSON report, parts after what they are part of.
+fn results_of(json: &Value, found: &mut Vec<(String, String, Option<f64>)>) {
+    for result in json.as_array().into_iter().flatten() {
+        let text = |key: &str| result[key].as_str().unwrap().to_owned();
+        found.push((text("label"), text("status"), result["score"].as_f64()));
+        results_of(&result["componentResults"], found);
+    }
+}
+
+#[test]
+fn json_has_every_check_with_its_verdict_and_score() {
+    let json: Value =
+        serde_json::from_str(&render("json", &sample_report(), &Style::default())).unwrap();
+    let mut found = Vec::new();
+    for case in json["cases"].as_array().unwrap() {
+        for execution in case["executions"].as_array().unwrap() {
+            results_of(&execution["results"], &mut found);
+        }
+    }
+    let expected: Vec<(String, String, Option<f64>)> =
+        seen().into_iter().map(|it| (it.label, it.word.to_owned(), it.score)).collect();
+    assert_eq!(found, expected);
+}
+
+/// Whether a line shows this score beside this label, or a score that says no more than the mark is left out.
+fn shows(line: &str, it: &Seen) -> bool {
+    let Some(score) = it.score else { return true };
+    let plain = (it.word == "passed" && score >= 1.0) || (it.word == "failed" && score <= 0.0);
+    plain || line.contains(&format!("{score:.2}"))
+}
+
+#[test]
+fn reports_for_people_show_the_same_mark_and_score() {
+    let report = sample_report();
+    let pretty = render("pretty", &report, &style(Verbosity::Verbose, false, 1_000));
+    let html = render("html", &report, &Style::default());
+    // One check on one line: the page writes each in a list entry of its own.
+    let html: String =
+        html.replace("<li", "\n<li").split('\n').map(|it| text_of(it) + "\n").collect();
+    for it in seen() {
+        let first = it.label.lines().next().unwrap_or_default();
+        for (name, page) in [("pretty", &pretty), ("html", &html)] {
+            let shown = page.lines().filter(|line| line.contains(first));
+            let mut shown = shown.filter(|line| line.trim_start().starts_with(it.mark));
+            assert!(
+                shown.any(|line| shows(line, &it)),
+                "{name} shows no `{} {first}` with {:?}",
+                it.mark,
+                it.score
+            );
+        }
+    }
+}
+
+/// The text of a piece of the page, without its tags.
+fn text_of(html: &str) -> String {
+    let mut text = String::new();
+    let mut inside = false;
+    for it in html.chars() {
+        match it {
+            '<' => inside = true,
+            '>' => inside = false,
+            _ if !inside => text.push(it),
+            _ => {}
+        }
+    }
+    let text = text
+        .replace("&quot;", "\"")
+        .replace("&#34;", "\"")
+        .replace("&#39;", "'")
+        .replace("&#x27;", "'");
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&#x2f;", "/").replace("&amp;", "&")
+}
+
+#[test]
+fn the_comment_for_pull_requests_names_every_case_that_did_not_hold() {
+    let markdown = render("markdown", &sample_report(), &Style::default());
+    let is_bad = |it: Outcome| matches!(it, Outcome::Failed | Outcome::Errored);
+    // Markdown escapes what has a meaning there, so only letters and digits are compared.
+    let letters = |text: &str| {
+        let mut pieces = text.split('&');
+        let first = pieces.next().unwrap_or_default().to_owned();
+        // `&gt;` stands for a sign.
+        let text = pieces.fold(first, |text, piece| match piece.split_once(';') {
+            Some((entity, rest)) if entity.len() < 8 => text + rest,
+            _ => text + piece,
+        });
+        text.chars().filter(|it| it.is_alphanumeric()).collect::<String>()
+    };
+    let (report, comment) = (sample_report(), letters(&markdown));
+    for case in report.cases.iter().filter(|it| is_bad(it.outcome)) {
+        assert!(comment.contains(&letters(&case.case)), "the comment leaves out `{}`", case.case);
+    }
+}
