@@ -13,7 +13,7 @@ pub(crate) fn check(suite: &Suite, plan: &Plan, options: &RunOptions) -> Result<
     let Some(names) = unpriced_names(suite, plan) else { return Ok(()) };
     Err(Failure::input(format!("the budget cannot be kept: nobody knows the price of {names}"))
     .with_help(
-        "add `price: { input: …, output: … }` to the model, in US dollars for a million tokens, or give \
+        "add `price: { input: …, output: … }` to the model or agent, in US dollars for a million tokens, or give \
          `--allow-unpriced`: then its requests are not counted",
     ))
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::gates::dollars;
-use kindlm_engine::{CaseBody, Model, Plan, RunOptions, Subject, Suite, budget_usd, reserve_usd};
+use kindlm_engine::{
+    CaseBody, Model, Plan, RunOptions, Subject, Suite, budget_usd, judge_of, reserve_usd,
+};
 use kindlm_reporters::one_line;
 use kindlm_types::{Answers, Execution, Question, Usage};
 
@@ -36,7 +38,11 @@ pub(crate) fn describe(
         let requests = requests(&body, model.is_some());
         let name = one_line(model.map_or("command", |it| it.id.as_str()));
         let case_name = one_line(&case.name);
-        let _ = writeln!(text, "  {case_name} [{name}]: {} × {}", group.repeats, at_most(requests));
+        let each = match model.filter(|it| it.agent.is_some()) {
+            Some(_) => turns(&body),
+            None => at_most(requests),
+        };
+        let _ = writeln!(text, "  {case_name} [{name}]: {} × {each}", group.repeats);
         let first = model.and_then(|it| reserve_usd(&body, it));
         reserve = reserve.into_iter().chain(first).reduce(f64::max);
         // Outputs are compared once, over all models and tests that take part.
@@ -122,6 +128,7 @@ fn requests(body: &CaseBody, on_model: bool) -> u32 {
 #[derive(Default)]
 struct Estimate {
     commands: u64,
+    agents: u64,
     requests: u64,
     questions: u64,
     usd: f64,
@@ -131,6 +138,13 @@ struct Estimate {
 impl Estimate {
     fn add_case(&mut self, suite: &Suite, body: &CaseBody, model: Option<&Model>, compares: bool) {
         match (model, &body.subject) {
+            (Some(model), _) if model.agent.is_some() => {
+                self.agents += 1;
+                let name = &model.id;
+                self.unknown.insert(format!(
+                    "what the agent `{name}` spends: it is counted when it has ended"
+                ));
+            }
             (Some(model), Subject::Prompt { messages }) => {
                 let said: usize = messages.iter().map(|it| it.content.len()).sum();
                 let turns: usize = body
@@ -182,10 +196,7 @@ impl Estimate {
             self.questions += 1;
             let Question::Judge(question) = question else { continue };
             let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());
-            let judge = match id {
-                Some(id) => suite.models.iter().find(|it| it.id == id),
-                None => suite.models.first(),
-            };
+            let judge = judge_of(&suite.models, id);
             let Some(price) = judge.and_then(|it| it.price) else {
                 let name = judge.map_or("the judge", |it| it.id.as_str());
                 self.unknown.insert(format!("the price of `{name}`, which judges"));
@@ -208,6 +219,9 @@ impl std::fmt::Display for Estimate {
         }
         if self.commands > 0 {
             writeln!(f, "commands: {}", self.commands)?;
+        }
+        if self.agents > 0 {
+            writeln!(f, "agents: {}", executions(self.agents.try_into().unwrap_or(usize::MAX)))?;
         }
         if self.questions > 0 {
             let questions = if self.questions == 1 { "question" } else { "questions" };
@@ -238,6 +252,12 @@ fn described(tool: &kindlm_engine::SimulatedTool) -> usize {
 
 fn tokens(chars: usize) -> u64 {
     chars.div_ceil(CHARS_PER_TOKEN) as u64
+}
+
+/// The messages that an agent answers in one execution.
+fn turns(body: &CaseBody) -> String {
+    let said = body.conversation.iter().skip(1).filter(|it| it.user.is_some()).count() + 1;
+    if said == 1 { "1 turn".to_owned() } else { format!("{said} turns") }
 }
 
 fn at_most(requests: u32) -> String {

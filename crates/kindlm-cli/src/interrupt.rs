@@ -9,7 +9,8 @@ use kindlm_engine::Control;
 use kindlm_providers::transport::Stop as Waits;
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
+    AgentEnd, AgentReply, AgentSession, AgentStart, AgentTurn, Backend, BoxFuture, CommandOutput,
+    CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
 };
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -171,6 +172,25 @@ impl<'a> Abortable<'a> {
     }
 }
 
+/// A running agent whose turn can be given up.
+struct AbortableSession<'a> {
+    inner: Box<dyn AgentSession + 'a>,
+    id: &'a str,
+    backend: &'a Abortable<'a>,
+}
+
+impl AgentSession for AbortableSession<'_> {
+    fn turn(&mut self, turn: AgentTurn) -> BoxFuture<'_, Result<AgentReply, ProviderError>> {
+        let call = self.inner.turn(turn);
+        Box::pin(self.backend.unless_aborted(self.id, call))
+    }
+
+    /// It takes a few seconds at most, so it is not given up.
+    fn end(&mut self) -> BoxFuture<'_, AgentEnd> {
+        self.inner.end()
+    }
+}
+
 impl Backend for Abortable<'_> {
     fn complete<'a>(
         &'a self,
@@ -204,6 +224,18 @@ impl Backend for Abortable<'_> {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         Box::pin(self.unless_aborted("command", self.inner.run(command)))
+    }
+
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
+        Box::pin(async move {
+            let inner = self.unless_aborted(&start.id, self.inner.start_agent(start)).await?;
+            let session: Box<dyn AgentSession + 'a> =
+                Box::new(AbortableSession { inner, id: &start.id, backend: self });
+            Ok(session)
+        })
     }
 
     /// Scripts have a time limit of their own, and nothing is paid for them, so they are not given up.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_assertions::{Evidence, first_questions};
-use kindlm_engine::{CaseKind, Model, Plan, Suite, TestCase};
+use kindlm_engine::{CaseKind, Model, Plan, Suite, TestCase, judge_of};
 use kindlm_types::{Answers, Execution, Question};
 
 use crate::Io;
@@ -45,13 +45,20 @@ fn warnings<'s>(
         })
         .filter(|(_, variables)| !variables.is_empty())
         .collect();
-    if unset.is_empty() {
-        return Vec::new();
-    }
     let mut asked = BTreeSet::new();
+    let mut agents = BTreeSet::new();
     let mut seen = BTreeSet::new();
     for (case, model) in pairs {
-        asked.extend(model.map(|it| it.provider.as_str()));
+        match model {
+            Some(Model { id, agent: Some(agent), .. }) => {
+                let named = agent.env.iter().flatten().filter(|it| io.var(it).is_none());
+                agents.extend(named.map(|name| (name.as_str(), id.as_str())));
+            }
+            model => asked.extend(model.map(|it| it.provider.as_str())),
+        }
+        if unset.is_empty() {
+            continue;
+        }
         if seen.insert(case.name.as_str()) {
             asked.extend(questions(suite, case).iter().map(|(_, it)| it.provider.as_str()));
         }
@@ -63,6 +70,9 @@ fn warnings<'s>(
                 format!("`{variable}` is not set, and the provider `{provider}` needs it")
             })
         })
+        .chain(agents.into_iter().map(|(variable, agent)| {
+            format!("`{variable}` is not set, and the agent `{agent}` should get it")
+        }))
         .collect()
 }
 
@@ -82,10 +92,7 @@ pub(crate) fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question,
             Question::Embedding(it) => it.model.as_deref(),
             Question::Script(_) => return None,
         };
-        let model = match id.or(default) {
-            Some(id) => suite.models.iter().find(|it| it.id == id),
-            None => suite.models.first(),
-        };
+        let model = judge_of(&suite.models, id.or(default));
         Some((question, model?))
     };
     questions.filter_map(asked).collect()

@@ -7,7 +7,10 @@ use std::time::Duration;
 use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
-use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, Reply};
+use kindlm_types::{
+    AgentSession, AgentStart, Backend, BoxFuture, CommandOutput, CommandSpec, Prompt,
+    ProviderError, Reply,
+};
 
 use crate::{Failure, Io, SCRIPT_WORKER};
 
@@ -91,6 +94,13 @@ impl Backend for Scripted<'_> {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         self.inner.run(command)
+    }
+
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
+        self.inner.start_agent(start)
     }
 
     fn script<'a>(

@@ -37,6 +37,15 @@ impl Secrets {
         Self::new(named.into_iter().filter_map(|it| io.var(it)))
     }
 
+    /// Those of everything that a suite names: its providers, scripts and templates, and its agents.
+    pub(crate) fn of_all(io: &Io, suite: &kindlm_engine::Suite) -> Self {
+        let agents = suite.models.iter().filter_map(|it| it.agent.as_ref());
+        let agents = agents.flat_map(|it| it.env.iter().flatten());
+        let permitted: Vec<String> =
+            suite.scripts.permissions.env.iter().chain(agents).cloned().collect();
+        Self::of_suite(io, &suite.providers, &permitted)
+    }
+
     fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut all = BTreeSet::new();
         for value in values {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kindlm_assertions::{Evidence, first_questions};
 use kindlm_engine::gates::{Gate, JudgeKappa, judge_kappa_min};
-use kindlm_engine::{Model, Plan, Suite, TestCase};
+use kindlm_engine::{Model, Plan, Suite, TestCase, judge_of};
 use kindlm_store::{Calibration, Calibrations, prompt_digest};
 use kindlm_types::{Answers, Execution, GateOutcome, GateResult, Question, ecma};
 
@@ -39,7 +39,10 @@ pub(crate) fn settle<'m>(
 
 /// The models of a suite, as [`settle`] takes them.
 pub(crate) fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
-    suite.iter().map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
+    suite
+        .iter()
+        .filter(|it| it.agent.is_none())
+        .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
 /// Takes over what the gate has said in reports, of which this one is made: nothing in them says which models their
@@ -152,10 +155,7 @@ fn judges_of<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(&'static str, &'s Mo
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
     for (check, question) in first_questions(checks, &evidence) {
         let Question::Judge(question) = question else { continue };
-        let model = match question.model.as_deref().or(default) {
-            Some(id) => suite.models.iter().find(|it| it.id == id),
-            None => suite.models.first(),
-        };
+        let model = judge_of(&suite.models, question.model.as_deref().or(default));
         found.extend(model.map(|it| (check.meta.id, it, prompt_digest(&question.system))));
     }
     found

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use kindlm_assertions::ScriptsBlock;
 use kindlm_engine::gates;
 use kindlm_schema::{Shape, finish, generator};
+use kindlm_types::AgentSpec;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -71,6 +72,12 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
     });
     add("providers", object, "Who answers, and where their keys are.");
     add("models", items.models, "The models to test, each an object or `provider:model`.");
+    let agents = json!({
+        "type": "object",
+        "additionalProperties": of::<AgentSpec>(generator),
+        "minProperties": 1,
+    });
+    add("agents", agents, "Agents that are programs, by name, for tests to run on.");
     add("prompts", items.prompts, "What is said to the models, by name.");
     add(
         "assertionSets",
@@ -157,6 +164,9 @@ pub fn json_schema() -> Value {
         ]}}),
     };
     let mut document = root(&mut generator, items);
+    // With agents there may be nobody else to test.
+    document["required"] = json!(["kindlm", "project", "suite", "tests"]);
+    document["anyOf"] = json!([{"required": ["models", "prompts"]}, {"required": ["agents"]}]);
     let ids: Vec<&str> = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id).collect();
     document["properties"]["providers"]["additionalProperties"] = json!({
         "type": "object",

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    AskError, Backend, CommandOutput, CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
+    AgentReply, AgentSession, AgentStart, AgentTurn, AskError, Backend, CommandOutput, CommandSpec,
+    Prompt, ProviderError, ProviderErrorKind, Reply,
 };
 use tokio::sync::Semaphore;
 
@@ -113,6 +114,27 @@ impl<'a> Calls<'a> {
         self.guarded(crate::COMMAND, patience, self.backend.run(command)).await
     }
 
+    /// Starts an agent, of which what bounds itself keeps a place until the agent has ended.
+    pub(crate) async fn start_agent<'s>(
+        &'s self,
+        start: &'s AgentStart,
+    ) -> Result<Box<dyn AgentSession + 's>, ProviderError> {
+        let patience = start.timeout.saturating_add(Duration::from_secs(30));
+        self.guarded(&start.id, patience, self.backend.start_agent(start)).await
+    }
+
+    /// Lets an agent take a turn. It was counted when it was started.
+    pub(crate) async fn say(
+        &self,
+        agent: &str,
+        session: &mut dyn AgentSession,
+        turn: AgentTurn,
+    ) -> Result<AgentReply, ProviderError> {
+        // What is added is time to tell how its process has ended.
+        let patience = turn.timeout.saturating_add(Duration::from_secs(30));
+        give_up_after(agent, patience, session.turn(turn)).await
+    }
+
     /// Runs a script. The host bounds its number and its time, and no provider is waited for.
     pub(crate) async fn script(
         &self,
@@ -132,14 +154,23 @@ impl<'a> Calls<'a> {
         let _permit = if bounded { None } else { self.limit.acquire().await.ok() };
         // Who keeps limits of its own may let a call wait for its turn for a long time.
         let patience = if bounded { patience.max(DAY) } else { patience };
-        match tokio::time::timeout(patience, call).await {
-            Ok(result) => result,
-            Err(_) => Err(ProviderError::new(
-                ProviderErrorKind::Timeout,
-                provider,
-                format!("neither an answer nor an error within {} s; gave up", patience.as_secs()),
-            )),
-        }
+        give_up_after(provider, patience, call).await
+    }
+}
+
+/// A call that is given up when it hangs.
+async fn give_up_after<T>(
+    provider: &str,
+    patience: Duration,
+    call: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    match tokio::time::timeout(patience, call).await {
+        Ok(result) => result,
+        Err(_) => Err(ProviderError::new(
+            ProviderErrorKind::Timeout,
+            provider,
+            format!("neither an answer nor an error within {} s; gave up", patience.as_secs()),
+        )),
     }
 }
 

@@ -1,9 +1,10 @@
 //! A suite: everything that a run needs to know, resolved.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{JudgeBlock, ScriptSettings};
-use kindlm_types::{ComplianceInfo, Limits, Params, Price, SuiteInfo};
+use kindlm_types::{AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo};
 use serde_json::{Map, Value};
 
 use crate::TestCase;
@@ -17,7 +18,7 @@ pub struct Suite {
     pub info: SuiteInfo,
     /// The configuration of each provider by its key, as its registry entry takes it.
     pub providers: Map<String, Value>,
-    /// The models, in the order of the file.
+    /// The models, in the order of the file, and behind them the agents that tests name.
     pub models: Vec<Model>,
     /// The test cases, in the order of the file.
     pub cases: Vec<TestCase>,
@@ -42,7 +43,7 @@ pub struct Suite {
     pub warnings: Vec<String>,
 }
 
-/// A model with its parameters.
+/// Whom a test is run on: a model with its parameters, or an agent that is a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Its id in the suite.
@@ -59,6 +60,29 @@ pub struct Model {
     pub limits: Limits,
     /// Whether the provider is told the variables of the test beside the prompt.
     pub tells_vars: bool,
+    /// How the agent is started, if it is one. Agents are run, and never asked to judge.
+    pub agent: Option<Arc<AgentSpec>>,
+}
+
+impl Model {
+    /// An agent. Reports show its kind as the provider, and the model that it is told to use as the name.
+    pub fn of_agent(id: &str, agent: AgentSpec) -> Self {
+        Self {
+            id: id.to_owned(),
+            provider: agent.kind.as_str().to_owned(),
+            name: agent.model.clone().unwrap_or_else(|| "default".to_owned()),
+            params: Params::default(),
+            price: agent.price,
+            limits: Limits::default(),
+            tells_vars: true,
+            agent: Some(Arc::new(agent)),
+        }
+    }
+}
+
+/// The model that is asked for a judgement: the one of this id, else the first that is no agent.
+pub fn judge_of<'m>(models: &'m [Model], id: Option<&str>) -> Option<&'m Model> {
+    models.iter().filter(|it| it.agent.is_none()).find(|it| id.is_none_or(|id| it.id == id))
 }
 
 /// What holds where a test case does not say.

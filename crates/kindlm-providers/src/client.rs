@@ -341,6 +341,18 @@ impl Backend for Client {
             Box::pin(std::future::ready(Err(not_compiled_in("command", "process"))))
         }
     }
+
+    #[cfg(feature = "process")]
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a kindlm_types::AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn kindlm_types::AgentSession + 'a>, ProviderError>> {
+        Box::pin(async move {
+            let slot = self.transport.slot().await;
+            let env = &self.transport.options().env;
+            crate::agent::start(start, &self.working_dir, env, slot).await
+        })
+    }
 }
 
 impl fmt::Debug for Client {

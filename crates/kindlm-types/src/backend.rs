@@ -9,7 +9,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::script::{ScriptAnswer, ScriptError, ScriptErrorKind, ScriptQuestion};
-use crate::{Coverage, Event, Prompt, ProviderError, Reply, ToolCall};
+use crate::{
+    AgentSession, AgentStart, Coverage, Event, Prompt, ProviderError, ProviderErrorKind, Reply,
+    ToolCall,
+};
 
 /// A boxed future, so that [`Backend`] can be a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -97,6 +100,18 @@ pub trait Backend: Send + Sync {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>>;
 
+    /// Starts an agent for one execution, and waits until it is ready. Where no processes are started there is nobody
+    /// who could.
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
+        let message = "agents cannot be started here";
+        let mut err = ProviderError::new(ProviderErrorKind::Unsupported, &*start.id, message);
+        err.attempts = 0;
+        Box::pin(std::future::ready(Err(err)))
+    }
+
     /// Runs a user's script. Without a script host there is nobody who could.
     fn script<'a>(
         &'a self,
@@ -144,6 +159,13 @@ impl<B: Backend + ?Sized> Backend for &B {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         (**self).run(command)
+    }
+
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
+        (**self).start_agent(start)
     }
 
     fn script<'a>(

@@ -18,6 +18,7 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+mod agent;
 pub mod ask;
 pub mod backend;
 mod cases;
@@ -43,6 +44,7 @@ mod verdict;
 pub mod wire;
 pub mod workspace;
 
+pub use agent::{AgentEnd, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn};
 pub use ask::{Answer, Answers, AskError, Question};
 pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 pub use cases::{CaseError, CaseMark, CaseSource};

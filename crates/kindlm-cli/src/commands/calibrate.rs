@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kindlm_assertions::Setup;
-use kindlm_engine::{Judges, Model, Suite};
+use kindlm_engine::{Judges, Model, Suite, judge_of};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Calibration, Calibrations, Digest, Folder, MAX_FILE_BYTES};
@@ -75,10 +75,10 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
     let project::Project { place, suite, files } = project::open(io, &config, Purpose::Look)?;
     let wanted = args.judge.as_deref().or(suite.defaults.judge_model.as_deref());
     let found = match wanted {
-        None => suite.models.first(),
+        None => judge_of(&suite.models, None),
         Some(id) => {
             let named = |it: &&Model| it.id == id || format!("{}:{}", it.provider, it.name) == id;
-            suite.models.iter().find(named)
+            suite.models.iter().filter(|it| it.agent.is_none()).find(named)
         }
     };
     let Some(judge) = found.cloned() else {

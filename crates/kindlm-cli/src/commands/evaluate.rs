@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kindlm_engine::Model;
+use kindlm_engine::{Model, judge_of};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::one_line;
 use kindlm_store::responses::Recorded;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let client = Scripted::new(&client, Runner::new(io, &base)?);
         let backend = Recorded::new(&client, responses);
         let default = suite.defaults.judge_model.as_deref();
-        let judge = suite.models.iter().find(|it| default.is_none_or(|id| it.id == id));
+        let judge = judge_of(&suite.models, default);
         check_price(args, judge)?;
         let asking =
             Asking::somebody(&backend, &suite.models, default, concurrency, args.budget_usd)?;
@@ -123,6 +123,7 @@ pub(super) fn judge(text: &str) -> Result<Model, Failure> {
         price: kindlm_providers::pricing::price(provider, name),
         limits: Limits::default(),
         tells_vars: false,
+        agent: None,
     })
 }
 

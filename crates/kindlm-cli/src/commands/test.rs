@@ -103,7 +103,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let runner = Runner::new(io, files.root())?;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
-    let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
+    let secrets = Secrets::of_all(io, &suite);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
     let workspaces = workspaces::open(
         io,

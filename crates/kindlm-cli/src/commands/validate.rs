@@ -91,11 +91,18 @@ fn found(suite: &Suite) -> Value {
         "prompts": counts.prompts,
         "commands": counts.commands,
         "skipped": counts.skipped,
-        "models": suite.models.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(),
+        "models": ids(suite, false),
+        "agents": ids(suite, true),
         "checks": counts.checks,
         "gates": suite.gates.len(),
         "executions": counts.executions,
     })
+}
+
+/// The ids of the models, or of the agents.
+fn ids(suite: &Suite, of_agents: bool) -> Vec<&str> {
+    let models = suite.models.iter().filter(|it| it.agent.is_some() == of_agents);
+    models.map(|it| it.id.as_str()).collect()
 }
 
 fn describe(place: &Place, suite: &Suite) -> String {
@@ -108,8 +115,18 @@ fn describe(place: &Place, suite: &Suite) -> String {
     line("tests", tests(suite, &counts));
     line(
         "models",
-        list(suite.models.iter().map(|it| format!("{} ({}:{})", it.id, it.provider, it.name))),
+        list(
+            suite
+                .models
+                .iter()
+                .filter(|it| it.agent.is_none())
+                .map(|it| format!("{} ({}:{})", it.id, it.provider, it.name)),
+        ),
     );
+    if suite.models.iter().any(|it| it.agent.is_some()) {
+        let agents = suite.models.iter().filter(|it| it.agent.is_some());
+        line("agents", list(agents.map(|it| format!("{} ({})", it.id, it.provider))));
+    }
     line("checks", counts.checks.to_string());
     line("gates", suite.gates.len().to_string());
     line("executions", format!("{} in a run of everything", counts.executions));

@@ -59,7 +59,14 @@ fn model(suite: &Suite, model: &Model) -> Digest {
         config.retain(|key, _| !FREE.contains(&key.as_str()));
     }
     let params = serde_json::to_value(&model.params).unwrap_or_default();
-    digest([Value::from(&*model.provider), Value::from(&*model.name), params, provider])
+    let mut parts =
+        vec![Value::from(&*model.provider), Value::from(&*model.name), params, provider];
+    // What an agent may take does not change what it does.
+    if let Some(Ok(Value::Object(mut agent))) = model.agent.as_deref().map(serde_json::to_value) {
+        agent.retain(|key, _| key != "timeoutMs" && key != "env");
+        parts.push(Value::Object(agent));
+    }
+    digest(parts)
 }
 
 /// Debug texts serve well enough where a value is not JSON: a new KindLM that writes them otherwise asks for a new run.

@@ -1,6 +1,7 @@
 //! From bytes to a suite: every problem of a file in one pass.
 
 mod advice;
+mod agent;
 mod body;
 mod compare;
 mod dataset;
@@ -139,6 +140,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         groups: compare::Groups::default(),
         workspaces: HashMap::new(),
         default_workspace: None,
+        agents: agent::Agents::default(),
     };
     if let Some(mut root) = tree.root {
         if promptfoo::is_promptfoo(&root) {
@@ -274,6 +276,8 @@ struct Loader<'a> {
     workspaces: HashMap<String, workspace::Resolved>,
     /// The workspace of `defaults`, if it can be made.
     default_workspace: Option<workspace::Resolved>,
+    /// The agents that tests refer to.
+    agents: agent::Agents,
 }
 
 /// A place in some file.
@@ -293,11 +297,14 @@ impl Loader<'_> {
         self.assertion_sets(piece);
         let prompts = self.prompts(piece);
         self.models(piece);
+        self.check_agent_names(piece);
         self.judges(piece);
         self.tests(piece, &prompts);
         self.report_idle();
         self.report_self_judged();
         self.report_lonely();
+        // Behind all models: the first of those judges where nobody is named.
+        self.suite.models.append(&mut self.agents.ready);
     }
 
     fn finish(mut self) -> Loaded {

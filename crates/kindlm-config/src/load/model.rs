@@ -189,6 +189,7 @@ pub(super) fn resolve(
         price: price.or_else(|| kindlm_providers::pricing::price(provider, name)),
         limits: Limits::default(),
         tells_vars: false,
+        agent: None,
     }
 }
 

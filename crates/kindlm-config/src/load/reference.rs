@@ -45,13 +45,21 @@ impl Loader<'_> {
         if id.is_empty() {
             return false;
         }
+        if self.is_agent(id) {
+            let message = format!("`{id}` is an agent, and a model is needed here");
+            let help = "tests name agents as `agent`; agents do not judge";
+            let diagnostic =
+                piece.error(Code::INVALID_VALUE, at, Place::Value, message).with_help(help);
+            self.push(diagnostic);
+            return false;
+        }
         if self.models.contains_key(id) || self.suite.models.iter().any(|it| it.id == id) {
             return true;
         }
         if self.add_implicit(id) {
             return true;
         }
-        if self.listed.is_empty() {
+        if self.listed.is_empty() && self.agents_are_none() {
             // Without any model the list itself is what is wrong.
             return false;
         }

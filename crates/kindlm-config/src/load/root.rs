@@ -37,10 +37,13 @@ impl Loader<'_> {
             return false;
         }
         let mut document = outline(piece.root);
+        // With agents there may be nobody else to test, and nothing else to say.
+        let lent = lend(&mut document);
         let typed = take_typed(&mut document);
         let mut problems = SHAPES.root.problems(&document);
         problems.extend(typed.iter().flat_map(|(name, config)| typed_problems(name, config)));
         put_back(&mut document, typed);
+        take_back(&mut document, &lent);
         let faulty: Vec<String> = problems.iter().map(|it| it.pointer.clone()).collect();
         for mut problem in without_echoes(problems) {
             if problem.pointer == "/kindlm" {
@@ -64,6 +67,7 @@ impl Loader<'_> {
         }
         self.suite_block(piece, &document, &faulty);
         self.providers(piece, &document, &faulty);
+        self.agents(piece, &document, &faulty);
         self.gates(piece);
         if let Some(block) = self.block::<DefaultsBlock>(piece, &document, "defaults", &faulty) {
             self.suite.defaults = Defaults {
@@ -273,8 +277,33 @@ fn outline(root: &Node) -> Value {
     Value::Object(map)
 }
 
+/// Puts in what a suite of agents may do without; gives back what that was.
+fn lend(document: &mut Value) -> Vec<&'static str> {
+    let Value::Object(map) = document else { return Vec::new() };
+    if map.get("agents").is_none_or(Value::is_null) {
+        return Vec::new();
+    }
+    let wanted = [("models", json!([0])), ("prompts", json!({"_": 0}))];
+    let missing = wanted.into_iter().filter(|(key, _)| !map.contains_key(*key)).collect::<Vec<_>>();
+    missing
+        .into_iter()
+        .map(|(key, value)| {
+            map.insert(key.to_owned(), value);
+            key
+        })
+        .collect()
+}
+
+fn take_back(document: &mut Value, lent: &[&str]) {
+    if let Value::Object(map) = document {
+        for key in lent {
+            map.shift_remove(*key);
+        }
+    }
+}
+
 /// Whether something at or below a pointer is wrong.
-fn is_faulty(faulty: &[String], at: &str) -> bool {
+pub(super) fn is_faulty(faulty: &[String], at: &str) -> bool {
     faulty
         .iter()
         .filter_map(|it| it.strip_prefix(at))

@@ -39,6 +39,7 @@ impl Column {
             "name" => Self::Text("name"),
             "prompt" => Self::Text("prompt"),
             "command" => Self::Text("command"),
+            "agent" => Self::Text("agent"),
             "models" => Self::List("models"),
             "tags" => Self::List("tags"),
             "repeat" => Self::Yaml("repeat"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_assertions::{Check, Transform};
 use kindlm_engine::{CaseKind, Digest, Fingerprint, TestCase};
 use kindlm_schema::Schema;
-use kindlm_types::Place;
+use kindlm_types::{Place, Role};
 use serde_json::{Map, Value};
 
 use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
@@ -76,10 +76,9 @@ impl Loader<'_> {
         let value = node.to_json();
         let problems = SHAPES.test.problems(&value);
         let is_broken = !problems.is_empty();
-        let is_misspelt = problems
-            .iter()
-            .filter_map(meant_key)
-            .any(|(parent, meant)| parent.is_empty() && (meant == "prompt" || meant == "command"));
+        let is_misspelt = problems.iter().filter_map(meant_key).any(|(parent, meant)| {
+            parent.is_empty() && ["prompt", "command", "agent"].contains(&&*meant)
+        });
         self.report(piece, at, problems);
         if !is_misspelt {
             self.check_subject(piece, at, &value, prompts);
@@ -89,6 +88,7 @@ impl Loader<'_> {
         }
         self.check_name(piece, at, &value);
         self.check_models(piece, at, &value);
+        self.check_agents(piece, at, &value);
         let parts = self.parts(piece, at, node, &value, prompts);
         if is_broken {
             return;
@@ -125,13 +125,7 @@ impl Loader<'_> {
             }
         };
         let subject = parts.subject?;
-        let (kind, models) = match (&subject, entry.models) {
-            (SubjectForm::Command(_), _) => (CaseKind::Command, Arc::default()),
-            (SubjectForm::Prompt(_), Some(models)) => {
-                (CaseKind::Prompt, self.pool.list(&unique(models)))
-            }
-            (SubjectForm::Prompt(_), None) => (CaseKind::Prompt, self.pool.list(&self.listed)),
-        };
+        let (kind, models) = self.run_on(&subject, &entry);
         if parts.asks_judge {
             self.note_self_judged(piece, at, &entry.name, &models);
         }
@@ -211,6 +205,17 @@ impl Loader<'_> {
         digest.fingerprint(self.digest_with_files(&decides))
     }
 
+    /// Whom a test is run on.
+    fn run_on(&mut self, subject: &SubjectForm, entry: &TestEntry) -> (CaseKind, Arc<[String]>) {
+        let models = match (subject, &entry.agent, &entry.models) {
+            (SubjectForm::Command(_), ..) => return (CaseKind::Command, Arc::default()),
+            (SubjectForm::Prompt(_), Some(agents), _) => self.pool.list(&unique(agents.names())),
+            (SubjectForm::Prompt(_), None, Some(models)) => self.pool.list(&unique(models.clone())),
+            (SubjectForm::Prompt(_), None, None) => self.pool.list(&self.listed),
+        };
+        (CaseKind::Prompt, models)
+    }
+
     fn check_name(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let Some(name) = text(value, "name").filter(|it| !it.is_empty()) else { return };
         let at = format!("{at}/name");
@@ -233,8 +238,21 @@ impl Loader<'_> {
         }
     }
 
-    /// A test runs either a prompt or a command.
+    /// A test runs either a prompt or a command; one with an agent may do without a prompt.
     fn check_subject(&mut self, piece: Piece<'_>, at: &str, value: &Value, prompts: &Prompts) {
+        if value.get("agent").is_some() {
+            if value.get("command").is_some() {
+                let message = "a test has either an `agent` or a `command`, not both";
+                let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
+                self.push(diagnostic.with_help("remove one of the two"));
+                return;
+            }
+            let prompt = text(value, "prompt").and_then(|it| prompts.get(it));
+            let roles: Option<Vec<Role>> =
+                prompt.map(|it| it.opening.iter().map(|(role, _)| *role).collect());
+            self.check_said(piece, at, value, roles.as_deref());
+            return;
+        }
         let (code, message, help) = match (value.get("prompt"), value.get("command")) {
             (Some(_), Some(_)) => (
                 Code::INVALID_VALUE,
@@ -342,6 +360,9 @@ impl Loader<'_> {
         missing: &mut Missing,
     ) -> (Option<SubjectForm>, Option<&'p Prompt>) {
         match (value.get("prompt"), value.get("command")) {
+            (None, None) if value.get("agent").is_some() => {
+                (Some(SubjectForm::Prompt(Arc::default())), None)
+            }
             (Some(_), Some(_)) | (None, None) => (None, None),
             (Some(prompt), None) => {
                 let Some(name) = prompt.as_str().filter(|it| !it.is_empty()) else {
@@ -369,22 +390,27 @@ impl Loader<'_> {
 
     /// Warns of what a test has and cannot use.
     fn check_effect(&mut self, piece: Piece<'_>, at: &str, entry: &TestEntry) {
-        if entry.command.is_none() {
-            if entry.workspace.is_some() {
-                let message =
-                    "`workspace` does nothing in a test with a `prompt`: models have no folder";
-                self.no_effect(piece, &format!("{at}/workspace"), message);
-            }
-            return;
+        if entry.command.is_none() && entry.workspace.is_some() {
+            let (what, why) = match &entry.agent {
+                Some(_) => ("an `agent`", "name its folder as `cwd` of the agent"),
+                None => ("a `prompt`", "models have no folder"),
+            };
+            let message = format!("`workspace` does nothing in a test with {what}: {why}");
+            self.no_effect(piece, &format!("{at}/workspace"), &message);
         }
+        let (what, own) = match (&entry.command, &entry.agent) {
+            (Some(_), _) => ("a `command`", ("conversation", !entry.conversation.is_empty())),
+            (None, Some(_)) => ("an `agent`", ("answerTools", !entry.answer_tools)),
+            (None, None) => return,
+        };
         for (key, is_there) in [
             ("tools", !entry.tools.is_empty()),
-            ("conversation", !entry.conversation.is_empty()),
+            own,
             ("models", entry.models.is_some()),
-            ("output", entry.output.is_some()),
+            ("output", entry.output.is_some() && entry.agent.is_none()),
         ] {
             if is_there {
-                let message = format!("`{key}` does nothing in a test with a `command`");
+                let message = format!("`{key}` does nothing in a test with {what}");
                 self.no_effect(piece, &format!("{at}/{key}"), &message);
             }
         }

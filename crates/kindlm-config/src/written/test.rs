@@ -15,11 +15,15 @@ pub(crate) struct TestEntry {
     /// Names the test in reports; unique in the suite.
     #[schemars(length(min = 1))]
     pub(crate) name: String,
-    /// The prompt to send: one of the keys of `prompts`. Either this or `command`.
+    /// The prompt to send: one of the keys of `prompts`. Either this or `command`; a test with an `agent` may do without.
     #[serde(default)]
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) prompt: Option<String>,
+    /// Whom to run it on instead of models: one of the keys of `agents`, or a list of them. The agent is told the prompt's
+    /// texts, or what the user says in the turns of `conversation`.
+    #[serde(default)]
+    pub(crate) agent: Option<Named>,
     /// A program to run instead of a prompt, by `sh -c` in the folder of this file. `{{name}}` is put in quoted.
     #[serde(default)]
     #[schemars(length(min = 1))]
@@ -110,6 +114,26 @@ fn yes() -> bool {
 /// What must hold: the assertions check it themselves, key by key.
 fn expect_block(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "description": "What must hold."})
+}
+
+/// One name, or several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Named {
+    /// One.
+    One(#[schemars(length(min = 1))] String),
+    /// Several.
+    Several(#[schemars(length(min = 1), inner(length(min = 1)))] Vec<String>),
+}
+
+impl Named {
+    /// The names, in their order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match self {
+            Self::One(name) => vec![name.clone()],
+            Self::Several(names) => names.clone(),
+        }
+    }
 }
 
 /// Whether a test is left out.

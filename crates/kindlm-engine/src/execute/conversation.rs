@@ -13,9 +13,9 @@ use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, ConversationTurn, Model};
 
 /// The labelled turns that follow one message of the user, each but the last being one request.
-struct Exchange<'a> {
-    user: Option<&'a str>,
-    turns: &'a [ConversationTurn],
+pub(super) struct Exchange<'a> {
+    pub(super) user: Option<&'a str>,
+    pub(super) turns: &'a [ConversationTurn],
 }
 
 /// Whether a conversation goes on.
@@ -276,7 +276,7 @@ fn cost(model: &Model, requests: u32, usage: &Usage) -> Option<f64> {
 }
 
 /// Each message of the user begins an exchange; turns without one continue it.
-fn exchanges(turns: &[ConversationTurn]) -> Vec<Exchange<'_>> {
+pub(super) fn exchanges(turns: &[ConversationTurn]) -> Vec<Exchange<'_>> {
     if turns.is_empty() {
         return vec![Exchange { user: None, turns }];
     }

@@ -1,5 +1,6 @@
 //! Executes a plan: so many at once, results in the order of the plan.
 
+mod agent;
 mod collect;
 mod conversation;
 mod rounds;
@@ -132,6 +133,9 @@ pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
 /// nobody knows the price.
 pub fn reserve_usd(body: &CaseBody, model: &Model) -> Option<f64> {
     let Subject::Prompt { messages } = &body.subject else { return None };
+    if model.agent.is_some() {
+        return None;
+    }
     let prompt = conversation::first_prompt(body, messages, model, 0);
     model.price.map(|price| worst_case(&prompt, &price))
 }

@@ -1,7 +1,9 @@
 //! What the checks of one labelled turn may look at.
 
 use kindlm_assertions::Check;
-use kindlm_types::{AssertionResult, Execution, FailureCode, Message, Price, Role, Turn, Verdict};
+use kindlm_types::{
+    AssertionResult, Event, Execution, FailureCode, Message, Price, Role, Turn, Verdict,
+};
 
 use crate::judge::{Halt, not_run};
 
@@ -16,6 +18,7 @@ pub(super) fn evidence(
 ) -> Option<Execution> {
     let turn = execution.turns.get(index)?;
     let is_last = index + 1 == execution.turns.len();
+    let events = execution.recorded_events.get(turn.events.clone()).unwrap_or_default();
     Some(Execution {
         case: execution.case.clone(),
         model: execution.model.clone(),
@@ -34,7 +37,10 @@ pub(super) fn evidence(
         requests: turn.requests.max(1),
         usage: turn.usage,
         latency_ms: Some(turn.latency_ms),
-        cost_usd: price.and_then(|price| price.cost_if_counted(&turn.usage)),
+        // An agent may tell what its turn cost.
+        cost_usd: Event::usage(events)
+            .1
+            .or_else(|| price.and_then(|price| price.cost_if_counted(&turn.usage))),
         spent_usd: None,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
@@ -46,11 +52,7 @@ pub(super) fn evidence(
         log_probs: None,
         metadata: execution.metadata.clone(),
         provider_response: None,
-        recorded_events: execution
-            .recorded_events
-            .get(turn.events.clone())
-            .map(<[_]>::to_vec)
-            .unwrap_or_default(),
+        recorded_events: events.to_vec(),
         coverage: execution.coverage.clone(),
         trace: execution.trace.clone(),
         // What was left behind at the end says nothing about one turn.

@@ -15,6 +15,7 @@ use kindlm_types::{
 use serde_json::{Map, Value};
 
 use super::Running;
+use super::agent::AgentRun;
 use super::conversation::{Conversation, GoesOn};
 use super::turns;
 use crate::aggregate::TOLERANCE;
@@ -58,7 +59,7 @@ impl Running<'_> {
             repeat: unit.repeat,
         });
         // A bug in a check must not take down a run that has been paid for.
-        let timeout = self.timeout(case);
+        let timeout = self.timeout(case, model);
         let work = async {
             match earlier {
                 Some(earlier) => self.judge_again(case, &body, model, earlier).await,
@@ -94,10 +95,16 @@ impl Running<'_> {
         let (mut execution, error) = match (&body.subject, model) {
             (Subject::Prompt { messages }, Some(model)) => {
                 let calls = &self.judges.calls;
-                let conversation =
-                    Conversation::new(body, messages, model, calls, timeout, execution);
                 let required = Required { running: self, model, early: &early };
-                conversation.hold(&required).await
+                if let Some(agent) = &model.agent {
+                    let opening = messages.as_slice();
+                    let run = AgentRun { body, opening, model, agent, calls, timeout, execution };
+                    run.hold(&required).await
+                } else {
+                    let conversation =
+                        Conversation::new(body, messages, model, calls, timeout, execution);
+                    conversation.hold(&required).await
+                }
             }
             (Subject::Command { command_line }, _) => {
                 let spec = match &open {
@@ -157,8 +164,10 @@ impl Running<'_> {
         judged.halt.is_none()
     }
 
-    fn timeout(&self, case: &TestCase) -> Duration {
-        self.run.options.timeout.or(case.timeout).unwrap_or(self.run.suite.defaults.timeout)
+    fn timeout(&self, case: &TestCase, model: Option<&Model>) -> Duration {
+        let agent = model.and_then(|it| it.agent.as_ref()).and_then(|it| it.timeout_ms);
+        let said = self.run.options.timeout.or(case.timeout);
+        said.or(agent.map(Duration::from_millis)).unwrap_or(self.run.suite.defaults.timeout)
     }
 
     async fn command(

@@ -165,11 +165,11 @@ impl<'a> Judges<'a> {
     /// The model of this id; without one, the default judge, which is the first model if none is named.
     fn model(&self, id: Option<&str>) -> Result<&'a Model, AskError> {
         let Some(id) = id.or(self.default) else {
-            return self.models.first().ok_or_else(|| {
+            return crate::judge_of(self.models, None).ok_or_else(|| {
                 nobody("there is no model to ask: configure one under `models`, or name a judge")
             });
         };
-        self.models.iter().find(|it| it.id == id).ok_or_else(|| {
+        crate::judge_of(self.models, Some(id)).ok_or_else(|| {
             let ids = self.models.iter().map(|it| it.id.as_str());
             nobody(format!(
                 "the model `{id}` that should answer is not configured: {}",

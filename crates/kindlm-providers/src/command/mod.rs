@@ -3,7 +3,7 @@
 #[cfg(all(feature = "process", feature = "http"))]
 mod model;
 #[cfg(feature = "process")]
-mod process;
+pub(crate) mod process;
 pub mod protocol;
 
 use kindlm_types::Problem;

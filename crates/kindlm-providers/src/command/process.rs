@@ -17,7 +17,7 @@ use super::protocol;
 pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 
 /// From `SIGTERM` to `SIGKILL`, and from the end of a command to the end of waiting for its pipes.
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs a command as an agent under test: no stdin, and any exit code is an answer.
 ///
@@ -232,14 +232,14 @@ fn spawn(
 }
 
 #[cfg(unix)]
-fn shell(line: &str) -> Command {
+pub(crate) fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(line);
     command
 }
 
 #[cfg(not(unix))]
-fn shell(line: &str) -> Command {
+pub(crate) fn shell(line: &str) -> Command {
     let mut command = Command::new("cmd");
     command.arg("/C").arg(line);
     command
@@ -313,22 +313,22 @@ impl Capture {
 
 /// A command with everything it started. What is left of it when this is dropped is killed.
 #[cfg(unix)]
-struct Group(Option<rustix::process::Pid>);
+pub(crate) struct Group(Option<rustix::process::Pid>);
 
 #[cfg(unix)]
 impl Group {
-    fn of(child: &Child) -> Self {
+    pub(crate) fn of(child: &Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self(id.and_then(rustix::process::Pid::from_raw))
     }
 
     /// Asks the whole group to end.
-    fn terminate(&self, _child: &mut Child) {
+    pub(crate) fn terminate(&self, _child: &mut Child) {
         self.signal(rustix::process::Signal::TERM);
     }
 
     /// Ends the whole group.
-    fn kill(&self, _child: &mut Child) {
+    pub(crate) fn kill(&self, _child: &mut Child) {
         self.signal(rustix::process::Signal::KILL);
     }
 
@@ -349,19 +349,19 @@ impl Drop for Group {
 
 /// Where there are no process groups, only the command itself is ended.
 #[cfg(not(unix))]
-struct Group;
+pub(crate) struct Group;
 
 #[cfg(not(unix))]
 impl Group {
-    fn of(_child: &Child) -> Self {
+    pub(crate) fn of(_child: &Child) -> Self {
         Self
     }
 
-    fn terminate(&self, child: &mut Child) {
+    pub(crate) fn terminate(&self, child: &mut Child) {
         let _ = child.start_kill();
     }
 
-    fn kill(&self, child: &mut Child) {
+    pub(crate) fn kill(&self, child: &mut Child) {
         let _ = child.start_kill();
     }
 }

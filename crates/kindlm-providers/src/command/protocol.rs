@@ -45,7 +45,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     for (index, line) in stdout.split('\n').enumerate() {
         match Declaration::read(line) {
             Some(Declaration::ToolCall(mut call)) => {
-                let id = call.id.take().unwrap_or_else(|| {
+                let id = call.take_id().unwrap_or_else(|| {
                     unnamed += 1;
                     format!("cmd_tc_{}", unnamed - 1)
                 });
@@ -102,7 +102,8 @@ fn called(event: &Event) -> Option<&str> {
     }
 }
 
-enum Declaration {
+/// What a line of the protocol declares.
+pub(crate) enum Declaration {
     ToolCall(DeclaredCall),
     OutputJson(Option<Value>),
     Event(Event),
@@ -110,7 +111,8 @@ enum Declaration {
     Unreadable(String),
 }
 
-struct DeclaredCall {
+/// A call of a tool, which may be without an id.
+pub(crate) struct DeclaredCall {
     id: Option<String>,
     name: String,
     arguments: Value,
@@ -119,7 +121,7 @@ struct DeclaredCall {
 
 impl Declaration {
     /// Reads a line; `None` if it is text.
-    fn read(line: &str) -> Option<Self> {
+    pub(crate) fn read(line: &str) -> Option<Self> {
         let line = line.trim_start();
         // The space after the brace is what most JSON writers put there by themselves.
         line.strip_prefix('{')?.trim_start().strip_prefix("\"kindlm\":")?;
@@ -142,23 +144,32 @@ impl Declaration {
                     )),
                 })
             }
-            "evidence" => Some(match object.remove("complete") {
-                Some(Value::String(all)) if all == "all" => Self::Evidence(Channel::ALL.to_vec()),
-                named => match serde_json::from_value(named.unwrap_or_default()) {
-                    Ok(channels) => Self::Evidence(channels),
-                    Err(_) => Self::Unreadable(format!(
-                        "`complete` is neither \"all\" nor a list of {}",
-                        Channel::ALL.map(Channel::as_str).join(", ")
-                    )),
-                },
-            }),
+            "evidence" => {
+                let complete = object.remove("complete").unwrap_or_default();
+                Some(channels(complete).map_or_else(Self::Unreadable, Self::Evidence))
+            }
             _ => None,
         }
     }
 }
 
+/// The kinds of evidence that a `complete` names.
+pub(crate) fn channels(complete: Value) -> Result<Vec<Channel>, String> {
+    if complete == "all" {
+        return Ok(Channel::ALL.to_vec());
+    }
+    serde_json::from_value(complete).map_err(|_| {
+        let all = Channel::ALL.map(Channel::as_str).join(", ");
+        format!("`complete` is neither \"all\" nor a list of {all}")
+    })
+}
+
 impl DeclaredCall {
-    fn with_id(self, id: String) -> ToolCall {
+    pub(crate) fn take_id(&mut self) -> Option<String> {
+        self.id.take()
+    }
+
+    pub(crate) fn with_id(self, id: String) -> ToolCall {
         ToolCall {
             id,
             name: self.name,

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
-use kindlm_types::{Backend, BoxFuture, CommandOutput, CommandSpec, Prompt, ProviderError, Reply};
+use kindlm_types::{
+    AgentSession, AgentStart, Backend, BoxFuture, CommandOutput, CommandSpec, Prompt,
+    ProviderError, ProviderErrorKind, Reply,
+};
 
 use super::{Mode, Responses};
 
 /// Any backend, with a response store before it. Commands and scripts are not kept: they are run each
-/// time.
+/// time. Agents are not kept either, and as they ask models of their own, [`Mode::Replay`] refuses them.
 ///
 /// A recalled reply is marked as [`cached`](Reply::cached), was sent 0 times, and has the latency of its recording:
 /// checks judge what was recorded, statistics leave it out.
@@ -86,6 +89,20 @@ impl<B: Backend> Backend for Recorded<B> {
         command: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         self.inner.run(command)
+    }
+
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
+        if self.responses.mode() != Mode::Replay {
+            return self.inner.start_agent(start);
+        }
+        let message = "what agents do is not recorded, so it cannot be replayed; leave its tests out, with tags for example, \
+                       or give another mode: `--responses cache` runs it and asks models only for what is new";
+        let mut err = ProviderError::new(ProviderErrorKind::NotRecorded, &*start.id, message);
+        err.attempts = 0;
+        Box::pin(std::future::ready(Err(err)))
     }
 
     fn script<'a>(

@@ -18,7 +18,7 @@ async fn output(line: &str) -> CommandOutput {
 }
 
 /// Whether no process has this in its command line, or soon none has: a signal takes its time.
-async fn is_gone(mark: &str) -> bool {
+pub(super) async fn is_gone(mark: &str) -> bool {
     for _ in 0..200 {
         let running = std::fs::read_dir("/proc").into_iter().flatten().flatten().any(|it| {
             std::fs::read(it.path().join("cmdline"))

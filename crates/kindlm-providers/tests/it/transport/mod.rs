@@ -1,6 +1,7 @@
 //! The transport, the client and the providers that are reached without a codec.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod agent;
 mod client;
 mod command;
 mod conformance;

@@ -313,6 +313,7 @@ async fn run_of_one(
             price: None,
             limits: Limits::default(),
             tells_vars: false,
+            agent: None,
         }],
         cases: vec![TestCase::new("the test", body).on(&["m"])],
         gates: gates::defaults(),

@@ -1,0 +1,173 @@
+//! Holds a conversation with an agent that is a process of its own: one message, one turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::{
+    AgentEnd, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn, Event, Execution,
+    Message, ProviderError, ProviderErrorKind, Role, Speaker, Turn,
+};
+use serde_json::Value;
+
+use super::conversation::{GoesOn, exchanges, first_prompt};
+use crate::calls::{Calls, Unanswered};
+use crate::{CaseBody, Model};
+
+/// The key of an execution's metadata under which an agent tells of itself.
+const METADATA: &str = "agent";
+
+/// An agent at work.
+pub(super) struct AgentRun<'a> {
+    pub(super) body: &'a CaseBody,
+    pub(super) opening: &'a [Message],
+    pub(super) model: &'a Model,
+    pub(super) agent: &'a Arc<AgentSpec>,
+    pub(super) calls: &'a Calls<'a>,
+    pub(super) timeout: Duration,
+    pub(super) execution: Execution,
+}
+
+impl AgentRun<'_> {
+    /// Holds the conversation to its end; what was gathered is kept if the agent fails on the way.
+    ///
+    /// `goes_on` is asked after each turn that others follow and depend on.
+    pub(super) async fn hold(mut self, goes_on: &dyn GoesOn) -> (Execution, Option<Unanswered>) {
+        self.execution.input =
+            first_prompt(self.body, self.opening, self.model, self.execution.repeat).messages;
+        let (system, first) = match spoken(&self.execution.input) {
+            Ok(spoken) => spoken,
+            Err(why) => {
+                let mut err =
+                    ProviderError::new(ProviderErrorKind::InvalidRequest, &*self.model.id, why);
+                err.attempts = 0;
+                return (self.execution, Some(err.into()));
+            }
+        };
+        let start = AgentStart {
+            id: self.model.id.clone(),
+            agent: Arc::clone(self.agent),
+            case: self.execution.case.clone(),
+            repeat: self.execution.repeat,
+            vars: self.body.vars.clone(),
+            system,
+            // An execution with a workspace of its own names it here.
+            folder: None,
+            timeout: self.timeout,
+        };
+        let calls = self.calls;
+        let mut session = match calls.start_agent(&start).await {
+            Ok(session) => session,
+            Err(err) => return (self.execution, Some(err.into())),
+        };
+        let mut error = self.turns(&mut *session, first, goes_on).await.err();
+        let end = session.end().await;
+        drop(session);
+        self.finish(end, &mut error);
+        // What it has spent is known only now.
+        calls.spend(self.execution.cost_usd);
+        (self.execution, error.map(Unanswered::Provider))
+    }
+
+    async fn turns(
+        &mut self,
+        session: &mut dyn AgentSession,
+        first: String,
+        goes_on: &dyn GoesOn,
+    ) -> Result<(), ProviderError> {
+        self.execution.latency_ms = Some(0.0);
+        let mut first = Some(first);
+        let exchanges = exchanges(&self.body.conversation);
+        let last = exchanges.len().saturating_sub(1);
+        for (index, exchange) in exchanges.into_iter().enumerate() {
+            if self.execution.requests >= self.body.max_turns.max(1) {
+                self.execution.truncated = true;
+                break;
+            }
+            let user = exchange.user.map(str::to_owned);
+            let Some(text) = first.take().or(user) else { break };
+            // A turn of an agent is all that follows one message, so further labels of it are never reached.
+            let label = exchange.turns.first().map(|it| it.label.clone());
+            let number = self.execution.requests + 1;
+            let begin = self.execution.recorded_events.len();
+            let said = Event::Message { role: Speaker::User, text: text.clone() };
+            self.execution.recorded_events.push(said);
+            let turn = AgentTurn { number, label: label.clone(), text, timeout: self.timeout };
+            let answer = self.calls.say(&self.model.id, session, turn).await;
+            let reply = answer.inspect_err(|_| self.execution.cost_usd = None)?;
+            let user = exchange.user.map(str::to_owned);
+            let turn = label.map(|label| Turn { label, user, ..Turn::default() });
+            self.record(reply, turn, begin);
+            for turn in exchange.turns.iter().filter(|it| index < last && it.requires()) {
+                if !goes_on.after(&self.execution, turn).await {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, reply: AgentReply, turn: Option<Turn>, begin: usize) {
+        let execution = &mut self.execution;
+        let usage = reply.usage.unwrap_or_default();
+        let price = self.model.price.filter(|_| reply.usage.is_some());
+        let cost = reply.cost_usd.or_else(|| price.and_then(|it| it.cost_if_counted(&usage)));
+        execution.cost_usd = execution.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
+        let calls = execution.tool_calls.len();
+        execution.requests += 1;
+        execution.usage += usage;
+        execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
+        execution.recorded_events.extend(reply.events);
+        execution.tool_calls.extend(reply.tool_calls);
+        execution.output.clone_from(&reply.text);
+        execution.output_json = reply.output_json;
+        execution.coverage = reply.coverage;
+        if let Some(turn) = turn {
+            execution.turns.push(Turn {
+                text: reply.text,
+                tool_calls: calls..execution.tool_calls.len(),
+                events: begin..execution.recorded_events.len(),
+                requests: 1,
+                usage,
+                latency_ms: reply.latency_ms,
+                ..turn
+            });
+        }
+    }
+
+    fn finish(&mut self, end: AgentEnd, error: &mut Option<ProviderError>) {
+        let execution = &mut self.execution;
+        let last = execution.turns.last_mut().filter(|_| error.is_none());
+        execution.recorded_events.extend(end.events);
+        if let Some(turn) = last {
+            turn.events.end = execution.recorded_events.len();
+        }
+        execution.stderr = end.stderr;
+        execution.exit_code = end.exit_code;
+        if let Some(coverage) = end.coverage {
+            execution.coverage = coverage;
+        }
+        if !end.metadata.is_empty() {
+            execution.metadata.insert(METADATA.to_owned(), Value::Object(end.metadata));
+        }
+        if error.is_none() {
+            *error = end.error;
+        }
+    }
+}
+
+/// What an agent is told of a prompt: the instructions, and what the user says.
+fn spoken(messages: &[Message]) -> Result<(Option<String>, String), String> {
+    let of = |role: Role| {
+        messages.iter().filter(move |it| it.role == role).map(|it| it.content.as_str())
+    };
+    if of(Role::Assistant).chain(of(Role::Tool)).next().is_some() {
+        let why = "an agent cannot be told what it has said before: let the prompt have `system` and `user` only";
+        return Err(why.to_owned());
+    }
+    let system = of(Role::System).collect::<Vec<_>>().join("\n\n");
+    let user = of(Role::User).collect::<Vec<_>>().join("\n\n");
+    if user.is_empty() {
+        return Err("the user says nothing to the agent: name a `prompt`, or let the first turn have a `user`".to_owned());
+    }
+    Ok((Some(system).filter(|it| !it.is_empty()), user))
+}

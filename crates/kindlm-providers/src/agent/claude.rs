@@ -1,0 +1,359 @@
+//! Claude Code: the lines of `claude -p --output-format stream-json --verbose`.
+//!
+//! Written against what versions 2.0 to 2.1 print. One line is one part of an answer; the lines of one answer repeat its
+//! tokens, so tokens and cost come from `result`. That one counts from the start of the process, so each turn has the
+//! difference to the one before.
+
+use std::collections::{HashMap, HashSet};
+
+use kindlm_types::{ActionStatus, Channel, Event, InputOption, InputRequest, Usage};
+use serde_json::Value;
+
+use super::{Dialect, Step, Told, object, text};
+
+/// Lines that tell how things go, and nothing that happened.
+const SILENT: [&str; 10] = [
+    "stream_event",
+    "rate_limit_event",
+    "tool_progress",
+    "tool_use_summary",
+    "auth_status",
+    "prompt_suggestion",
+    "keep_alive",
+    "control_response",
+    "streamlined_text",
+    "streamlined_tool_use_summary",
+];
+
+/// The same for lines of the type `system`.
+const SILENT_SYSTEM: [&str; 17] = [
+    "status",
+    "hook_started",
+    "hook_progress",
+    "hook_response",
+    "task_started",
+    "task_progress",
+    "task_updated",
+    "task_notification",
+    "thinking_tokens",
+    "api_retry",
+    "session_state_changed",
+    "files_persisted",
+    "local_command_output",
+    "post_turn_summary",
+    "informational",
+    "permission_denied",
+    "commands_changed",
+];
+
+/// Ends that are the agent's own: it has worked, and was stopped by a limit that it was given.
+const LIMITS: [&str; 3] =
+    ["error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries"];
+
+/// The reader of Claude Code's lines.
+#[derive(Debug, Default)]
+pub(crate) struct Claude {
+    ignored: HashSet<String>,
+    /// What the calls are whose results are still to come.
+    calls: HashMap<String, Called>,
+    /// What the process has spent before this turn.
+    usage: Usage,
+    cost_usd: f64,
+}
+
+#[derive(Debug)]
+enum Called {
+    Tool,
+    Subagent,
+    Skill(String),
+}
+
+impl Claude {
+    pub(crate) fn new(ignored: &[String]) -> Self {
+        Self { ignored: ignored.iter().cloned().collect(), ..Self::default() }
+    }
+
+    fn unknown(&self, what: String, told: &mut Told) {
+        if !self.ignored.contains(&what) {
+            told.not_understood(what);
+        }
+    }
+}
+
+impl Dialect for Claude {
+    fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
+        let line = Value::Object(object(line)?);
+        let kind = text(&line, "type");
+        match kind {
+            "system" => self.system(&line, told),
+            "assistant" => self.answer(&line, told)?,
+            "user" => self.results(&line, told)?,
+            "result" => return Ok(self.result(&line, told)),
+            silent if SILENT.contains(&silent) => {}
+            "" => return Err("it has no `type`".to_owned()),
+            other => self.unknown(other.to_owned(), told),
+        }
+        Ok(Step::More)
+    }
+}
+
+impl Claude {
+    fn system(&self, line: &Value, told: &mut Told) {
+        match text(line, "subtype") {
+            "init" => {
+                // Thoughts are often left out of the lines, or empty.
+                told.complete.extend([
+                    Channel::Messages,
+                    Channel::Actions,
+                    Channel::Subagents,
+                    Channel::Skills,
+                    Channel::InputRequests,
+                    Channel::Compactions,
+                    Channel::Errors,
+                    Channel::Usage,
+                ]);
+                for (key, name) in [
+                    ("session_id", "sessionId"),
+                    ("claude_code_version", "version"),
+                    ("model", "model"),
+                    ("permissionMode", "permissionMode"),
+                ] {
+                    let value = line.get(key).filter(|it| it.is_string()).cloned();
+                    told.metadata.extend(value.map(|it| (name.to_owned(), it)));
+                }
+            }
+            "compact_boundary" | "microcompact_boundary" => {
+                let reason = line.pointer("/compact_metadata/trigger").and_then(Value::as_str);
+                told.push(Event::Compaction { reason: reason.map(str::to_owned) });
+            }
+            silent if SILENT_SYSTEM.contains(&silent) => {}
+            other => self.unknown(format!("system/{other}"), told),
+        }
+    }
+
+    /// What the agent says and calls. What another agent says that it called is not its own word.
+    fn answer(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
+        let is_own = line.get("parent_tool_use_id").is_none_or(Value::is_null);
+        let content = content(line, "assistant")?;
+        if let Value::String(text) = content {
+            if is_own {
+                told.say(text);
+            }
+            return Ok(());
+        }
+        for block in content.as_array().into_iter().flatten() {
+            match text(block, "type") {
+                "text" if is_own => told.say(text(block, "text")),
+                "thinking" if is_own => {
+                    told.push(Event::Thinking { text: text(block, "thinking").to_owned() });
+                }
+                "redacted_thinking" if is_own => told.push(Event::Thinking { text: String::new() }),
+                "text" | "thinking" | "redacted_thinking" => {}
+                "tool_use" | "server_tool_use" | "mcp_tool_use" => self.call(block, told)?,
+                kind if kind.ends_with("tool_result") => self.result_block(block, told)?,
+                other => self.unknown(format!("assistant/{other}"), told),
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, block: &Value, told: &mut Told) -> Result<(), String> {
+        let (id, name) = (text(block, "id"), text(block, "name"));
+        if id.is_empty() || name.is_empty() {
+            return Err("a `tool_use` has no `id`, or no `name`".to_owned());
+        }
+        let input = block.get("input").cloned().unwrap_or_default();
+        let called = match name {
+            "Task" | "Agent" => Called::Subagent,
+            "Skill" => {
+                let skill = [text(&input, "skill"), text(&input, "command")];
+                let skill = skill.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
+                Called::Skill(skill.to_owned())
+            }
+            _ => Called::Tool,
+        };
+        let subagent =
+            matches!(called, Called::Subagent).then(|| match text(&input, "subagent_type") {
+                "" => "general-purpose".to_owned(),
+                name => name.to_owned(),
+            });
+        let question = (name == "AskUserQuestion").then(|| question(id, &input));
+        told.push(Event::ActionCalled {
+            call_id: id.to_owned(),
+            name: name.to_owned(),
+            tool: None,
+            input,
+        });
+        if let Some(name) = subagent {
+            let call_id = id.to_owned();
+            told.push(Event::SubagentCalled { call_id, name, remote_url: None });
+        }
+        if let Some(request) = question {
+            told.push(Event::InputRequested { request });
+        }
+        self.calls.insert(id.to_owned(), called);
+        Ok(())
+    }
+
+    /// What tools gave; other words in lines of the type `user` are said by nobody.
+    fn results(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
+        for block in content(line, "user")?.as_array().into_iter().flatten() {
+            if text(block, "type") == "tool_result" {
+                self.result_block(block, told)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn result_block(&mut self, block: &Value, told: &mut Told) -> Result<(), String> {
+        let id = text(block, "tool_use_id");
+        if id.is_empty() {
+            return Err("a `tool_result` has no `tool_use_id`".to_owned());
+        }
+        let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
+        let output = block.get("content").map(plain);
+        told.push(Event::ActionResult { call_id: id.to_owned(), output: output.clone(), status });
+        match self.calls.remove(id) {
+            Some(Called::Subagent) => {
+                told.push(Event::SubagentCompleted { call_id: id.to_owned(), output, status });
+            }
+            Some(Called::Skill(skill)) if !failed => {
+                told.push(Event::SkillLoaded { skill, call_id: Some(id.to_owned()) });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, line: &Value, told: &mut Told) -> Step {
+        let subtype = text(line, "subtype");
+        let is_error = line.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        let answer = text(line, "result");
+        let turns = line.get("num_turns").and_then(Value::as_u64);
+        if turns == Some(0) && answer.is_empty() && subtype == "success" && !is_error {
+            // It stands for a line that asked nothing.
+            return Step::More;
+        }
+        reject(line, told);
+        if !answer.is_empty() && !is_error {
+            told.answer(answer);
+        }
+        self.spend(line, told);
+        let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten();
+        let errors: Vec<&str> = errors.filter_map(Value::as_str).collect();
+        if LIMITS.contains(&subtype) {
+            let why =
+                if errors.is_empty() { String::new() } else { format!(": {}", errors.join("; ")) };
+            told.push(Event::Error { message: format!("{subtype}{why}") });
+        } else if is_error || subtype.starts_with("error") {
+            let why = if errors.is_empty() { answer.to_owned() } else { errors.join("; ") };
+            return Step::Failed(format!("Claude Code ended with {subtype}: {why}"));
+        }
+        if let Some(data) = line.get("structured_output").filter(|it| !it.is_null()) {
+            told.output_json = Some(data.clone());
+        }
+        Step::Done
+    }
+
+    /// Tokens and cost of this turn.
+    fn spend(&mut self, line: &Value, told: &mut Told) {
+        let by_model =
+            line.get("modelUsage").and_then(Value::as_object).filter(|it| !it.is_empty());
+        let usage = if let Some(models) = by_model {
+            let mut total = Usage::default();
+            for it in models.values() {
+                let keys = ["cacheReadInputTokens", "cacheCreationInputTokens"];
+                total += usage(it, "inputTokens", "outputTokens", keys);
+            }
+            let turn = since(total, self.usage);
+            self.usage = total;
+            turn
+        } else {
+            let keys = ["cache_read_input_tokens", "cache_creation_input_tokens"];
+            let own = line.get("usage").unwrap_or(&Value::Null);
+            usage(own, "input_tokens", "output_tokens", keys)
+        };
+        let cost_usd = line.get("total_cost_usd").and_then(Value::as_f64).map(|total| {
+            // A sum that has become smaller has begun anew.
+            let cost = if total >= self.cost_usd { total - self.cost_usd } else { total };
+            self.cost_usd = total;
+            cost
+        });
+        told.push(Event::Usage { usage, cost_usd });
+    }
+}
+
+/// The calls that were not permitted were rejected; their results say only that something went wrong.
+fn reject(line: &Value, told: &mut Told) {
+    let denied = line.get("permission_denials").and_then(Value::as_array).into_iter().flatten();
+    let denied: HashSet<&str> = denied.map(|it| text(it, "tool_use_id")).collect();
+    for event in &mut told.events {
+        if let Event::ActionResult { call_id, status, .. }
+        | Event::SubagentCompleted { call_id, status, .. } = event
+            && denied.contains(call_id.as_str())
+        {
+            *status = ActionStatus::Rejected;
+        }
+    }
+}
+
+/// The `content` of a line's message: a text, or a list of blocks.
+fn content<'v>(line: &'v Value, kind: &str) -> Result<&'v Value, String> {
+    line.pointer("/message/content")
+        .filter(|it| it.is_string() || it.is_array())
+        .ok_or_else(|| format!("a line of the type `{kind}` has no `message.content`"))
+}
+
+/// A result without its wrapping: its text, if it is nothing else.
+fn plain(content: &Value) -> Value {
+    let Some(blocks) = content.as_array() else { return content.clone() };
+    let texts: Option<Vec<&str>> =
+        blocks.iter().map(|it| (text(it, "type") == "text").then(|| text(it, "text"))).collect();
+    texts.map_or_else(|| content.clone(), |it| Value::String(it.join("\n")))
+}
+
+fn question(id: &str, input: &Value) -> InputRequest {
+    let questions = input.get("questions").and_then(Value::as_array);
+    let questions: Vec<&Value> = questions.into_iter().flatten().collect();
+    let asked: Vec<&str> = questions.iter().map(|it| text(it, "question")).collect();
+    let options = questions.first().and_then(|it| it.get("options")).and_then(Value::as_array);
+    let option = |it: &Value| {
+        let label = text(it, "label").to_owned();
+        let description = Some(text(it, "description").to_owned()).filter(|it| !it.is_empty());
+        InputOption { id: label, label: description }
+    };
+    InputRequest {
+        id: Some(id.to_owned()),
+        prompt: Some(asked.join("\n")).filter(|it| !it.is_empty()),
+        action: None,
+        input: Some(input.clone()),
+        options: options.into_iter().flatten().map(option).collect(),
+    }
+}
+
+/// Tokens, of which those of the cache are counted apart from the others.
+fn usage(counts: &Value, input: &str, output: &str, [read, written]: [&str; 2]) -> Usage {
+    let count = |key: &str| counts.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let input_tokens = count(input).saturating_add(count(read)).saturating_add(count(written));
+    let output_tokens = count(output);
+    Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens: input_tokens.saturating_add(output_tokens),
+        cached_input_tokens: count(read),
+    }
+}
+
+/// What came since; a sum that has become smaller has begun anew.
+pub(super) fn since(total: Usage, before: Usage) -> Usage {
+    if total.total_tokens < before.total_tokens {
+        return total;
+    }
+    Usage {
+        input_tokens: total.input_tokens.saturating_sub(before.input_tokens),
+        output_tokens: total.output_tokens.saturating_sub(before.output_tokens),
+        total_tokens: total.total_tokens.saturating_sub(before.total_tokens),
+        cached_input_tokens: total.cached_input_tokens.saturating_sub(before.cached_input_tokens),
+    }
+}

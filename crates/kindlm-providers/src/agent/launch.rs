@@ -1,0 +1,184 @@
+//! How an agent is started: its command line, its environment, its folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use kindlm_types::{AgentKind, AgentStart};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::PROTOCOL_VERSION;
+use crate::command::process::shell;
+use crate::transport::Env;
+
+/// Environment variables that every program may need, and that tell no secret.
+const COMMON: [&str; 20] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SSL_CERT_FILE",
+    "SYSTEMROOT",
+    "SYSTEMDRIVE",
+    "COMSPEC",
+    "PATHEXT",
+    "APPDATA",
+    "USERPROFILE",
+];
+
+/// Where agents run.
+pub(super) struct Surroundings<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) env: &'a Env,
+}
+
+impl Surroundings<'_> {
+    /// The folder that the agent runs in.
+    pub(super) fn folder(&self, start: &AgentStart) -> PathBuf {
+        match (&start.folder, &start.agent.cwd) {
+            (Some(folder), _) => folder.clone(),
+            (None, Some(cwd)) => self.folder.join(cwd),
+            (None, None) => self.folder.to_path_buf(),
+        }
+    }
+
+    /// The process, ready to be started. `thread` is what a process of Codex goes on with.
+    pub(super) fn command(&self, start: &AgentStart, thread: Option<&str>) -> Command {
+        let mut command = shell(&command_line(start, thread));
+        command
+            .current_dir(self.folder(start))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        #[cfg(unix)]
+        command.process_group(0);
+        if let Some(names) = &start.agent.env {
+            command.env_clear();
+            for name in COMMON.into_iter().chain(names.iter().map(String::as_str)) {
+                if let Some(value) = (self.env)(name) {
+                    command.env(name, value);
+                }
+            }
+        }
+        command
+    }
+}
+
+/// The command line of an agent, with the arguments that its kind needs.
+fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
+    let spec = &start.agent;
+    let command = spec.command.as_deref().or(spec.kind.default_command()).unwrap_or_default();
+    let model = spec.model.as_deref();
+    let mut args: Vec<&str> = Vec::new();
+    match spec.kind {
+        AgentKind::Kindlm => args.extend(spec.args.iter().map(String::as_str)),
+        AgentKind::ClaudeCode => {
+            args.extend(["-p", "--input-format", "stream-json"]);
+            args.extend(["--output-format", "stream-json", "--verbose"]);
+            args.extend(model.into_iter().flat_map(|it| ["--model", it]));
+            let system = start.system.as_deref();
+            args.extend(system.into_iter().flat_map(|it| ["--append-system-prompt", it]));
+            args.extend(spec.args.iter().map(String::as_str));
+        }
+        AgentKind::Codex => {
+            // Options stand before `resume`, which does not take all of them.
+            args.extend(["exec", "--json"]);
+            args.extend(model.into_iter().flat_map(|it| ["--model", it]));
+            args.extend(spec.args.iter().map(String::as_str));
+            args.extend(thread.into_iter().flat_map(|it| ["resume", it]));
+            args.push("-");
+        }
+    }
+    args.into_iter().fold(command.to_owned(), |line, arg| format!("{line} {}", quoted(arg)))
+}
+
+/// In single quotes a shell reads everything as it is but the quote itself.
+#[cfg(unix)]
+fn quoted(arg: &str) -> String {
+    format!("'{}'", arg.replace('\'', r"'\''"))
+}
+
+#[cfg(not(unix))]
+fn quoted(arg: &str) -> String {
+    format!("\"{}\"", arg.replace('"', "\"\""))
+}
+
+/// What an agent that speaks KindLM's protocol is told first.
+pub(super) fn hello(start: &AgentStart) -> String {
+    let mut hello = json!({
+        "kindlm": "hello",
+        "version": PROTOCOL_VERSION,
+        "agent": start.id,
+        "case": start.case,
+        "repeat": start.repeat,
+    });
+    let optional = [
+        ("model", start.agent.model.as_ref().map(|it| json!(it))),
+        ("system", start.system.as_ref().map(|it| json!(it))),
+        ("vars", Some(&start.vars).filter(|it| !it.is_empty()).map(|it| json!(it))),
+    ];
+    for (key, value) in optional {
+        if let (Some(value), Value::Object(hello)) = (value, &mut hello) {
+            hello.insert(key.to_owned(), value);
+        }
+    }
+    hello.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kindlm_types::AgentSpec;
+
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn arguments_reach_the_agent_as_they_are() {
+        let start = |kind, command: Option<&str>| AgentStart {
+            agent: Arc::new(AgentSpec {
+                kind,
+                command: command.map(str::to_owned),
+                args: vec!["it's".to_owned(), "$HOME".to_owned()],
+                model: Some("m".to_owned()),
+                ..AgentSpec::default()
+            }),
+            system: Some("Be brief.".to_owned()),
+            ..AgentStart::default()
+        };
+        for (kind, command, thread, line) in [
+            (AgentKind::Kindlm, Some("./agent.py"), None, r"./agent.py 'it'\''s' '$HOME'"),
+            (
+                AgentKind::ClaudeCode,
+                None,
+                None,
+                r"claude '-p' '--input-format' 'stream-json' '--output-format' 'stream-json' '--verbose' '--model' 'm' '--append-system-prompt' 'Be brief.' 'it'\''s' '$HOME'",
+            ),
+            (
+                AgentKind::Codex,
+                None,
+                None,
+                r"codex 'exec' '--json' '--model' 'm' 'it'\''s' '$HOME' '-'",
+            ),
+            (
+                AgentKind::Codex,
+                Some("npx codex"),
+                Some("t1"),
+                r"npx codex 'exec' '--json' '--model' 'm' 'it'\''s' '$HOME' 'resume' 't1' '-'",
+            ),
+        ] {
+            assert_eq!(command_line(&start(kind, command), thread), line);
+        }
+    }
+}

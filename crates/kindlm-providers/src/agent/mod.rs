@@ -1,0 +1,78 @@
+//! Agents that are programs: what the lines mean that they write to stdout, and how they are run.
+//!
+//! A [`Dialect`] reads lines and knows no process, so a recorded output is read in the same way as a running agent's.
+
+mod claude;
+mod codex;
+#[cfg(all(feature = "process", feature = "http"))]
+mod launch;
+mod native;
+#[cfg(all(feature = "process", feature = "http"))]
+mod pipe;
+#[cfg(all(feature = "process", feature = "http"))]
+mod session;
+mod told;
+
+use kindlm_types::{AgentKind, AgentSpec};
+use serde_json::{Map, Value};
+
+#[cfg(all(feature = "process", feature = "http"))]
+pub(crate) use session::start;
+pub(crate) use told::Told;
+
+/// The version of the protocol that agents speak with KindLM.
+pub const PROTOCOL_VERSION: u64 = 1;
+
+/// What the lines of an agent mean.
+pub(crate) trait Dialect: Send {
+    /// Reads one line, and puts down what it tells. An error is a line that cannot be read, in words.
+    fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String>;
+}
+
+/// How far a line has brought a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There is more to come.
+    More,
+    /// The agent is ready for what the user says.
+    Ready,
+    /// The agent has answered.
+    Done,
+    /// The agent could not do its work, and says why.
+    Failed(String),
+}
+
+/// The reader of what an agent of this kind writes.
+pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
+    match spec.kind {
+        AgentKind::Kindlm => Box::new(native::Native::default()),
+        AgentKind::ClaudeCode => Box::new(claude::Claude::new(&spec.ignore_lines)),
+        AgentKind::Codex => Box::new(codex::Codex::new(&spec.ignore_lines)),
+    }
+}
+
+/// A line that must be a JSON object.
+fn object(line: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(line) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(format!("it is no JSON object: {}", quoted(line))),
+        Err(err) => Err(format!("it is not JSON ({err}): {}", quoted(line))),
+    }
+}
+
+/// The beginning of a line, for a message.
+fn quoted(line: &str) -> String {
+    const SHOWN: usize = 120;
+    let mut chars = line.chars();
+    let shown: String = chars.by_ref().take(SHOWN).collect();
+    let more = if chars.next().is_some() { " …" } else { "" };
+    format!("`{}`{more}", kindlm_types::mask_secrets(&shown))
+}
+
+/// The text at a key; empty if there is none.
+fn text<'v>(object: &'v Value, key: &str) -> &'v str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

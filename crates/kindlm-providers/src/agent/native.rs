@@ -1,0 +1,170 @@
+//! KindLM's own protocol, as an agent speaks it: `hello`, then for each turn any number of lines and a `result`.
+
+use kindlm_types::{Channel, Event, Usage};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Dialect, PROTOCOL_VERSION, Step, Told, object, quoted};
+use crate::command::protocol::{Declaration, channels};
+
+/// The reader of KindLM's protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Native {
+    greeted: bool,
+    unnamed: u64,
+}
+
+/// The first line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    version: u64,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    complete: Option<Value>,
+}
+
+/// The last line of a turn.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Done {
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    data: Option<Value>,
+    #[serde(default)]
+    status: Status,
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    usage: Option<Usage>,
+    #[serde(default)]
+    cost_usd: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    #[default]
+    Completed,
+    Failed,
+}
+
+/// The adapter could not do its work.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Broken {
+    message: String,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(input).map(Some)
+}
+
+impl Dialect for Native {
+    fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
+        const STRAY: &str = "stdout is for the protocol alone: write logs to stderr";
+        let mut line_object = object(line).map_err(|why| format!("{why}; {STRAY}"))?;
+        let word = line_object.remove("kindlm");
+        let Some(word) = word.as_ref().and_then(Value::as_str) else {
+            return Err(format!("it has no `kindlm`: {}; {STRAY}", quoted(line)));
+        };
+        if !self.greeted && word != "hello" && word != "error" {
+            return Err(format!(
+                "the first line must be `{{\"kindlm\":\"hello\",\"version\":{PROTOCOL_VERSION}}}`, and not {}",
+                quoted(line)
+            ));
+        }
+        match word {
+            "hello" => self.hello(line_object, told),
+            "result" => result(line_object, told),
+            "error" => {
+                let Broken { message } = fields(line_object, "error")?;
+                Ok(Step::Failed(message))
+            }
+            _ => self.declaration(line, word, told),
+        }
+    }
+}
+
+impl Native {
+    fn hello(&mut self, line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
+        let Hello { version, name, complete } = fields(line, "hello")?;
+        if version != PROTOCOL_VERSION {
+            return Err(format!(
+                "it speaks version {version} of the protocol, and this KindLM speaks {PROTOCOL_VERSION}"
+            ));
+        }
+        if std::mem::replace(&mut self.greeted, true) {
+            return Err("it says `hello` twice".to_owned());
+        }
+        if let Some(complete) = complete {
+            told.complete.extend(channels(complete)?);
+        }
+        // What it says is told by the messages and the `text` of its results.
+        told.complete.insert(Channel::Messages);
+        told.metadata.extend(name.map(|it| ("name".to_owned(), Value::String(it))));
+        Ok(Step::Ready)
+    }
+
+    fn declaration(&mut self, line: &str, word: &str, told: &mut Told) -> Result<Step, String> {
+        match Declaration::read(line) {
+            Some(Declaration::ToolCall(mut call)) => {
+                let id = call.take_id().unwrap_or_else(|| {
+                    self.unnamed += 1;
+                    format!("call_{}", self.unnamed)
+                });
+                let call = call.with_id(id);
+                Event::of_call(&call).for_each(|event| told.push(event));
+                told.declared.push(call);
+            }
+            Some(Declaration::OutputJson(data)) => told.output_json = data,
+            Some(Declaration::Event(event)) => told.push(event),
+            Some(Declaration::Evidence(channels)) => told.complete.extend(channels),
+            Some(Declaration::Unreadable(why)) => return Err(why),
+            None => {
+                const WORDS: [&str; 7] =
+                    ["hello", "event", "tool_call", "output_json", "evidence", "result", "error"];
+                return Err(if WORDS.contains(&word) {
+                    format!("it cannot be read as `{word}`: {}", quoted(line))
+                } else {
+                    let help = kindlm_types::suggest(word, "words of the protocol", WORDS);
+                    format!("`{word}` is no word of the protocol: {help}")
+                });
+            }
+        }
+        Ok(Step::More)
+    }
+}
+
+fn result(line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
+    let Done { text, data, status, error, usage, cost_usd } = fields(line, "result")?;
+    if matches!(status, Status::Failed) || error.is_some() {
+        let message = error.unwrap_or_else(|| "the agent says that it failed".to_owned());
+        told.push(Event::Error { message });
+    }
+    if let Some(text) = text {
+        told.answer(&text);
+    }
+    if usage.is_some() || cost_usd.is_some() {
+        if cost_usd.is_some_and(|it| it < 0.0) {
+            return Err("`costUsd` is negative".to_owned());
+        }
+        let mut usage = usage.unwrap_or_default();
+        if usage.total_tokens == 0 {
+            usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        }
+        told.push(Event::Usage { usage, cost_usd });
+    }
+    told.output_json = data.or(told.output_json.take());
+    Ok(Step::Done)
+}
+
+fn fields<T: serde::de::DeserializeOwned>(
+    line: Map<String, Value>,
+    word: &str,
+) -> Result<T, String> {
+    serde_json::from_value(Value::Object(line))
+        .map_err(|err| format!("it cannot be read as `{word}`: {err}"))
+}

@@ -1,0 +1,271 @@
+//! A process that is spoken with line by line, and ended with everything that it started.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::{Duration, Instant, sleep_until, timeout, timeout_at};
+
+use crate::command::MAX_OUTPUT;
+use crate::command::process::{GRACE, Group};
+
+/// So much of stderr is kept, in bytes: the end of it. 256 KiB.
+const MAX_STDERR: usize = 256 * 1024;
+
+/// From the end of stdin to `SIGTERM`.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A running process.
+pub(super) struct Pipe {
+    child: Child,
+    group: Group,
+    stdin: Option<ChildStdin>,
+    outgoing: VecDeque<u8>,
+    /// Whether stdin is closed once everything is written.
+    closes: bool,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    pending: Vec<u8>,
+    /// Where in `pending` the next line may end.
+    searched: usize,
+    /// What may still come before it is too much.
+    room: usize,
+    buffers: (Vec<u8>, Vec<u8>),
+}
+
+/// So much is read at once, in bytes.
+const BUFFER: usize = 32 * 1024;
+
+/// What came to an end before a line did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nothing more came in time.
+    Late,
+    /// More came than is kept.
+    TooMuch,
+    /// The line is not UTF-8.
+    NotText,
+}
+
+/// How a process has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// By itself, with this exit code; a signal leaves none.
+    Itself(Option<i32>),
+    /// It had to be stopped.
+    Stopped,
+}
+
+impl Pipe {
+    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        let group = Group::of(&child);
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        Ok(Self {
+            child,
+            group,
+            stdin,
+            outgoing: VecDeque::new(),
+            closes: false,
+            stdout,
+            stderr,
+            pending: Vec::new(),
+            searched: 0,
+            room: MAX_OUTPUT,
+            buffers: (vec![0; BUFFER], vec![0; BUFFER]),
+        })
+    }
+
+    /// Writes this while lines are read. A process that does not read it is free not to.
+    pub(super) fn say(&mut self, text: &str) {
+        self.outgoing.extend(text.as_bytes());
+        self.room = MAX_OUTPUT;
+    }
+
+    /// Closes stdin once everything is written.
+    pub(super) fn close(&mut self) {
+        self.closes = true;
+    }
+
+    /// The next line that is not blank; `None` at the end of stdout.
+    pub(super) async fn line(
+        &mut self,
+        deadline: Instant,
+        tail: &mut Tail,
+    ) -> Result<Option<String>, Fault> {
+        loop {
+            if let Some(line) = self.take_line()? {
+                return Ok(Some(line));
+            }
+            if self.stdout.is_none() {
+                return Ok(None);
+            }
+            self.step(deadline, tail).await?;
+        }
+    }
+
+    /// A line that is there already.
+    fn take_line(&mut self) -> Result<Option<String>, Fault> {
+        loop {
+            let end = self
+                .pending
+                .get(self.searched..)
+                .and_then(|it| it.iter().position(|b| *b == b'\n'));
+            let end = match end {
+                Some(at) => self.searched + at,
+                // The last line may be without its end.
+                None if self.stdout.is_none() && !self.pending.is_empty() => self.pending.len(),
+                None => {
+                    self.searched = self.pending.len();
+                    return Ok(None);
+                }
+            };
+            let rest = self.pending.split_off((end + 1).min(self.pending.len()));
+            let line = std::mem::replace(&mut self.pending, rest);
+            self.searched = 0;
+            let line = String::from_utf8(line).map_err(|_| Fault::NotText)?;
+            if !line.trim().is_empty() {
+                return Ok(Some(line.trim().to_owned()));
+            }
+        }
+    }
+
+    /// Waits until one of the pipes moves.
+    async fn step(&mut self, deadline: Instant, tail: &mut Tail) -> Result<(), Fault> {
+        let Self { stdin, outgoing, stdout, stderr, buffers, .. } = self;
+        let (from_stdout, from_stderr) = buffers;
+        if outgoing.is_empty() && self.closes {
+            *stdin = None;
+        }
+        tokio::select! {
+            count = read(stdout.as_mut(), from_stdout) => match count {
+                0 => *stdout = None,
+                count if count > self.room => return Err(Fault::TooMuch),
+                count => {
+                    self.room -= count;
+                    self.pending.extend(from_stdout.iter().take(count));
+                }
+            },
+            count = read(stderr.as_mut(), from_stderr) => match count {
+                0 => *stderr = None,
+                count => tail.extend(from_stderr.get(..count).unwrap_or_default()),
+            },
+            count = write(stdin.as_mut(), outgoing) => if let Ok(count) = count {
+                outgoing.drain(..count);
+            } else {
+                outgoing.clear();
+                *stdin = None;
+            },
+            () = sleep_until(deadline) => return Err(Fault::Late),
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of a process whose stdout has ended, or is not read any more.
+    pub(super) async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
+        self.stdin = None;
+        let status = timeout_at(deadline, self.child.wait()).await;
+        let ended = match status {
+            Ok(status) => Ended::Itself(status.ok().and_then(|it| it.code())),
+            Err(_) => return self.stop(tail).await,
+        };
+        self.drain(tail).await;
+        ended
+    }
+
+    /// Ends the process with everything that it started.
+    pub(super) async fn stop(&mut self, tail: &mut Tail) -> Ended {
+        self.stdin = None;
+        self.group.terminate(&mut self.child);
+        let ended = timeout(GRACE, async {
+            let _ = self.child.wait().await;
+        })
+        .await;
+        if ended.is_err() {
+            self.group.kill(&mut self.child);
+            let _ = timeout(GRACE, self.child.wait()).await;
+        }
+        self.drain(tail).await;
+        Ended::Stopped
+    }
+
+    /// When stdin has been closed, so long is waited for what is still to come.
+    pub(super) fn farewell() -> Instant {
+        Instant::now() + FAREWELL
+    }
+
+    /// Reads what is left of stderr. Something that the process started may still hold it.
+    async fn drain(&mut self, tail: &mut Tail) {
+        let deadline = Instant::now() + GRACE;
+        while self.stderr.is_some() {
+            let from_stderr = &mut self.buffers.1;
+            let count = timeout_at(deadline, read(self.stderr.as_mut(), from_stderr)).await;
+            match count {
+                Ok(0) | Err(_) => self.stderr = None,
+                Ok(count) => tail.extend(from_stderr.get(..count).unwrap_or_default()),
+            }
+        }
+    }
+}
+
+async fn read(pipe: Option<&mut (impl AsyncRead + Unpin)>, buffer: &mut [u8]) -> usize {
+    match pipe {
+        Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
+        None => pending().await,
+    }
+}
+
+async fn write(pipe: Option<&mut ChildStdin>, outgoing: &VecDeque<u8>) -> io::Result<usize> {
+    match pipe {
+        Some(pipe) if !outgoing.is_empty() => pipe.write(outgoing.as_slices().0).await,
+        _ => pending().await,
+    }
+}
+
+/// The end of what came through stderr.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    bytes: VecDeque<u8>,
+    cut: bool,
+}
+
+impl Tail {
+    fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let over = self.bytes.len().saturating_sub(MAX_STDERR);
+        self.cut |= over > 0;
+        self.bytes.drain(..over);
+    }
+
+    /// Adds a line of KindLM's own.
+    pub(super) fn note(&mut self, text: &str) {
+        if self.bytes.back().is_some_and(|it| *it != b'\n') {
+            self.extend(b"\n");
+        }
+        self.extend(format!("[kindlm] {text}\n").as_bytes());
+    }
+
+    pub(super) fn text(&self) -> String {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        if self.cut {
+            format!("[kindlm] only the last {} KiB of stderr are kept\n{text}", MAX_STDERR / 1024)
+        } else {
+            text.into_owned()
+        }
+    }
+
+    /// The last lines, for a message; `None` if nothing was written.
+    pub(super) fn last_lines(&self) -> Option<String> {
+        const LINES: usize = 5;
+        const CHARS: usize = 500;
+        let text = self.text();
+        let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(LINES)..)?.join("\n");
+        let skipped = last.chars().count().saturating_sub(CHARS);
+        Some(last.chars().skip(skipped).collect()).filter(|it: &String| !it.is_empty())
+    }
+}

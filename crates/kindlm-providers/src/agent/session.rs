@@ -1,0 +1,318 @@
+//! A running agent: a process that is spoken with turn by turn, or a process for each turn.
+
+use std::time::Duration;
+
+use kindlm_types::{
+    AgentEnd, AgentKind, AgentReply, AgentSession, AgentStart, AgentTurn, BoxFuture, ProviderError,
+    ProviderErrorKind,
+};
+use serde_json::{Value, json};
+use tokio::sync::SemaphorePermit;
+use tokio::time::Instant;
+
+use super::launch::{Surroundings, hello};
+use super::pipe::{Ended, Fault, Pipe, Tail};
+use super::{Dialect, Step, Told, dialect};
+use crate::command::MAX_OUTPUT;
+use crate::transport::Env;
+
+/// Starts an agent, and waits until it is ready. It keeps its place among what runs at once until it has ended.
+pub(crate) async fn start<'a>(
+    start: &'a AgentStart,
+    folder: &'a std::path::Path,
+    env: &'a Env,
+    slot: Option<SemaphorePermit<'a>>,
+) -> Result<Box<dyn AgentSession + 'a>, ProviderError> {
+    let mut session = Session {
+        start,
+        surroundings: Surroundings { folder, env },
+        dialect: dialect(&start.agent),
+        told: Told::default(),
+        pipe: None,
+        tail: Tail::default(),
+        lines: 0,
+        exit_code: None,
+        spoke: false,
+        broken: false,
+        _slot: slot,
+    };
+    match start.agent.kind {
+        AgentKind::Kindlm => {
+            session.open(None)?;
+            if let Some(pipe) = &mut session.pipe {
+                pipe.say(&format!("{}\n", hello(start)));
+            }
+            session.until(&Step::Ready, start.timeout, "said hello").await?;
+        }
+        AgentKind::ClaudeCode => session.open(None)?,
+        // It is started with what it is told.
+        AgentKind::Codex => {}
+    }
+    Ok(Box::new(session))
+}
+
+struct Session<'a> {
+    start: &'a AgentStart,
+    surroundings: Surroundings<'a>,
+    dialect: Box<dyn Dialect>,
+    told: Told,
+    /// The process; none between the turns of Codex.
+    pipe: Option<Pipe>,
+    tail: Tail,
+    /// Lines that the process has written.
+    lines: u64,
+    exit_code: Option<i32>,
+    /// Whether any line came.
+    spoke: bool,
+    /// Whether a turn was begun that did not come to its end.
+    broken: bool,
+    _slot: Option<SemaphorePermit<'a>>,
+}
+
+impl AgentSession for Session<'_> {
+    fn turn(&mut self, turn: AgentTurn) -> BoxFuture<'_, Result<AgentReply, ProviderError>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            self.broken = true;
+            self.speak(&turn)?;
+            let what = format!("answered turn {}", turn.number);
+            self.until(&Step::Done, turn.timeout, &what).await?;
+            let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
+            if self.start.agent.kind == AgentKind::Codex {
+                self.finish_process().await?;
+            }
+            self.broken = false;
+            let told = self.told.take_turn();
+            Ok(AgentReply {
+                text: told.text,
+                output_json: told.output_json,
+                events: told.events,
+                tool_calls: told.tool_calls,
+                coverage: self.told.coverage(),
+                usage: told.usage,
+                cost_usd: told.cost_usd,
+                latency_ms,
+            })
+        })
+    }
+
+    fn end(&mut self) -> BoxFuture<'_, AgentEnd> {
+        Box::pin(async move {
+            let mut error = None;
+            if self.broken {
+                if let Some(mut pipe) = self.pipe.take() {
+                    pipe.stop(&mut self.tail).await;
+                }
+            } else if self.pipe.is_some() {
+                error = self.finish_process().await.err();
+            }
+            AgentEnd {
+                events: self.told.take_turn().events,
+                coverage: self.spoke.then(|| self.told.coverage()),
+                stderr: self.tail.text(),
+                exit_code: self.exit_code,
+                metadata: self.told.metadata(),
+                error,
+            }
+        })
+    }
+}
+
+impl Session<'_> {
+    fn open(&mut self, thread: Option<&str>) -> Result<(), ProviderError> {
+        self.lines = 0;
+        let command = self.surroundings.command(self.start, thread);
+        let pipe = Pipe::start(command).map_err(|err| {
+            let folder = self.surroundings.folder(self.start);
+            let message = if folder.is_dir() {
+                format!("the shell cannot be started: {err}")
+            } else {
+                let folder = folder.display();
+                format!("the folder `{folder}`, in which the agent should run, does not exist")
+            };
+            let mut err = self.error(ProviderErrorKind::Command, message);
+            err.attempts = 0;
+            err
+        })?;
+        self.pipe = Some(pipe);
+        Ok(())
+    }
+
+    /// Gives the process what the user says.
+    fn speak(&mut self, turn: &AgentTurn) -> Result<(), ProviderError> {
+        let line = match self.start.agent.kind {
+            AgentKind::Kindlm => {
+                let mut line = json!({"kindlm": "turn", "turn": turn.number, "user": turn.text});
+                if let (Some(label), Value::Object(line)) = (&turn.label, &mut line) {
+                    line.insert("label".to_owned(), label.as_str().into());
+                }
+                format!("{line}\n")
+            }
+            AgentKind::ClaudeCode => {
+                let content = json!([{"type": "text", "text": turn.text}]);
+                let message = json!({"role": "user", "content": content});
+                format!("{}\n", json!({"type": "user", "message": message}))
+            }
+            AgentKind::Codex => {
+                let thread = self.told.metadata.get("threadId").and_then(Value::as_str);
+                let thread = thread.map(str::to_owned);
+                self.open(thread.as_deref())?;
+                // It has no option for instructions of one's own.
+                match self.start.system.as_deref().filter(|_| thread.is_none()) {
+                    Some(system) => format!("{system}\n\n{}", turn.text),
+                    None => turn.text.clone(),
+                }
+            }
+        };
+        let is_last = self.start.agent.kind == AgentKind::Codex;
+        let Some(pipe) = &mut self.pipe else {
+            return Err(self.error(ProviderErrorKind::Command, "it has ended already".to_owned()));
+        };
+        pipe.say(&line);
+        if is_last {
+            pipe.close();
+        }
+        Ok(())
+    }
+
+    /// Reads lines until the agent has come so far; `what` says in words how far.
+    async fn until(
+        &mut self,
+        wanted: &Step,
+        limit: Duration,
+        what: &str,
+    ) -> Result<(), ProviderError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let Some(line) = self.next_line(deadline, limit, what).await? else {
+                return Err(self.ended_early(what).await);
+            };
+            match self.read(&line)? {
+                step if step == *wanted => return Ok(()),
+                Step::More | Step::Ready => {}
+                Step::Done => {
+                    let message = format!("{} answers what was not asked", self.place());
+                    return Err(self.error(ProviderErrorKind::MalformedResponse, message));
+                }
+                Step::Failed(message) => {
+                    return Err(self.error(ProviderErrorKind::Command, message));
+                }
+            }
+        }
+    }
+
+    async fn next_line(
+        &mut self,
+        deadline: Instant,
+        limit: Duration,
+        what: &str,
+    ) -> Result<Option<String>, ProviderError> {
+        let Some(pipe) = &mut self.pipe else { return Ok(None) };
+        let fault = match pipe.line(deadline, &mut self.tail).await {
+            Ok(line) => return Ok(line),
+            Err(fault) => fault,
+        };
+        let (kind, message) = match fault {
+            Fault::Late => (
+                ProviderErrorKind::Timeout,
+                format!(
+                    "it has not {what} within {} ms and was stopped; if it needs longer, raise its `timeoutMs` or \
+                     `--timeout`",
+                    limit.as_millis()
+                ),
+            ),
+            Fault::TooMuch => (
+                ProviderErrorKind::Command,
+                format!(
+                    "it wrote more than {} MiB to stdout before it had {what}, and was stopped",
+                    MAX_OUTPUT / (1024 * 1024)
+                ),
+            ),
+            Fault::NotText => (
+                ProviderErrorKind::MalformedResponse,
+                format!("line {} of its stdout is not UTF-8", self.lines + 1),
+            ),
+        };
+        Err(self.error(kind, message))
+    }
+
+    fn read(&mut self, line: &str) -> Result<Step, ProviderError> {
+        self.lines += 1;
+        self.spoke = true;
+        self.dialect.read(line, &mut self.told).map_err(|why| {
+            let message = format!("{} cannot be read: {why}", self.place());
+            self.error(ProviderErrorKind::MalformedResponse, message)
+        })
+    }
+
+    fn place(&self) -> String {
+        format!("line {} of its stdout", self.lines)
+    }
+
+    /// Closes stdin, reads what is still told, and waits for the end.
+    async fn finish_process(&mut self) -> Result<(), ProviderError> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        pipe.close();
+        let deadline = Pipe::farewell();
+        let read = loop {
+            let Some(pipe) = &mut self.pipe else { break Ok(()) };
+            match pipe.line(deadline, &mut self.tail).await {
+                Ok(None) | Err(Fault::Late) => break Ok(()),
+                Ok(Some(line)) => match self.read(&line) {
+                    Ok(Step::More | Step::Ready) => {}
+                    Ok(Step::Done) => {
+                        let message = format!("{} answers what was not asked", self.place());
+                        break Err(self.error(ProviderErrorKind::MalformedResponse, message));
+                    }
+                    Ok(Step::Failed(message)) => {
+                        break Err(self.error(ProviderErrorKind::Command, message));
+                    }
+                    Err(err) => break Err(err),
+                },
+                Err(Fault::TooMuch | Fault::NotText) => {
+                    let message =
+                        "what it wrote to stdout after its answer is too much, or not UTF-8";
+                    break Err(self.error(ProviderErrorKind::MalformedResponse, message.to_owned()));
+                }
+            }
+        };
+        if let Some(mut pipe) = self.pipe.take() {
+            match pipe.wait(deadline, &mut self.tail).await {
+                Ended::Itself(Some(code)) => self.exit_code = Some(code),
+                Ended::Itself(None) => self.tail.note("the agent was ended by a signal"),
+                Ended::Stopped => {
+                    self.tail
+                        .note("the agent did not end when its stdin was closed, and was stopped");
+                }
+            }
+        }
+        read
+    }
+
+    /// What to say of an agent whose stdout has ended.
+    async fn ended_early(&mut self, what: &str) -> ProviderError {
+        let ended = match self.pipe.take() {
+            Some(mut pipe) => pipe.wait(Pipe::farewell(), &mut self.tail).await,
+            None => Ended::Itself(None),
+        };
+        let how = match ended {
+            Ended::Itself(Some(127)) => "its command was not found (exit code 127)".to_owned(),
+            Ended::Itself(Some(126)) => "its command cannot be executed (exit code 126)".to_owned(),
+            Ended::Itself(Some(code)) => {
+                self.exit_code = Some(code);
+                format!("it ended with exit code {code} before it had {what}")
+            }
+            Ended::Itself(None) => format!("a signal ended it before it had {what}"),
+            Ended::Stopped => format!("it closed its stdout before it had {what}"),
+        };
+        self.error(ProviderErrorKind::Command, how)
+    }
+
+    /// An error of the agent, with the end of its stderr.
+    fn error(&self, kind: ProviderErrorKind, mut message: String) -> ProviderError {
+        if let Some(lines) = self.tail.last_lines() {
+            message = format!("{message}; the end of its stderr: {lines}");
+        }
+        ProviderError::new(kind, &*self.start.id, message)
+    }
+}

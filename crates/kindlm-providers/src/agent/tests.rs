@@ -1,0 +1,240 @@
+//! Recorded outputs, odd lines, and lines of other times.
+
+use kindlm_types::{Channel, Coverage, Facts};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::told::ToldTurn;
+use super::*;
+
+fn spec(kind: AgentKind) -> AgentSpec {
+    AgentSpec { kind, ..AgentSpec::default() }
+}
+
+/// The turns that a recorded output tells, and what is left of it.
+fn turns(kind: AgentKind, output: &str) -> (Vec<ToldTurn>, Told) {
+    let mut reader = dialect(&spec(kind));
+    let mut told = Told::default();
+    let mut turns = Vec::new();
+    for (number, line) in output.lines().enumerate() {
+        let step = reader.read(line, &mut told).unwrap_or_else(|why| panic!("{number}: {why}"));
+        if step == Step::Done {
+            turns.push(told.take_turn());
+        }
+    }
+    (turns, told)
+}
+
+fn in_json(turns: &[ToldTurn]) -> Value {
+    let turn = |it: &ToldTurn| json!({"text": it.text, "events": it.events});
+    turns.iter().map(turn).collect()
+}
+
+#[test]
+fn recorded_outputs_become_events() {
+    for (name, kind, output) in [
+        ("claude-code", AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl")),
+        ("codex", AgentKind::Codex, include_str!("transcripts/codex.jsonl")),
+    ] {
+        let (turns, told) = turns(kind, output);
+        assert_eq!(turns.len(), 2);
+        insta::assert_json_snapshot!(format!("{name}-events"), in_json(&turns));
+        insta::assert_json_snapshot!(format!("{name}-itself"), told.metadata());
+        assert!(
+            told.coverage().includes(Channel::Actions) && told.coverage().includes(Channel::Usage)
+        );
+    }
+}
+
+#[test]
+fn each_turn_of_a_process_has_its_own_tokens_and_cost() {
+    let tokens = |it: &ToldTurn| {
+        it.usage.map(|it| (it.input_tokens, it.output_tokens, it.cached_input_tokens))
+    };
+    let (claude, _) = turns(AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl"));
+    assert_eq!(
+        claude.iter().map(tokens).collect::<Vec<_>>(),
+        [Some((9820, 250, 9000)), Some((905, 7, 900))]
+    );
+    let cost = |it: &ToldTurn| it.cost_usd.map(|it| (it * 1e6).round());
+    assert_eq!(claude.iter().map(cost).collect::<Vec<_>>(), [Some(12_500.0), Some(2_500.0)]);
+    let (codex, _) = turns(AgentKind::Codex, include_str!("transcripts/codex.jsonl"));
+    assert_eq!(
+        codex.iter().map(tokens).collect::<Vec<_>>(),
+        [Some((24_763, 122, 24_448)), Some((25_237, 78, 23_552))]
+    );
+    assert_eq!(codex[0].cost_usd, None);
+}
+
+#[test]
+fn what_other_agents_say_is_not_the_agents_word_and_what_they_do_is_told() {
+    let (claude, _) = turns(AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl"));
+    let facts = Facts::of(&claude[0].events);
+    assert_eq!(facts.said, ["I will look at the file.", "I fixed `add`."]);
+    let calls: Vec<_> =
+        facts.actions.iter().map(|it| (it.name.unwrap(), it.state.as_str())).collect();
+    assert_eq!(
+        calls,
+        [
+            ("Read", "completed"),
+            ("Skill", "completed"),
+            ("Task", "completed"),
+            ("Grep", "completed"),
+            ("Edit", "completed"),
+            ("Bash", "rejected"),
+        ]
+    );
+    assert_eq!(
+        (facts.skills, facts.subagents.len(), facts.compactions),
+        (vec!["fixing-bugs"], 1, 1)
+    );
+    assert_eq!(facts.subagents[0].name, Some("Explore"));
+    let facts = Facts::of(&claude[1].events);
+    assert_eq!(facts.errors, ["error_max_turns: Reached maximum number of turns (1)"]);
+    assert_eq!(facts.input_requests[0].prompt.as_deref(), Some("Shall I commit?"));
+}
+
+#[test]
+fn lines_that_nobody_knows_are_counted_and_make_the_evidence_incomplete() {
+    for (kind, line, what) in [
+        (AgentKind::ClaudeCode, r#"{"type":"oracle"}"#, "oracle"),
+        (AgentKind::ClaudeCode, r#"{"type":"system","subtype":"news"}"#, "system/news"),
+        (
+            AgentKind::ClaudeCode,
+            r#"{"type":"assistant","message":{"content":[{"type":"dance"}]}}"#,
+            "assistant/dance",
+        ),
+        (AgentKind::Codex, r#"{"type":"turn.paused"}"#, "turn.paused"),
+        (
+            AgentKind::Codex,
+            r#"{"type":"item.completed","item":{"id":"i","type":"dance"}}"#,
+            "item/dance",
+        ),
+    ] {
+        let output = format!(
+            "{}\n{line}\n{line}",
+            match kind {
+                AgentKind::Codex => r#"{"type":"thread.started","thread_id":"t"}"#,
+                _ => r#"{"type":"system","subtype":"init","session_id":"s"}"#,
+            }
+        );
+        let (_, told) = turns(kind, &output);
+        assert_eq!(told.metadata()["unknownLines"], json!({what: 2}), "{line}");
+        assert_eq!(told.coverage(), Coverage::Only([].into()), "{line}");
+        // Who knows better says so.
+        let mut reader = dialect(&AgentSpec { ignore_lines: vec![what.to_owned()], ..spec(kind) });
+        let mut told = Told::default();
+        output.lines().for_each(|line| assert_eq!(reader.read(line, &mut told), Ok(Step::More)));
+        assert!(told.coverage().includes(Channel::Actions), "{line}");
+    }
+}
+
+#[test]
+fn an_agent_that_could_not_work_is_no_evidence() {
+    for (kind, lines, why) in [
+        (
+            AgentKind::ClaudeCode,
+            r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"Invalid API key · Please run /login"}"#,
+            "Claude Code ended with success: Invalid API key · Please run /login",
+        ),
+        (
+            AgentKind::ClaudeCode,
+            r#"{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"errors":["No conversation found"]}"#,
+            "Claude Code ended with error_during_execution: No conversation found",
+        ),
+        (
+            AgentKind::Codex,
+            r#"{"type":"turn.failed","error":{"message":"unexpected status 401"}}"#,
+            "the turn of Codex failed: unexpected status 401",
+        ),
+        (AgentKind::Kindlm, r#"{"kindlm":"error","message":"no key"}"#, "no key"),
+    ] {
+        let mut told = Told::default();
+        let step = dialect(&spec(kind)).read(lines, &mut told);
+        assert_eq!(step, Ok(Step::Failed(why.to_owned())));
+    }
+}
+
+#[test]
+fn a_line_that_cannot_be_read_says_what_is_wrong() {
+    const HELLO: &str = r#"{"kindlm":"hello","version":1}"#;
+    for (lines, why) in [
+        (vec!["Loading…"], "it is not JSON"),
+        (vec!["[1]"], "it is no JSON object: `[1]`; stdout is for the protocol alone"),
+        (vec![r#"{"a":1}"#], "it has no `kindlm`"),
+        (
+            vec![r#"{"kindlm":"result"}"#],
+            "the first line must be `{\"kindlm\":\"hello\",\"version\":1}`",
+        ),
+        (
+            vec![r#"{"kindlm":"hello","version":2}"#],
+            "speaks version 2 of the protocol, and this KindLM speaks 1",
+        ),
+        (vec![HELLO, HELLO], "says `hello` twice"),
+        (
+            vec![r#"{"kindlm":"hello","version":1,"complete":["tools"]}"#],
+            "neither \"all\" nor a list of messages",
+        ),
+        (
+            vec![HELLO, r#"{"kindlm":"results"}"#],
+            "`results` is no word of the protocol: did you mean `result`?",
+        ),
+        (vec![HELLO, r#"{"kindlm":"result","txt":"a"}"#], "unknown field `txt`"),
+        (vec![HELLO, r#"{"kindlm":"result","costUsd":-1}"#], "`costUsd` is negative"),
+        (
+            vec![HELLO, r#"{"kindlm":"event","type":"action.call"}"#],
+            "unknown variant `action.call`",
+        ),
+        (vec![HELLO, r#"{"kindlm":"tool_call"}"#], "cannot be read as `tool_call`"),
+    ] {
+        let mut reader = dialect(&spec(AgentKind::Kindlm));
+        let mut told = Told::default();
+        let last = lines.iter().map(|line| reader.read(line, &mut told)).last().unwrap();
+        let said = last.unwrap_err();
+        assert!(said.contains(why), "{lines:?}: {said}");
+    }
+    for (kind, line, why) in [
+        (AgentKind::ClaudeCode, "oops", "it is not JSON"),
+        (AgentKind::ClaudeCode, r#"{"type":"assistant"}"#, "has no `message.content`"),
+        (
+            AgentKind::ClaudeCode,
+            r#"{"type":"assistant","message":{"content":[{"type":"tool_use"}]}}"#,
+            "has no `id`",
+        ),
+        (AgentKind::Codex, r#"{"type":"item.completed"}"#, "has no `item`"),
+        (AgentKind::Codex, r#"{"type":"thread.started"}"#, "has no `thread_id`"),
+    ] {
+        let said = dialect(&spec(kind)).read(line, &mut Told::default()).unwrap_err();
+        assert!(said.contains(why), "{line}: {said}");
+    }
+}
+
+#[test]
+fn the_answer_is_a_message_once() {
+    const HELLO: &str = r#"{"kindlm":"hello","version":1,"name":"mine","complete":"all"}"#;
+    let message = r#"{"kindlm":"event","type":"message","role":"assistant","text":"Done."}"#;
+    for (lines, said) in [
+        (vec![message, r#"{"kindlm":"result"}"#], vec!["Done."]),
+        (vec![message, r#"{"kindlm":"result","text":"Done."}"#], vec!["Done."]),
+        (vec![message, r#"{"kindlm":"result","text":"Bye."}"#], vec!["Done.", "Bye."]),
+        (vec![r#"{"kindlm":"result","text":"Bye."}"#], vec!["Bye."]),
+        (vec![r#"{"kindlm":"result"}"#], vec![]),
+    ] {
+        let output = format!("{HELLO}\n{}", lines.join("\n"));
+        let (turns, told) = turns(AgentKind::Kindlm, &output);
+        assert_eq!(Facts::of(&turns[0].events).said, said, "{lines:?}");
+        assert_eq!(turns[0].text, said.last().copied().unwrap_or_default());
+        assert_eq!(told.metadata(), json!({"name": "mine"}).as_object().unwrap().clone());
+        assert!(Channel::ALL.into_iter().all(|it| told.coverage().includes(it)));
+    }
+}
+
+proptest! {
+    /// Whatever an agent writes, it is read or refused; nothing else.
+    #[test]
+    fn no_line_is_too_odd(line in r#"[\[\]{}:,"a-z0-9 ]{0,60}|\{"type":"[a-z._]{1,16}"(,"[a-z]{1,8}":(1|null|"x"|\[\]|\{\}))*\}"#) {
+        for kind in [AgentKind::Kindlm, AgentKind::ClaudeCode, AgentKind::Codex] {
+            let _ = dialect(&spec(kind)).read(&line, &mut Told::default());
+        }
+    }
+}

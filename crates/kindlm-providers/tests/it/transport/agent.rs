@@ -1,0 +1,266 @@
+//! Agents: what they are told, and that they end.
+#![cfg(unix)]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use kindlm_types::{
+    AgentEnd, AgentKind, AgentReply, AgentSpec, AgentStart, AgentTurn, Backend, Event, Facts,
+    NoFiles, ProviderErrorKind as Kind,
+};
+
+use super::command::is_gone;
+use super::*;
+
+const HELLO: &str = r#"{"kindlm":"hello","version":1}"#;
+
+fn agent(script: &str) -> AgentStart {
+    let spec = AgentSpec { command: Some(script.to_owned()), ..AgentSpec::default() };
+    AgentStart {
+        id: "mine".to_owned(),
+        agent: Arc::new(spec),
+        case: "a case".to_owned(),
+        timeout: LONG,
+        ..AgentStart::default()
+    }
+}
+
+fn turn(number: u32, text: &str, timeout: Duration) -> AgentTurn {
+    AgentTurn { number, label: None, text: text.to_owned(), timeout }
+}
+
+fn client() -> Client {
+    Client::new(&Map::new(), &NoFiles, ClientOptions::new(env(), std::env::temp_dir())).unwrap()
+}
+
+/// What an agent answers to each text, the error that ended it, and what is left.
+async fn talk(
+    start: &AgentStart,
+    texts: &[&str],
+    timeout: Duration,
+) -> (Vec<AgentReply>, Option<ProviderError>, AgentEnd) {
+    let client = client();
+    let mut session = match client.start_agent(start).await {
+        Ok(session) => session,
+        Err(err) => return (Vec::new(), Some(err), AgentEnd::default()),
+    };
+    let mut replies = Vec::new();
+    for (number, text) in (1..).zip(texts) {
+        match session.turn(turn(number, text, timeout)).await {
+            Ok(reply) => replies.push(reply),
+            Err(err) => return (replies, Some(err), session.end().await),
+        }
+    }
+    (replies, None, session.end().await)
+}
+
+#[tokio::test]
+async fn one_process_hears_hello_and_every_turn() {
+    let script = format!(
+        r#"read -r hello; printf "%s\n" "$hello" >&2; echo '{HELLO}'
+        while read -r turn; do printf "%s\n" "$turn" >&2; echo '{{"kindlm":"result","text":"'$$'"}}'; done; exit 3"#
+    );
+    let mut start = agent(&script);
+    start.system = Some("Be brief.".to_owned());
+    start.vars = json!({"a": 1}).as_object().unwrap().clone();
+    let (replies, err, end) = talk(&start, &["one", "two\nlines"], LONG).await;
+    assert_eq!(err, None);
+    assert_eq!(replies[0].text, replies[1].text, "not the same process");
+    assert_eq!(end.exit_code, Some(3));
+    let heard: Vec<Value> =
+        end.stderr.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!(
+        heard,
+        [
+            json!({"kindlm": "hello", "version": 1, "agent": "mine", "case": "a case", "repeat": 0,
+                   "system": "Be brief.", "vars": {"a": 1}}),
+            json!({"kindlm": "turn", "turn": 1, "user": "one"}),
+            json!({"kindlm": "turn", "turn": 2, "user": "two\nlines"}),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_told_with_its_place_and_the_end_of_stderr() {
+    let short = Duration::from_millis(400);
+    let ready = format!("echo '{HELLO}'; read -r hello; read -r turn;");
+    for (script, kind, said) in [
+        (
+            "echo lost >&2; exit 4",
+            Kind::Command,
+            "ended with exit code 4 before it had said hello; the end of its stderr: lost",
+        ),
+        ("no-such-program-here", Kind::Command, "its command was not found (exit code 127)"),
+        (
+            "echo Loading",
+            Kind::MalformedResponse,
+            "line 1 of its stdout cannot be read: it is not JSON",
+        ),
+        (
+            &format!("{ready} echo why >&2; exit 2"),
+            Kind::Command,
+            "exit code 2 before it had answered turn 1; the end of its stderr: why",
+        ),
+        (
+            &format!("{ready} kill -9 $$"),
+            Kind::Command,
+            "a signal ended it before it had answered turn 1",
+        ),
+        (
+            &format!("{ready} echo oops; sleep 3101"),
+            Kind::MalformedResponse,
+            "line 2 of its stdout cannot be read",
+        ),
+        (
+            &format!("{ready} printf '\\377\\n'"),
+            Kind::MalformedResponse,
+            "line 2 of its stdout is not UTF-8",
+        ),
+        (
+            &format!("{ready} echo waiting >&2; sleep 3102"),
+            Kind::Timeout,
+            "it has not answered turn 1 within 400 ms",
+        ),
+        (&format!("{ready} yes | tr -d '\\n'"), Kind::Command, "more than 16 MiB to stdout"),
+        (
+            &format!("{ready} echo '{{\"kindlm\":\"error\",\"message\":\"no key\"}}'"),
+            Kind::Command,
+            "no key",
+        ),
+    ] {
+        let limit = if kind == Kind::Timeout { short } else { LONG };
+        let (replies, err, _) = talk(&agent(script), &["hi"], limit).await;
+        let err = err.unwrap();
+        assert_eq!((err.kind, err.provider.as_str(), replies.len()), (kind, "mine", 0), "{err}");
+        assert!(err.message.contains(said), "{script}: {err}");
+        assert!(!err.retryable);
+    }
+    assert!(is_gone("sleep\u{0}3101").await && is_gone("sleep\u{0}3102").await);
+}
+
+#[tokio::test]
+async fn the_whole_group_ends_with_the_agent() {
+    let ready = format!("sleep 3111 & trap '' TERM; echo '{HELLO}'; read -r hello; read -r turn;");
+    // It is given up in the middle of a turn.
+    let client = client();
+    let start = agent(&format!("{ready} sleep 3112"));
+    let mut session = client.start_agent(&start).await.unwrap();
+    let waiting = session.turn(turn(1, "hi", LONG));
+    assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
+    drop(session);
+    assert!(is_gone("sleep\u{0}3111").await && is_gone("sleep\u{0}3112").await);
+    // It does not end when its stdin is closed.
+    let start = agent(&format!("{ready} echo '{{\"kindlm\":\"result\"}}'; sleep 3113"));
+    let started = Instant::now();
+    let (_, err, end) = talk(&start, &["hi"], LONG).await;
+    assert_eq!((err, end.error, end.exit_code), (None, None, None));
+    assert!(end.stderr.contains("did not end when its stdin was closed"), "{}", end.stderr);
+    assert!(started.elapsed() > Duration::from_secs(5), "it had no time to end");
+    assert!(is_gone("sleep\u{0}3111").await && is_gone("sleep\u{0}3113").await);
+}
+
+#[tokio::test]
+async fn what_is_told_after_the_answer_is_not_lost() {
+    let ready =
+        format!("echo '{HELLO}'; read -r hello; read -r turn; echo '{{\"kindlm\":\"result\"}}';");
+    let start = agent(&format!(
+        "{ready} read -r end; echo '{{\"kindlm\":\"event\",\"type\":\"error\",\"message\":\"late\"}}'"
+    ));
+    let (_, err, end) = talk(&start, &["hi"], LONG).await;
+    assert_eq!((err, end.error.as_ref()), (None, None));
+    assert_eq!(end.events, [Event::Error { message: "late".to_owned() }]);
+    let start = agent(&format!("{ready} echo Bye"));
+    let (_, err, end) = talk(&start, &["hi"], LONG).await;
+    assert_eq!(err, None);
+    assert!(end.error.unwrap().message.contains("line 3 of its stdout cannot be read"));
+}
+
+#[tokio::test]
+async fn an_agent_gets_the_variables_and_the_folder_that_it_is_given() {
+    let script = format!(
+        r#"echo '{HELLO}'; read -r hello; read -r turn; pwd -P >&2; env >&2; echo '{{"kindlm":"result"}}'"#
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let mut start = agent(&script);
+    start.folder = Some(folder.clone());
+    let mut spec = (*start.agent).clone();
+    spec.env = Some(vec!["TOKEN".to_owned(), "NOT_SET".to_owned()]);
+    spec.cwd = Some("/nowhere".to_owned());
+    start.agent = Arc::new(spec);
+    let (_, err, end) = talk(&start, &["hi"], LONG).await;
+    assert_eq!(err, None);
+    let lines: Vec<&str> = end.stderr.lines().collect();
+    assert_eq!(lines.first(), Some(&folder.to_str().unwrap()));
+    assert!(lines.contains(&format!("TOKEN={KEY}").as_str()), "{lines:?}");
+    assert!(!lines.iter().any(|it| it.starts_with("CARGO")), "{lines:?}");
+    start.folder = None;
+    let (_, err, _) = talk(&start, &["hi"], LONG).await;
+    assert!(err.unwrap().message.contains("the folder `/nowhere`"));
+}
+
+#[tokio::test]
+async fn long_lines_and_many_of_them_come_through() {
+    let script = format!(
+        r#"echo '{HELLO}'; read -r hello; read -r turn
+        i=0; while [ $i -lt 2000 ]; do echo '{{"kindlm":"event","type":"thinking","text":"Hm."}}'; echo noise >&2; i=$((i+1)); done
+        printf '{{"kindlm":"result","text":"'; head -c 2000000 /dev/zero | tr '\0' x; echo '"}}'"#
+    );
+    let long = "y".repeat(500_000);
+    let (replies, err, end) = talk(&agent(&script), &[long.as_str()], LONG).await;
+    assert_eq!(err, None);
+    assert_eq!((replies[0].text.len(), Facts::of(&replies[0].events).thoughts), (2_000_000, 2_000));
+    assert_eq!(end.stderr.lines().count(), 2_000);
+}
+
+#[tokio::test]
+async fn known_agents_are_told_and_read_in_their_own_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let transcripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/agent/transcripts");
+    let claude = format!(
+        r#"claude() {{ echo "$@" >&2
+        read -r said; echo "$said" >&2; head -n 21 {transcripts}/claude-code.jsonl
+        read -r said; echo "$said" >&2; tail -n 3 {transcripts}/claude-code.jsonl; exit 1; }}; claude"#
+    );
+    let codex = format!(
+        r#"codex() {{ echo "$@" >&2; cat >&2; echo >&2
+        case "$*" in *resume*) tail -n 6 {transcripts}/codex.jsonl;; *) head -n 16 {transcripts}/codex.jsonl;; esac; }}; codex"#
+    );
+    for (kind, script, texts, heard) in [
+        (
+            AgentKind::ClaudeCode,
+            claude,
+            ["I fixed `add`.", ""],
+            vec![
+                "-p --input-format stream-json --output-format stream-json --verbose --append-system-prompt Be brief.",
+                r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"fix"}]}}"#,
+                r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"commit"}]}}"#,
+            ],
+        ),
+        (
+            AgentKind::Codex,
+            codex,
+            ["I fixed `add`.", "It was reviewed."],
+            vec![
+                "exec --json -",
+                "Be brief.",
+                "",
+                "fix",
+                "exec --json resume 0199a213-81c0-7800-8aa1-bbab2a035a53 -",
+                "commit",
+            ],
+        ),
+    ] {
+        let spec = AgentSpec { kind, command: Some(script), ..AgentSpec::default() };
+        let mut start = agent("");
+        start.agent = Arc::new(spec);
+        start.system = Some("Be brief.".to_owned());
+        start.folder = Some(folder.path().to_owned());
+        let (replies, err, end) = talk(&start, &["fix", "commit"], LONG).await;
+        assert_eq!(err, None, "{kind:?}");
+        let said: Vec<&str> = replies.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(said, texts, "{kind:?}");
+        assert_eq!(end.stderr.lines().collect::<Vec<_>>(), heard);
+        assert!(end.metadata.contains_key("sessionId") || end.metadata.contains_key("threadId"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Agents under test that are processes of their own: how they are started, what they are told, what they tell.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{BoxFuture, Coverage, Event, Price, ProviderError, ToolCall, Usage};
+
+/// An agent that is a program: how it is started, and which language it speaks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "AgentEntry")]
+pub struct AgentSpec {
+    /// What it speaks on stdin and stdout: KindLM's own protocol, or what a known agent speaks.
+    #[serde(default, rename = "type")]
+    pub kind: AgentKind,
+    /// The command line, for `sh -c`, in the folder of this file; `claude` or `codex` for agents of these types.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub command: Option<String>,
+    /// Arguments behind the command line, each one as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// The model that the agent is told to use; its own choice if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub model: Option<String>,
+    /// Names of the only environment variables that it gets beside `PATH`, `HOME` and others that every program needs;
+    /// all of them if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(inner(length(min = 1)))]
+    pub env: Option<Vec<String>>,
+    /// The folder that it runs in, relative to the folder of this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub cwd: Option<String>,
+    /// How long its start, and each of its turns, may take, in milliseconds; `defaults.timeoutMs` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_ms: Option<u64>,
+    /// What its tokens cost, in US dollars for a million, where it does not tell the cost itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// Types of lines that KindLM does not know and that hold no evidence, such as `system/new_notice`. Without this, a
+    /// line of an unknown type makes all evidence incomplete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub ignore_lines: Vec<String>,
+}
+
+/// What an agent speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentKind {
+    /// KindLM's protocol: one JSON object a line, a process for each execution.
+    #[default]
+    Kindlm,
+    /// Claude Code's `stream-json` lines, a process for each execution.
+    ClaudeCode,
+    /// The lines of `codex exec --json`, a process for each turn of one thread.
+    Codex,
+}
+
+impl AgentKind {
+    /// Its word in suites and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kindlm => "kindlm",
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+        }
+    }
+
+    /// The command line that starts it where a suite names none.
+    pub fn default_command(self) -> Option<&'static str> {
+        match self {
+            Self::Kindlm => None,
+            Self::ClaudeCode => Some("claude"),
+            Self::Codex => Some("codex"),
+        }
+    }
+}
+
+/// An agent to be started for one execution.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentStart {
+    /// Its id in the suite.
+    pub id: String,
+    /// How it is started.
+    pub agent: Arc<AgentSpec>,
+    /// The test case's name.
+    pub case: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// The test case's variables.
+    pub vars: Map<String, Value>,
+    /// Instructions that stand above the conversation.
+    pub system: Option<String>,
+    /// The folder to run in instead of the one that the suite says: the workspace of the execution, if it has one.
+    pub folder: Option<PathBuf>,
+    /// How long it may take until it is ready.
+    pub timeout: Duration,
+}
+
+/// What the user says next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentTurn {
+    /// Which turn of the execution, from 1.
+    pub number: u32,
+    /// The turn's label in the suite, if it has one.
+    pub label: Option<String>,
+    /// What the user says.
+    pub text: String,
+    /// How long the agent may take.
+    pub timeout: Duration,
+}
+
+/// What an agent did in one turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentReply {
+    /// Its last words.
+    pub text: String,
+    /// Its structured output, where it tells one.
+    pub output_json: Option<Value>,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+    /// The tool calls among the events.
+    pub tool_calls: Vec<ToolCall>,
+    /// For which kinds of evidence it has told everything so far.
+    pub coverage: Coverage,
+    /// Tokens of this turn; `None` if it told none.
+    pub usage: Option<Usage>,
+    /// What this turn cost in US dollars, where the agent says so.
+    pub cost_usd: Option<f64>,
+    /// How long the turn took, in milliseconds.
+    pub latency_ms: f64,
+}
+
+/// What is left when an agent has ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentEnd {
+    /// What it told after its last reply; all of the turn if that was not finished.
+    pub events: Vec<Event>,
+    /// For which kinds of evidence it has told everything; `None` if it never said anything.
+    pub coverage: Option<Coverage>,
+    /// What it wrote to stderr; the end, where that was much.
+    pub stderr: String,
+    /// Its exit code; `None` if a signal ended it, or it was never started.
+    pub exit_code: Option<i32>,
+    /// What it says of itself: its version, its model, its session, and lines that could not be understood.
+    pub metadata: Map<String, Value>,
+    /// What went wrong in its last lines.
+    pub error: Option<ProviderError>,
+}
+
+/// A running agent. What is left of its process group when this is dropped is killed.
+pub trait AgentSession: Send {
+    /// Says something to it, and waits until it has answered. After an error only [`end`](Self::end) makes sense.
+    fn turn(&mut self, turn: AgentTurn) -> BoxFuture<'_, Result<AgentReply, ProviderError>>;
+
+    /// Ends it, politely if it lets us.
+    fn end(&mut self) -> BoxFuture<'_, AgentEnd>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_what_it_says() {
+        let entry: AgentSpec = serde_json::from_value(serde_json::json!({
+            "type": "claude-code", "args": ["--permission-mode", "acceptEdits"], "env": ["ANTHROPIC_API_KEY"],
+        }))
+        .unwrap();
+        assert_eq!(
+            (entry.kind, entry.kind.default_command()),
+            (AgentKind::ClaudeCode, Some("claude"))
+        );
+        assert!(serde_json::from_value::<AgentSpec>(serde_json::json!({"comand": "x"})).is_err());
+        for kind in [AgentKind::Kindlm, AgentKind::ClaudeCode, AgentKind::Codex] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+    }
+}
