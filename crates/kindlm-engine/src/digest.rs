@@ -25,9 +25,16 @@ pub struct Digest(Sha256);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 16]);
 
+impl Fingerprint {
+    /// The bytes, of which those in front are as good as all for telling two apart.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 

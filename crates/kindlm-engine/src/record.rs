@@ -1,6 +1,8 @@
 //! Where finished executions are kept, so that a run can be gone on with.
 
-use kindlm_types::ExecutionResult;
+use std::ops::Range;
+
+use kindlm_types::{CaseResult, ExecutionResult};
 
 /// Keeps finished executions outside the memory of the run, and knows those that an earlier process finished.
 ///
@@ -25,12 +27,26 @@ pub trait Record: Sync {
     /// Once this returns, the execution may be counted. After an error it must not be: the run sends nothing more,
     /// and finishes what is in flight.
     fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError>;
+
+    /// Hears of a case all of whose executions are finished; `position` is its place among the cases of the plan, from 0.
+    fn case_finished(&self, position: usize, case: &CaseResult) {
+        let _ = (position, case);
+    }
 }
 
 /// A record whose executions can be read as often as they are needed, so that the run need not hold them.
 pub trait ReadRecord: Record {
     /// Reads the execution at a position of the plan, which was kept or recalled in this run.
     fn read(&self, at: usize) -> Result<ExecutionResult, RecordError>;
+
+    /// The case at a position, whose executions are at `units` of the plan, as [`CaseSource::written`] has it, if that is
+    /// at hand.
+    ///
+    /// [`CaseSource::written`]: kindlm_types::CaseSource::written
+    fn written(&self, position: usize, units: Range<usize>) -> Result<Option<String>, RecordError> {
+        let _ = (position, units);
+        Ok(None)
+    }
 
     /// Takes out what must not be shown of an execution that could not be kept, or was not run.
     fn clean(&self, result: &mut ExecutionResult);

@@ -150,6 +150,17 @@ impl CaseSource for Recorded<'_> {
         Ok(Cow::Owned(case))
     }
 
+    fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
+        let units = self.streamed.groups.units(position);
+        // In a part of a run, a case also says where it stands in the whole.
+        if self.plan.part.is_some()
+            || units.clone().any(|at| self.streamed.missing.contains_key(&at))
+        {
+            return Ok(None);
+        }
+        self.record.written(position, units).map_err(|err| CaseError::new(err.to_string()))
+    }
+
     fn tally(&self) -> Cow<'_, Tally> {
         Cow::Borrowed(&self.streamed.tally)
     }

@@ -28,7 +28,11 @@ pub struct DigestError(String);
 impl Digest {
     /// The digest of a text.
     pub fn of(text: impl AsRef<[u8]>) -> Self {
-        let long = Sha256::digest(text);
+        Self::shortened(&Sha256::digest(text))
+    }
+
+    /// The beginning of what is a SHA-256, or the beginning of one, already.
+    pub fn shortened(long: &[u8]) -> Self {
         Self(long.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
     }
 }

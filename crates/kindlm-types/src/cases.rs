@@ -24,6 +24,13 @@ pub trait CaseSource: fmt::Debug {
     /// Reads one case, `position` from 0.
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
+    /// The case as [`wire::v1::Case`](crate::wire::v1::Case) in compact JSON, where that costs less than reading it;
+    /// `None` where it does not.
+    fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
+        let _ = position;
+        Ok(None)
+    }
+
     /// What they add up to.
     fn tally(&self) -> Cow<'_, Tally>;
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kindlm_engine::{COMMAND, Model, Plan, Suite, TestCase};
+use kindlm_engine::{COMMAND, Digest as Fingerprint, Model, Plan, Suite, TestCase};
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
 use kindlm_types::RunInfo;
@@ -29,12 +29,13 @@ pub(super) fn of<'a>(
     header.models =
         suite.models.iter().map(|it| (it.id.as_str().into(), model(suite, it))).collect();
     header.arguments = arguments.into_iter().map(Cow::Owned).collect();
+    let mut tools = Same::default();
     for group in plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
         let Some(unit) = group.first() else { continue };
         let Some(case) = suite.cases.get(unit.case) else { continue };
         let model = unit.model.and_then(|it| suite.models.get(it));
         let repeats = u32::try_from(group.len()).unwrap_or(u32::MAX);
-        header.cases.push(planned(case, model.map_or(COMMAND, |it| &it.id), repeats)?);
+        header.cases.push(planned(case, model.map_or(COMMAND, |it| &it.id), repeats, &mut tools)?);
     }
     Ok(header)
 }
@@ -74,18 +75,44 @@ fn planned<'a>(
     case: &'a TestCase,
     model: &'a str,
     repeats: u32,
+    tools: &mut Same,
 ) -> Result<PlannedCase<'a>, Failure> {
     let body = case.body.body();
     let body = body.map_err(|err| Failure::internal(format!("`{}`: {err}", case.name)))?;
     let said: Vec<Option<&str>> = body.conversation.iter().map(|it| it.user.as_deref()).collect();
-    let whole = case.digest.map(|it| it.to_string()).unwrap_or_default();
+    let whole = case.digest.map(|it| Digest::shortened(it.as_bytes()));
     Ok(PlannedCase {
+        case: case.name.as_str().into(),
+        model: model.into(),
+        repeats,
         prompt: Digest::of(format!("{:?} {said:?} {}", body.subject, body.max_turns)),
-        tools: Digest::of(format!("{:?}", body.tools)),
-        vars: digest([Value::Object(body.vars.clone())]),
-        checks: Digest::of(whole),
-        ..PlannedCase::new(case.name.as_str(), model, repeats)
+        tools: tools.digest(format!("{:?}", body.tools)),
+        vars: vars(&body.vars),
+        checks: whole.unwrap_or_else(|| Digest::of("")),
     })
+}
+
+/// The digest of a text that is mostly the one before: that of the tools, which many cases have in common.
+#[derive(Default)]
+struct Same(Option<(String, Digest)>);
+
+impl Same {
+    fn digest(&mut self, text: String) -> Digest {
+        match &self.0 {
+            Some((before, digest)) if *before == text => *digest,
+            _ => self.0.insert((text.clone(), Digest::of(text))).1,
+        }
+    }
+}
+
+/// The same whatever the order of keys.
+fn vars(vars: &Map<String, Value>) -> Digest {
+    let mut keys: Vec<(&String, &Value)> = vars.iter().collect();
+    keys.sort_unstable_by_key(|(key, _)| *key);
+    let sum = keys
+        .into_iter()
+        .fold(Fingerprint::default(), |sum, (key, value)| sum.text(key).value(value));
+    Digest::shortened(sum.finish().as_bytes())
 }
 
 /// The same whatever the order of keys.

@@ -1,5 +1,7 @@
 //! Keeps executions in the journal as they finish, and brings back those of an earlier process.
 
+use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use kindlm_engine::{ReadRecord, Record, RecordError};
-use kindlm_store::journal::{Index, Journal, JournalWriter, Place, Reader};
-use kindlm_types::ExecutionResult;
+use kindlm_store::journal::{Heads, Index, Journal, JournalWriter, Place, Reader};
+use kindlm_types::{CaseResult, ExecutionResult};
 
 use crate::Failure;
 use crate::secrets::Secrets;
@@ -24,6 +26,8 @@ pub(crate) struct Kept {
     reader: Reader,
     /// By position in the plan.
     places: Mutex<Vec<Option<Place>>>,
+    /// `None` once one could not be kept.
+    heads: Mutex<Option<Heads>>,
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
@@ -57,7 +61,8 @@ impl Kept {
         let thread = thread::Builder::new().name("journal".to_owned()).spawn(sync);
         let thread = thread.map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let (places, syncing) = (Mutex::default(), Some((stop, thread)));
-        Ok(Self { shared, past, secrets, reader, places, syncing })
+        let heads = Mutex::new(shared.writer.path().parent().and_then(|it| Heads::new(it).ok()));
+        Ok(Self { shared, past, secrets, reader, places, heads, syncing })
     }
 
     /// How many executions an earlier process has done.
@@ -84,6 +89,22 @@ impl Kept {
         if let Some(slot) = places.get_mut(at) {
             *slot = place;
         }
+    }
+
+    fn place(&self, at: usize) -> Result<Place, RecordError> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = places.get(at).copied().flatten();
+        place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))
+    }
+
+    /// What `with` makes of the heads; does without them for good when that fails.
+    fn with_heads<T>(&self, with: impl FnOnce(&mut Heads) -> io::Result<T>) -> Option<T> {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = with(heads.as_mut()?);
+        if done.is_err() {
+            *heads = None;
+        }
+        done.ok()
     }
 }
 
@@ -133,16 +154,28 @@ impl Record for Kept {
         self.shared.dirty.store(true, Ordering::Release);
         Ok(())
     }
+
+    fn case_finished(&self, position: usize, case: &CaseResult) {
+        // What an earlier process kept is read again: it knew of other secrets.
+        if self.past.is_none() {
+            self.with_heads(|heads| heads.keep(position, case));
+        }
+    }
 }
 
 impl ReadRecord for Kept {
     fn read(&self, at: usize) -> Result<ExecutionResult, RecordError> {
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = places.get(at).copied().flatten();
-        drop(places);
-        let place =
-            place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))?;
-        self.reader.read(place).map_err(|err| RecordError(err.to_string()))
+        self.reader.read(self.place(at)?).map_err(|err| RecordError(err.to_string()))
+    }
+
+    fn written(&self, position: usize, units: Range<usize>) -> Result<Option<String>, RecordError> {
+        let Some(head) = self.with_heads(|heads| heads.read(position)).flatten() else {
+            return Ok(None);
+        };
+        let executions = units.map(|at| {
+            self.reader.text(self.place(at)?).map_err(|err| RecordError(err.to_string()))
+        });
+        Ok(Some(head.around(executions.collect::<Result<Vec<_>, _>>()?)))
     }
 
     fn clean(&self, result: &mut ExecutionResult) {

@@ -336,6 +336,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         if let Some(reason) = self.failures.count(&case) {
             own_control.stop(reason);
         }
+        run.record.case_finished(position, &case);
         self.sink.take(position, case);
     }
 }

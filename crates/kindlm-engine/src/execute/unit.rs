@@ -230,7 +230,7 @@ impl Running<'_> {
             halt: None,
         };
         if !body.conversation.is_empty() {
-            self.judge_turns(body, model, &execution, &mut sum).await;
+            Box::pin(self.judge_turns(body, model, &execution, &mut sum)).await;
         }
         let (comparing, alone): (Vec<Check>, Vec<Check>) = match case.compared {
             Some(_) => body.checks.iter().cloned().partition(Check::compares),

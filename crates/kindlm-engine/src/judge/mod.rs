@@ -81,7 +81,8 @@ pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges
             if questions.is_empty() {
                 break;
             }
-            for (question, told) in ask_all(questions, judges).await {
+            // Most checks ask nothing: what asking needs is not part of every execution's future.
+            for (question, told) in Box::pin(ask_all(questions, judges)).await {
                 spent.add(&told);
                 answers.insert(&question, told.answer);
             }

@@ -286,5 +286,7 @@ fn prepare(
     if !headers.contains_key(CONTENT_TYPE) {
         builder = builder.header(CONTENT_TYPE, "application/json");
     }
-    builder.body(request.body.to_string())
+    // The same text as `to_string` makes, which writes it through `fmt` at twice the price.
+    let body = serde_json::to_vec(&request.body);
+    builder.body(body.unwrap_or_else(|_| request.body.to_string().into_bytes()))
 }

@@ -41,6 +41,17 @@ impl Reader {
 
     /// Reads one entry.
     pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
+        parse(&self.line(place)?).map_err(|message| corrupt(&self.path, place.line, message))
+    }
+
+    /// Reads one entry as it stands: an execution in compact JSON, if the file is not damaged.
+    pub fn text(&self, place: Place) -> Result<String, JournalError> {
+        let mut line = self.line(place)?;
+        line.pop_if(|last| *last == b'\n');
+        String::from_utf8(line).map_err(|err| corrupt(&self.path, place.line, err.to_string()))
+    }
+
+    fn line(&self, place: Place) -> Result<Vec<u8>, JournalError> {
         let mut line = Vec::with_capacity(usize::try_from(place.len).unwrap_or_default());
         {
             let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +59,7 @@ impl Reader {
                 .and_then(|_| (&mut *file).take(place.len).read_to_end(&mut line))
                 .map_err(|err| JournalError::io("read", &self.path, &err))?;
         }
-        parse(&line).map_err(|message| corrupt(&self.path, place.line, message))
+        Ok(line)
     }
 }
 

@@ -172,6 +172,67 @@ impl From<ScoreSummary> for crate::ScoreSummary {
     }
 }
 
+/// What a [`Case`] says before its executions, in compact JSON: a small text, kept until the executions are at hand.
+///
+/// ```
+/// # use kindlm_types::CaseResult;
+/// use kindlm_types::wire::v1::{Case, CaseHead};
+///
+/// # fn show(case: &CaseResult, executions: &[String]) -> serde_json::Result<()> {
+/// let head = CaseHead::of(case)?;
+/// let json = head.around(executions);
+/// assert_eq!(json, serde_json::to_string(&Case::from(case))?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaseHead(String);
+
+impl CaseHead {
+    /// How a case without executions ends.
+    const END: &str = "]}";
+
+    /// Of this case.
+    pub fn of(case: &CaseResult) -> serde_json::Result<Self> {
+        let bare = CaseResult {
+            case: case.case.clone(),
+            model: case.model.clone(),
+            tags: case.tags.clone(),
+            digest: case.digest.clone(),
+            scores: case.scores.clone(),
+            failure_codes: case.failure_codes.clone(),
+            executions: Vec::new(),
+            ..*case
+        };
+        let mut json = serde_json::to_string(&Case::from(bare))?;
+        json.truncate(json.len() - Self::END.len());
+        Ok(Self(json))
+    }
+
+    /// A head that was kept as this text.
+    pub fn kept(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text to keep.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The whole case, with its executions, an [`Execution`] in compact JSON each.
+    pub fn around(self, executions: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+        let mut json = self.0;
+        for (at, execution) in executions.into_iter().enumerate() {
+            if at > 0 {
+                json.push(',');
+            }
+            json.push_str(execution.as_ref());
+        }
+        json.push_str(Self::END);
+        json
+    }
+}
+
 impl From<&CaseResult> for Case {
     fn from(case: &CaseResult) -> Self {
         case.clone().into()
