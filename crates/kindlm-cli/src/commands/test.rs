@@ -49,22 +49,15 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let arguments = resume::arguments_of(&args);
     let verbosity = verbosity(args.quiet, args.verbose);
     let reports = project::reports(&place, &suite, args.suite.allow_outside)?;
+    let options = options_of(&args);
     let output = Output::new(io, args.reporters, reports, verbosity)?;
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
     }
     trust::settle(&place.state(), trust::models_of(&suite.models), &mut suite.gates)?;
     check_compliance_folder(&place, &suite, args.suite.allow_outside)?;
-    let options = RunOptions {
-        repeat: args.runs,
-        concurrency: args.concurrency.map(|it| it as usize),
-        timeout: args.timeout,
-        fail_fast: args.fail_fast,
-        max_failures: args.max_failures,
-        budget_usd: args.budget_usd,
-        strict: args.strict,
-        filter: select::filter(io, &place, &suite, &args.select, past.as_ref())?,
-    };
+    let filter = select::filter(io, &place, &suite, &args.select, past.as_ref())?;
+    let options = RunOptions { filter, ..options };
     let Some(mut plan) = select::plan(io, &suite, &options)? else {
         return past.map_or(Ok(ExitStatus::Success), |it| Err(it.nothing_left()));
     };
@@ -90,15 +83,13 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         print(io, &dry_run::describe(&suite, &plan, &options)?)?;
         return Ok(ExitStatus::Success);
     }
-    trust::check(&place.state(), &place.name, &suite, &plan)?;
-    if args.responses.may_ask() {
-        if !args.allow_unpriced {
-            budget::check(&suite, &plan, &options)?;
-        }
-        for warning in keys::missing_for(io, &suite, &plan) {
-            io.tell(&format!("warning: {warning}"));
-        }
-    }
+    check_spending(
+        io,
+        &place,
+        (&suite, &plan),
+        &options,
+        (args.responses.may_ask(), args.allow_unpriced),
+    )?;
     let waits = Stop::default();
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let runner = Runner::new(io, files.root())?;
@@ -122,6 +113,42 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let outcome = run.report(io, done, kept.as_ref(), info, &secrets, &output);
     responses::tell(io, backend.responses(), quiet);
     outcome
+}
+
+/// What the arguments say of the run, but for which cases it has.
+fn options_of(args: &TestArgs) -> RunOptions {
+    RunOptions {
+        repeat: args.runs,
+        concurrency: args.concurrency.map(|it| it as usize),
+        timeout: args.timeout,
+        fail_fast: args.fail_fast,
+        max_failures: args.max_failures,
+        budget_usd: args.budget_usd,
+        strict: args.strict,
+        ..RunOptions::default()
+    }
+}
+
+/// What can be known to go wrong before anything is sent: judges that nobody may trust, prices that nobody knows, keys
+/// that are not there.
+fn check_spending(
+    io: &mut Io,
+    place: &Place,
+    (suite, plan): (&Suite, &Plan),
+    options: &RunOptions,
+    (may_ask, allow_unpriced): (bool, bool),
+) -> Result<(), Failure> {
+    trust::check(&place.state(), &place.name, suite, plan)?;
+    if !may_ask {
+        return Ok(());
+    }
+    if !allow_unpriced {
+        budget::check(suite, plan, options)?;
+    }
+    for warning in keys::missing_for(io, suite, plan) {
+        io.tell(&format!("warning: {warning}"));
+    }
+    Ok(())
 }
 
 /// Whether the suite is only looked at.
