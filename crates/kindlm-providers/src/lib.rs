@@ -43,6 +43,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+#[cfg(all(feature = "process", feature = "http"))]
 pub mod agent;
 #[cfg(feature = "http")]
 mod client;

@@ -4,19 +4,15 @@
 
 mod claude;
 mod codex;
-#[cfg(all(feature = "process", feature = "http"))]
 mod launch;
 mod native;
-#[cfg(all(feature = "process", feature = "http"))]
 mod pipe;
-#[cfg(all(feature = "process", feature = "http"))]
 mod session;
 mod told;
 
 use kindlm_types::{AgentKind, AgentSpec};
 use serde_json::{Map, Value};
 
-#[cfg(all(feature = "process", feature = "http"))]
 pub(crate) use session::start;
 pub(crate) use told::Told;
 

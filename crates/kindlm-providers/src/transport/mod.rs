@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 use crate::limit::Ticket;
 use crate::{HttpRequest, HttpResponse, Method};
@@ -244,7 +244,8 @@ impl HttpTransport {
     }
 
     /// Waits for a place among those that are on their way.
-    pub(crate) async fn slot(&self) -> Option<SemaphorePermit<'_>> {
+    #[cfg(feature = "process")]
+    pub(crate) async fn slot(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         match &self.slots {
             Some(slots) => slots.acquire().await.ok(),
             None => None,
