@@ -21,6 +21,7 @@ const FORBIDDEN: [(&str, &[&str]); 11] = [
     ("kindlm-config", &["reqwest", "rustls", "rmcp", "clap"]),
     ("kindlm-reporters", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-script", &["reqwest", "rustls", "yaml_serde", "jsonschema", "clap"]),
+    ("kindlm-otlp", &["tokio", "hyper", "reqwest", "opentelemetry", "clap"]),
     ("kindlm-stats", &["serde", "kindlm-types", "nalgebra"]),
     ("kindlm-workspace", &["reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),

@@ -40,7 +40,8 @@ pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens 
     set `logprobs: true` for the provider, or give `log_probs` in the record";
 
 /// Why a check of spans cannot be made.
-pub(crate) const NO_TRACE: &str = "The execution has no trace: give `trace` in the record, or let the agent under test tell its spans";
+pub(crate) const NO_TRACE: &str =
+    "The execution has no trace: give `trace` in the record, or test the agent with `kindlm trace`";
 
 /// e to the power of minus the mean of the logarithms.
 pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {

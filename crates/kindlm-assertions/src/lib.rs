@@ -172,6 +172,7 @@ mod trajectory_step_count;
 mod trajectory_tool_args_match;
 mod trajectory_tool_sequence;
 mod trajectory_tool_used;
+mod untold;
 mod used_no_tools;
 mod webhook;
 mod word_count;

@@ -25,6 +25,7 @@ mod saved;
 mod scripts;
 mod secrets;
 mod select;
+mod trace;
 mod trust;
 mod values;
 mod watch;
@@ -69,6 +70,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
     match command {
         Command::Test(args) if args.watch => watch::run(args, io),
         Command::Test(args) => commands::test::run(args, io),
+        Command::Trace(args) => commands::trace::run(&args, io),
         Command::Init(args) => commands::init::run(&args, io),
         Command::Import(args) => commands::import::run(&args, io),
         Command::Validate(args) => commands::validate::run(&args, io),

@@ -131,7 +131,7 @@ pub use case::{
 };
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};
-pub use execute::{Executed, Run, budget_usd, execute, execute_streamed, reserve_usd};
+pub use execute::{Executed, Observed, Run, budget_usd, execute, execute_streamed, reserve_usd};
 pub use judge::{Halt, Judged, Judges, judge};
 pub use merge::{MergeError, Merged, merge, merge_streamed};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{JudgeBlock, ScriptSettings};
-use kindlm_types::{AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo};
+use kindlm_types::{AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo, TraceSettings};
 use serde_json::{Map, Value};
 
 use crate::TestCase;
@@ -37,6 +37,8 @@ pub struct Suite {
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.
     pub compliance: Option<Compliance>,
+    /// How traces of the agent under test are received and read.
+    pub trace: TraceSettings,
     /// Reports that every run writes: the id of the reporter, and the file, relative to the config file.
     pub reports: Vec<(String, String)>,
     /// Things that are accepted but that the user should know, in words.

@@ -18,13 +18,22 @@ pub fn installed(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     let found = command.status().is_ok_and(|it| it.success());
-    let promised = std::env::var(PROMISED).unwrap_or_default();
-    assert!(
-        found || !promised.split_whitespace().any(|it| it == program),
-        "`{program}` is not installed, and `{PROMISED}` promises it"
-    );
     if !found {
-        eprintln!("NOT RUN: no `{program}` on this machine");
+        not_run(program, &format!("no `{program}` on this machine"));
     }
     found
+}
+
+/// Says that a test is not run for want of something, and why.
+///
+/// # Panics
+///
+/// If `KINDLM_TESTS_NEED` promises it.
+pub fn not_run(needs: &str, why: &str) {
+    let promised = std::env::var(PROMISED).unwrap_or_default();
+    assert!(
+        !promised.split_whitespace().any(|it| it == needs),
+        "`{PROMISED}` promises `{needs}`: {why}"
+    );
+    eprintln!("NOT RUN: {why}");
 }

@@ -40,6 +40,7 @@ mod secret;
 mod sum;
 mod summary;
 mod trace;
+mod trace_settings;
 mod verdict;
 pub mod wire;
 pub mod workspace;
@@ -78,5 +79,6 @@ pub use summary::{
     NamedTotal, PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
 };
 pub use trace::{Span, Trace};
+pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

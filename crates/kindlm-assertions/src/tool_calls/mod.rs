@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::codes::EVIDENCE_MISSING;
+use crate::untold::calls_are_untold;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
 
 const ID: &str = "tool-calls";
@@ -117,6 +118,9 @@ impl Assertion for ToolCalls {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let all = &evidence.execution.tool_calls;
         let calls: Vec<&ToolCall> = all.iter().filter(|call| call.name == self.tool).collect();
+        if calls.is_empty() && calls_are_untold(evidence.execution) {
+            return vec![self.untold()];
+        }
         if self.should_not_call {
             return vec![self.not_called(calls.len())];
         }
@@ -138,6 +142,15 @@ impl Assertion for ToolCalls {
 }
 
 impl ToolCalls {
+    fn untold(&self) -> AssertionResult {
+        let tool = &self.tool;
+        let label = if self.should_not_call { "Tool NOT called" } else { "Tool called" };
+        let message = format!(
+            "No call of \"{tool}\" was seen, but the spans do not show all that the agent called"
+        );
+        AssertionResult::errored(ID, format!("{label}: {tool}"), EVIDENCE_MISSING, message)
+    }
+
     fn not_called(&self, count: usize) -> AssertionResult {
         let tool = &self.tool;
         let label = format!("Tool NOT called: {tool}");

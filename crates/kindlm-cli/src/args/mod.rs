@@ -13,6 +13,7 @@ mod init;
 mod merge;
 mod report;
 mod test;
+mod trace;
 mod validate;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub(crate) use init::{InitArgs, Template};
 pub(crate) use merge::MergeArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use test::{SelectArgs, TestArgs};
+pub(crate) use trace::TraceArgs;
 pub(crate) use validate::ValidateArgs;
 
 /// Tests AI agents: runs a suite, checks what they did and said, and gates the result
@@ -56,6 +58,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Test(TestArgs),
+    Trace(TraceArgs),
     Init(InitArgs),
     Import(ImportArgs),
     Validate(ValidateArgs),

@@ -14,4 +14,5 @@ pub(crate) mod merge;
 pub(crate) mod report;
 pub(crate) mod schema;
 pub(crate) mod test;
+pub(crate) mod trace;
 pub(crate) mod validate;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kindlm_engine::{
-    self as engine, Baseline, Control, Plan, RecordError, RunOptions, RunProgress, Streamed, Suite,
-    execute, execute_streamed, report, report_streamed,
+    self as engine, Baseline, Control, Observed, Plan, RecordError, RunOptions, RunProgress,
+    Streamed, Suite, execute, execute_streamed, report, report_streamed,
 };
 use kindlm_providers::transport::Stop;
 use kindlm_providers::{Client, ClientOptions};
@@ -28,6 +28,7 @@ use crate::project::{self, Place, Project};
 use crate::resume::{self, Identity, Kept};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
+use crate::trace::Observations;
 use crate::{
     Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select, trust,
     workspaces,
@@ -74,14 +75,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         identity.settle(io, past)?;
     }
     if args.dry_run {
-        if let Some(past) = &past {
-            let all = plan.units.len();
-            plan = past.open(&suite, &plan)?;
-            let done = all - plan.units.len();
-            io.tell(&format!("run {}: {done} of {all} executions are done", info.id));
-        }
-        print(io, &dry_run::describe(&suite, &plan, &options)?)?;
-        return Ok(ExitStatus::Success);
+        return look(io, past.as_ref(), (&suite, &plan), &options, &info.id);
     }
     check_spending(
         io,
@@ -96,23 +90,47 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
     let secrets = Secrets::of_all(io, &suite);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
-    let workspaces = workspaces::open(
-        io,
-        &files,
-        &suite,
-        &plan,
-        (args.suite.allow_outside, args.keep_workspaces),
-    )?;
+    let keeping = (args.suite.allow_outside, args.keep_workspaces);
+    let workspaces = workspaces::open(io, &files, &suite, &plan, keeping)?;
     let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);
     let mut kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;
     let can_resume = kept.is_some();
-    let run = Run { place, suite, plan, options, baseline, quiet, can_resume, waits, workspaces };
+    let (workspaces, observed) = (Some(workspaces), None);
+    let run = Run {
+        place,
+        suite,
+        plan,
+        options,
+        baseline,
+        quiet,
+        can_resume,
+        waits,
+        workspaces,
+        observed,
+    };
     let done = run.execute(io, &backend, &mut info, kept.as_mut())?;
     let outcome = run.report(io, done, kept.as_ref(), info, &secrets, &output);
     responses::tell(io, backend.responses(), quiet);
     outcome
+}
+
+/// What would be run, and what it may cost.
+fn look(
+    io: &mut Io,
+    past: Option<&resume::Past>,
+    (suite, plan): (&Suite, &Plan),
+    options: &RunOptions,
+    id: &str,
+) -> Outcome {
+    let open = past.map(|it| it.open(suite, plan)).transpose()?;
+    if let Some(open) = &open {
+        let (all, open) = (plan.units.len(), open.units.len());
+        io.tell(&format!("run {id}: {} of {all} executions are done", all - open));
+    }
+    print(io, &dry_run::describe(suite, open.as_ref().unwrap_or(plan), options)?)?;
+    Ok(ExitStatus::Success)
 }
 
 /// What the arguments say of the run, but for which cases it has.
@@ -157,7 +175,7 @@ fn purpose(args: &TestArgs) -> Purpose {
 }
 
 /// The door to the models.
-fn client(
+pub(super) fn client(
     io: &Io,
     suite: &Suite,
     files: &Folder,
@@ -179,7 +197,7 @@ fn client(
 }
 
 /// The outputs that drift is measured against; none if no baseline was set and none was asked for.
-fn baseline_for(
+pub(super) fn baseline_for(
     io: &mut Io,
     place: &Place,
     suite: &mut Suite,
@@ -216,7 +234,7 @@ fn baseline_for(
 }
 
 /// What has become of the plan.
-enum Done {
+pub(super) enum Done {
     /// The journal has it.
     Streamed(Box<Streamed>),
     /// There is no journal.
@@ -224,24 +242,26 @@ enum Done {
 }
 
 /// A run that is ready to begin.
-struct Run {
-    place: Place,
-    suite: Suite,
-    plan: Plan,
-    options: RunOptions,
-    baseline: Baseline,
-    quiet: bool,
+pub(super) struct Run {
+    pub(super) place: Place,
+    pub(super) suite: Suite,
+    pub(super) plan: Plan,
+    pub(super) options: RunOptions,
+    pub(super) baseline: Baseline,
+    pub(super) quiet: bool,
     /// Whether there is a journal to go on from.
-    can_resume: bool,
+    pub(super) can_resume: bool,
     /// Ends the waits of requests that are to be sent.
-    waits: Stop,
+    pub(super) waits: Stop,
     /// Makes folders for agents.
-    workspaces: Folders,
+    pub(super) workspaces: Option<Folders>,
+    /// What happened already, and is only to be judged.
+    pub(super) observed: Option<Observations>,
 }
 
 impl Run {
     /// Executes the plan on a runtime of its own, and minds Ctrl-C. Also says why something could not be kept.
-    fn execute(
+    pub(super) fn execute(
         &self,
         io: &mut Io,
         backend: &dyn Backend,
@@ -260,9 +280,10 @@ impl Run {
         let watch = |event: RunProgress<'_>| progress.on(event);
         let run = engine::Run {
             baseline: Some(baseline),
-            workspaces: Some(&self.workspaces),
+            workspaces: self.workspaces.as_ref().map(|it| it as _),
             control: Some(&control),
             watch: &watch,
+            observed: self.observed.as_ref().map(|it| it as &dyn Observed),
             ..engine::Run::new(suite, plan, options, &backend)
         };
         let run = async {
@@ -280,7 +301,7 @@ impl Run {
         drop(progress);
         // Whatever still hangs somewhere must not keep the report waiting.
         runtime.shutdown_background();
-        if let Some(folder) = self.workspaces.kept() {
+        if let Some(folder) = self.workspaces.as_ref().and_then(Folders::kept) {
             io.tell(&format!("workspaces kept in {}", folder.display()));
         }
         let failure = failure.or_else(|| kept.as_mut().and_then(|it| it.finish()));
@@ -295,7 +316,7 @@ impl Run {
     }
 
     /// Puts the report together, out of the journal if there is one.
-    fn report(
+    pub(super) fn report(
         &self,
         io: &mut Io,
         (done, failure): (Done, Option<RecordError>),
@@ -388,7 +409,7 @@ impl Run {
 }
 
 /// A suite may not write outside its folder either, and where it may, it must be able to.
-fn check_compliance_folder(
+pub(super) fn check_compliance_folder(
     place: &Place,
     suite: &Suite,
     allow_outside: bool,

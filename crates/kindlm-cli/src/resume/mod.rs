@@ -16,6 +16,9 @@ use crate::{Failure, Io};
 
 pub(crate) use kept::Kept;
 
+/// Stands in the place of the arguments of runs of `kindlm trace`, which cannot go on: their spans are gone.
+pub(crate) const TRACE: &str = "trace";
+
 /// A run that is to go on.
 pub(crate) struct Past(Journal);
 
@@ -36,17 +39,27 @@ pub(crate) fn find(place: &Place, suite: &Suite, run: Option<&str>) -> Result<Pa
             ))
             .with_help("name the config file of that suite with `-c`, or start a new run"));
         }
+        if is_of_trace(&journal) {
+            return Err(Failure::input(format!(
+                "the run `{id}` is of `kindlm trace` and cannot go on: what the agent did then is not done again"
+            ))
+            .with_help("run `kindlm trace` again"));
+        }
         return Ok(Past(journal));
     }
     for id in runs.journals().map_err(|err| Failure::store(&err))?.iter().rev() {
         let journal = open(id)?;
         // Several suites may share a folder.
-        if journal.header().suite == *name {
+        if journal.header().suite == *name && !is_of_trace(&journal) {
             return Ok(Past(journal));
         }
     }
     Err(Failure::input(format!("there is no run of the suite `{name}` that could go on"))
         .with_help("start one with `kindlm test`"))
+}
+
+fn is_of_trace(journal: &Journal) -> bool {
+    journal.header().arguments.iter().any(|it| it == TRACE)
 }
 
 fn with_newest(failure: Failure, runs: &Runs) -> Failure {

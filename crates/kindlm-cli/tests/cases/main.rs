@@ -18,6 +18,7 @@ mod process;
 mod responses;
 mod resumed;
 mod secrets;
+mod traced;
 mod watched;
 
 use std::path::{Path, PathBuf};

@@ -209,18 +209,15 @@ impl Loader<'_> {
         }
     }
 
-    /// Blocks whose features do not exist yet.
+    /// How traces are received and read, and the block whose feature does not exist yet.
     fn later(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         if let Some(trace) = self.block::<TraceBlock>(piece, document, "trace", faulty) {
-            let pattern = trace.span_filter.and_then(|it| it.name_pattern);
-            if let Some(Err(err)) = pattern.as_deref().map(Pattern::compile) {
+            let trace = trace.settings();
+            let pattern = trace.filter.name_pattern.as_deref();
+            if let Some(Err(err)) = pattern.map(Pattern::compile) {
                 self.report(piece, "", vec![err.problem("/trace/spanFilter/namePattern")]);
             }
-            self.no_effect(
-                piece,
-                "/trace",
-                "`trace` is only checked: `kindlm test` does not use it",
-            );
+            self.suite.trace = trace;
         }
         if let Some(upload) = self.block::<UploadBlock>(piece, document, "upload", faulty) {
             let patterns = upload.redact_patterns.iter().enumerate();

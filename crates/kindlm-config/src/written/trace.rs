@@ -1,7 +1,9 @@
-//! Blocks whose features are not built yet: they are checked, so that a file stays valid.
+//! The block of `kindlm trace`, and the block whose feature is not built yet: it is checked, so that a file stays valid.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use kindlm_types as types;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -11,8 +13,8 @@ use serde::Deserialize;
 pub(crate) struct TraceBlock {
     /// The port that spans are received on.
     #[schemars(range(min = 1, max = 65535))]
-    pub(crate) port: u32,
-    /// How long to wait for spans, in milliseconds.
+    pub(crate) port: u16,
+    /// How long to wait for spans, and for the command that sends them, in milliseconds.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
     /// Which attributes of a span hold what.
@@ -28,6 +30,36 @@ impl Default for TraceBlock {
             timeout_ms: 30_000,
             span_mapping: SpanMapping::default(),
             span_filter: None,
+        }
+    }
+}
+
+impl TraceBlock {
+    /// What it means.
+    pub(crate) fn settings(self) -> types::TraceSettings {
+        let filter = self.span_filter.unwrap_or_default();
+        let SpanMapping {
+            output_text_attr,
+            model_attr,
+            system_attr,
+            input_tokens_attr,
+            output_tokens_attr,
+        } = self.span_mapping;
+        types::TraceSettings {
+            port: self.port,
+            timeout: Duration::from_millis(self.timeout_ms),
+            mapping: types::SpanMapping {
+                output_text_attr,
+                model_attr,
+                system_attr,
+                input_tokens_attr,
+                output_tokens_attr,
+            },
+            filter: types::SpanFilter {
+                name_pattern: filter.name_pattern,
+                attribute_match: filter.attribute_match,
+                min_duration_ms: filter.min_duration_ms,
+            },
         }
     }
 }

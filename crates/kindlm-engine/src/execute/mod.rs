@@ -46,6 +46,15 @@ pub struct Run<'a> {
     pub watch: &'a (dyn Fn(RunProgress<'_>) + Sync),
     /// Keeps what is finished, and knows what was finished before.
     pub record: &'a dyn Record,
+    /// What happened already, outside of the run: then nothing is executed, and this is judged.
+    pub observed: Option<&'a dyn Observed>,
+}
+
+/// Evidence that was gathered outside of the run.
+pub trait Observed: Sync {
+    /// What happened in an execution of the plan. `begun` is what the suite knows of it: the test case, the model's id,
+    /// the repeat and the variables. With an error there was nothing to observe, or not all of it.
+    fn observe(&self, begun: Execution) -> (Execution, Option<ExecutionError>);
 }
 
 impl<'a> Run<'a> {
@@ -67,6 +76,7 @@ impl<'a> Run<'a> {
             control: None,
             watch,
             record: &(),
+            observed: None,
         }
     }
 }

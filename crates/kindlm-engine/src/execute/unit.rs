@@ -83,6 +83,13 @@ impl Running<'_> {
         model: Option<&Model>,
         execution: Execution,
     ) -> ExecutionResult {
+        if let Some(observed) = self.run.observed {
+            let (execution, error) = observed.observe(execution);
+            return match error {
+                Some(error) => broken(execution, error),
+                None => self.judge(case, body, model, execution).await,
+            };
+        }
         if let Some(output) = &body.recorded {
             let execution = recorded(body, output, execution);
             return self.judge(case, body, model, execution).await;

@@ -1,0 +1,106 @@
+//! What `kindlm trace` can be asked for.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::ConfigArgs;
+use crate::responses::ResponsesArgs;
+use crate::values::{self, ReporterSpec};
+
+/// Tests an agent by the OpenTelemetry spans that it sends
+///
+/// Receives spans over OTLP/HTTP (JSON or protobuf), or reads them from files, makes one execution of each trace, and
+/// judges it by the expectations of the suite; prompts and models of the suite are not used. A trace that says which
+/// test case it is of, by the attribute `kindlm.test`, is judged by that one; every other by all of them.
+///
+/// Where no span comes, the executions are errored: that is never a pass.
+#[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[command(
+    after_help = "Examples:\n  kindlm trace --command 'python agent.py'\n  kindlm trace --port 4318 --timeout 60s\n  kindlm trace --command 'npm run evals' --traces 5 --reporter junit=reports/junit.xml\n  kindlm trace --from traces.jsonl\n  kindlm trace --from otlp.pb.gz --test 'refund *' -v"
+)]
+pub(crate) struct TraceArgs {
+    #[command(flatten)]
+    pub(crate) suite: ConfigArgs,
+
+    /// Run the agent, by `sh -c` in the folder of the suite, with `OTEL_EXPORTER_OTLP_ENDPOINT` and the like set so that
+    /// its spans come here; wait until it has ended
+    #[arg(long, value_name = "COMMAND", conflicts_with = "from")]
+    pub(crate) command: Option<String>,
+
+    /// Read spans from this file instead: OTLP JSON, JSON lines as the collector writes them, or protobuf, gzipped or
+    /// not; repeatable
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "host", "timeout", "settle"])]
+    pub(crate) from: Vec<PathBuf>,
+
+    /// The port to receive spans on; 0 is any that is free [default: `trace.port`, else 4318]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+
+    /// The address to receive spans on; everybody who can reach it can send some
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+
+    /// How long to wait for spans, or for the command to end: `1500` (ms), `30s`, `2m` [default: `trace.timeoutMs`, else
+    /// 30s]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// How long no more spans must have come before those that came are taken for all [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) settle: Option<Duration>,
+
+    /// So many traces are expected: wait for them, and count those that do not come as errored
+    #[arg(long, value_name = "N", value_parser = values::count::<10_000>)]
+    pub(crate) traces: Option<u32>,
+
+    /// Take all traces as one execution: for an agent whose calls do not share a span
+    #[arg(long, conflicts_with = "traces")]
+    pub(crate) merge: bool,
+
+    /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
+    ///
+    /// `kindlm explain reporters` lists the ids.
+    #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
+    pub(crate) reporters: Vec<ReporterSpec>,
+
+    /// The least pass rate, instead of `gates.passRateMin`: `95`, `95%` or `0.95`
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    pub(crate) gate: Option<f64>,
+
+    /// Only test cases with one of these tags, and with none of those that have a `!` in front; repeatable, or
+    /// divided by commas
+    #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
+    pub(crate) tags: Vec<values::Tag>,
+
+    /// Only test cases whose name fits: a part of it (`refund`), a glob (`refund*`) or a regular expression
+    /// (`/^refund/i`); repeatable
+    #[arg(long = "test", value_name = "PATTERN")]
+    pub(crate) tests: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) responses: ResponsesArgs,
+
+    /// Keep nothing on disk while the traces are judged
+    #[arg(long)]
+    pub(crate) no_journal: bool,
+
+    /// Treat soft checks like gates: a case that is only `scored` has failed
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// The baseline that drift is measured against [default: `default`, if there is one]
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) baseline: Option<String>,
+
+    /// Show the verdict, the gates and what failed; no progress
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Show every check, with outputs
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}

@@ -1,0 +1,91 @@
+//! Runs the agent so that its spans come here.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use kindlm_types::{CommandOutput, ProviderError, ProviderErrorKind};
+
+use super::MODEL;
+
+/// The provider that reports name when the agent's command fails.
+const COMMAND: &str = "command";
+
+/// The variables of OpenTelemetry's SDKs by which the spans of an agent come to this address, all of them.
+///
+/// <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>
+pub(super) fn env(address: SocketAddr) -> Vec<(String, String)> {
+    let base = format!("http://{}", reachable(address));
+    [
+        ("OTEL_TRACES_EXPORTER", "otlp".to_owned()),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", base.clone()),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".to_owned()),
+        // What the user has set for traces alone would go before.
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{base}/v1/traces")),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf".to_owned()),
+        ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", format!("{base}/v1/logs")),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", format!("{base}/v1/metrics")),
+        ("OTEL_TRACES_SAMPLER", "always_on".to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec()
+}
+
+/// Where somebody on this machine finds what listens on all of its addresses.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// What speaks against an agent whose command came back: it was never started, or crashed, and what it left undone would
+/// look as if it had behaved. Any other exit code is the program's own word.
+pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {
+    let what = match output.exit_code {
+        Some(127) => "the command was not found (exit code 127)",
+        Some(126) => "the command cannot be executed (exit code 126)",
+        None => "a signal ended the command before it was done",
+        Some(_) => return None,
+    };
+    Some(error(with_stderr(what.to_owned(), &output.stderr)))
+}
+
+/// A failure of the command, which reports show as a provider's.
+pub(super) fn error(message: String) -> ProviderError {
+    ProviderError::new(ProviderErrorKind::Command, COMMAND, message)
+}
+
+/// What is missing without a command being to blame.
+pub(super) fn missing(message: String) -> ProviderError {
+    ProviderError::new(ProviderErrorKind::Command, MODEL, message)
+}
+
+/// Adds what the command said about it.
+pub(super) fn with_stderr(message: String, stderr: &str) -> String {
+    let said: String = stderr.trim().chars().take(500).collect();
+    if said.is_empty() { message } else { format!("{message}; it wrote to stderr: {said}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_are_sent_to_where_they_can_go() {
+        for (address, expected) in [
+            ("127.0.0.1:4318", "http://127.0.0.1:4318"),
+            ("0.0.0.0:9", "http://127.0.0.1:9"),
+            ("[::]:9", "http://[::1]:9"),
+            ("10.1.2.3:9", "http://10.1.2.3:9"),
+        ] {
+            let env = env(address.parse().unwrap());
+            let value = |name: &str| env.iter().find(|(it, _)| it == name).unwrap().1.clone();
+            assert_eq!(value("OTEL_EXPORTER_OTLP_ENDPOINT"), expected);
+            assert_eq!(
+                value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+                format!("{expected}/v1/traces")
+            );
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Traces of an agent under test: received or read, and made into what a run judges.
+
+mod agent;
+mod file;
+mod gather;
+mod observed;
+mod receiver;
+
+pub(crate) use file::read_files;
+pub(crate) use gather::{Gathering, gather};
+pub(crate) use observed::{MODEL, Observations, Options, model};
+
+use kindlm_otlp::OtlpSpan;
+use kindlm_types::{CommandOutput, ProviderError};
+
+/// What an agent has told, and what became of its command.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// The spans of each trace, in the order in which they came.
+    pub(crate) traces: Vec<Vec<OtlpSpan>>,
+    /// What the command did, if one was run and came to its end.
+    pub(crate) command: Option<CommandOutput>,
+    /// Why nothing of it can be judged: the command failed, or no span came.
+    pub(crate) failure: Option<ProviderError>,
+    /// What could not be taken in, in words.
+    pub(crate) rejected: Vec<String>,
+}
+
+impl Told {
+    /// How many spans came.
+    pub(crate) fn spans(&self) -> usize {
+        self.traces.iter().map(Vec::len).sum()
+    }
+}

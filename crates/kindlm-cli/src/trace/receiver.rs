@@ -1,0 +1,307 @@
+//! Receives spans over OTLP/HTTP.
+//!
+//! What is answered is in <https://opentelemetry.io/docs/specs/otlp/#otlphttp>: 200 with what was rejected, 4xx with a
+//! status message in the encoding of the request for what must not be sent again.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kindlm_otlp::{
+    DecodeError, Decoded, Encoding, Received, decode_json, decode_logs_json, decode_logs_protobuf,
+    decode_protobuf, gunzip,
+};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+/// The most bytes of one request, as it comes and unpacked. 20 MiB, as the collector's.
+const MAX_BODY: usize = 20 * 1024 * 1024;
+
+/// The most bytes of a request that is too large that are read all the same. 128 MiB.
+const MAX_THROWN_AWAY: usize = 128 * 1024 * 1024;
+
+/// The most bytes of all requests together, unpacked. 256 MiB.
+const MAX_ALL: usize = 256 * 1024 * 1024;
+
+/// How many senders are heard at once.
+const MAX_CONNECTIONS: usize = 64;
+
+/// How long a request may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Codes of gRPC, which stand in the answers to what is refused.
+const INVALID_ARGUMENT: i32 = 3;
+const RESOURCE_EXHAUSTED: i32 = 8;
+const UNIMPLEMENTED: i32 = 12;
+
+/// An open port, and what has come in through it.
+pub(super) struct Receiver {
+    listener: TcpListener,
+    pub(super) address: SocketAddr,
+    pub(super) inbox: Arc<Inbox>,
+}
+
+/// What has come in.
+#[derive(Default)]
+pub(super) struct Inbox(Mutex<Contents>);
+
+#[derive(Default)]
+struct Contents {
+    received: Received,
+    bytes: usize,
+    rejected: Vec<String>,
+    last: Option<Instant>,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    pub(super) spans: usize,
+    /// Traces of which the outermost span has come.
+    pub(super) finished: usize,
+    pub(super) traces: usize,
+    /// When something came last.
+    pub(super) last: Option<Instant>,
+}
+
+impl Inbox {
+    pub(super) fn state(&self) -> State {
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        State {
+            spans: inner.received.spans(),
+            finished: inner.received.finished_traces(),
+            traces: inner.received.traces(),
+            last: inner.last,
+        }
+    }
+
+    /// Everything that came, and why something was not taken in.
+    pub(super) fn take(&self) -> (Received, Vec<String>) {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::take(&mut inner.received), std::mem::take(&mut inner.rejected))
+    }
+
+    fn put(&self, decoded: Decoded, bytes: usize) -> Result<Vec<String>, Refusal> {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.bytes.saturating_add(bytes) > MAX_ALL {
+            let words =
+                format!("more than {} MiB have come, and no more is taken in", MAX_ALL >> 20);
+            inner.note(&words);
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, RESOURCE_EXHAUSTED, words));
+        }
+        inner.bytes += bytes;
+        let has_news = !decoded.spans.is_empty() || !decoded.events.is_empty();
+        let rejected = inner.received.add(decoded);
+        if has_news {
+            inner.last = Some(Instant::now());
+        }
+        for why in &rejected {
+            inner.note(why);
+        }
+        Ok(rejected)
+    }
+
+    fn refused(&self, words: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).note(words);
+    }
+}
+
+impl Contents {
+    /// Remembers what went wrong, as far as anybody would read it.
+    fn note(&mut self, words: &str) {
+        if self.rejected.len() < 100 {
+            self.rejected.push(words.to_owned());
+        }
+    }
+}
+
+impl Receiver {
+    pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address, inbox: Arc::default() })
+    }
+
+    /// Serves until it is dropped; what is under way then is cut off.
+    pub(super) async fn serve(&self) -> Infallible {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                std::future::pending().await
+            };
+            while connections.try_join_next().is_some() {}
+            let Ok((stream, _)) = self.listener.accept().await else {
+                // Out of descriptors, most likely: others are given back.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let inbox = Arc::clone(&self.inbox);
+            connections.spawn(async move {
+                let service = service_fn(move |request| {
+                    let inbox = Arc::clone(&inbox);
+                    async move { Ok::<_, Infallible>(answer(request, &inbox).await) }
+                });
+                let mut http = hyper::server::conn::http1::Builder::new();
+                http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+                // A sender who breaks off has nothing more to say.
+                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Why a request is not taken.
+#[derive(Debug)]
+struct Refusal {
+    status: StatusCode,
+    code: i32,
+    message: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: i32, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+}
+
+/// What a path takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Signal {
+    Traces,
+    /// Of which only the events of conversations are used.
+    Logs,
+    /// Which nothing is done with; an SDK that is told so would complain on the agent's stderr.
+    Metrics,
+}
+
+async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Bytes>> {
+    let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let encoding = content_type.and_then(Encoding::of_content_type);
+    let path = request.uri().path().to_owned();
+    match take(request, encoding, inbox).await {
+        Ok(rejected) => {
+            let encoding = encoding.unwrap_or(Encoding::Json);
+            respond(StatusCode::OK, encoding, encoding.accepted(&rejected))
+        }
+        Err(Refusal { status, code, message }) => {
+            inbox.refused(&format!("a request to `{path}` was answered with {status}: {message}"));
+            let encoding = encoding.unwrap_or(Encoding::Json);
+            let mut response = respond(status, encoding, encoding.refused(code, &message));
+            if status == StatusCode::METHOD_NOT_ALLOWED {
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+            }
+            response
+        }
+    }
+}
+
+fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static(encoding.content_type());
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// Takes a request in; returns why parts of it were not.
+async fn take(
+    request: Request<Incoming>,
+    encoding: Option<Encoding>,
+    inbox: &Inbox,
+) -> Result<Vec<String>, Refusal> {
+    let signal = match request.uri().path() {
+        "/v1/traces" => Signal::Traces,
+        "/v1/logs" => Signal::Logs,
+        "/v1/metrics" => Signal::Metrics,
+        _ => {
+            let words = "spans are received at `/v1/traces`";
+            return Err(Refusal::new(StatusCode::NOT_FOUND, UNIMPLEMENTED, words));
+        }
+    };
+    if request.method() != Method::POST {
+        let words = "it takes POST requests only";
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, UNIMPLEMENTED, words));
+    }
+    let Some(encoding) = encoding else {
+        let words = "the content type must be `application/json` or `application/x-protobuf`";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID_ARGUMENT, words));
+    };
+    let is_gzipped = is_gzipped(request.headers())?;
+    let Ok(body) = timeout(PATIENCE, read_body(request.into_body())).await else {
+        let words = format!("the body did not come within {} s", PATIENCE.as_secs());
+        return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID_ARGUMENT, words));
+    };
+    let body = Bytes::from(body?);
+    if signal == Signal::Metrics {
+        return Ok(Vec::new());
+    }
+    let body = if is_gzipped {
+        Bytes::from(gunzip(&body, MAX_BODY).map_err(|err| malformed(&err))?)
+    } else {
+        body
+    };
+    let decode = match (signal, encoding) {
+        (Signal::Logs, Encoding::Json) => decode_logs_json,
+        (Signal::Logs, Encoding::Protobuf) => decode_logs_protobuf,
+        (_, Encoding::Json) => decode_json,
+        (_, Encoding::Protobuf) => decode_protobuf,
+    };
+    let decoded = decode(&body).map_err(|err| malformed(&err))?;
+    inbox.put(decoded, body.len())
+}
+
+/// What is too large is read to its end, within reason, and thrown away: who still writes does not hear an answer.
+async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
+    let mut all = Vec::new();
+    let mut size = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            let words = "the body broke off";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, INVALID_ARGUMENT, words));
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        size = size.saturating_add(data.len());
+        if size <= MAX_BODY {
+            all.extend_from_slice(&data);
+        } else if size > MAX_THROWN_AWAY {
+            break;
+        }
+    }
+    if size > MAX_BODY { Err(too_large()) } else { Ok(all) }
+}
+
+fn is_gzipped(headers: &HeaderMap) -> Result<bool, Refusal> {
+    match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None => Ok(false),
+        Some(it) if it.eq_ignore_ascii_case(b"identity") || it.is_empty() => Ok(false),
+        Some(it) if it.eq_ignore_ascii_case(b"gzip") => Ok(true),
+        Some(_) => {
+            let words = "the content encoding must be `gzip`, or none";
+            Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID_ARGUMENT, words))
+        }
+    }
+}
+
+fn malformed(err: &DecodeError) -> Refusal {
+    match err {
+        DecodeError::TooLarge { .. } => too_large(),
+        err => Refusal::new(StatusCode::BAD_REQUEST, INVALID_ARGUMENT, err.to_string()),
+    }
+}
+
+fn too_large() -> Refusal {
+    let words = format!("the body is larger than {} MiB", MAX_BODY >> 20);
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, RESOURCE_EXHAUSTED, words)
+}

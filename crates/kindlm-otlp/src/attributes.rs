@@ -1,0 +1,100 @@
+//! Looking up attributes under the names that conventions have given them.
+
+use serde_json::{Map, Value};
+
+use crate::span::OtlpSpan;
+
+/// How deep a dotted key is taken apart.
+const MAX_DEPTH: usize = 8;
+
+impl OtlpSpan {
+    /// A text attribute.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.attributes.get(key).and_then(Value::as_str)
+    }
+
+    /// The first of these attributes that is a text with something in it.
+    pub(crate) fn first_text(&self, keys: &[&str]) -> Option<&str> {
+        keys.iter().filter_map(|it| self.text(it)).find(|it| !it.is_empty())
+    }
+
+    /// The first of these attributes that is there.
+    pub(crate) fn first(&self, keys: &[&str]) -> Option<&Value> {
+        keys.iter().find_map(|it| self.attributes.get(*it))
+    }
+
+    /// The first of these attributes that is a whole number from 0, as a number or as a text.
+    pub(crate) fn count(&self, keys: &[&str]) -> Option<u64> {
+        keys.iter().find_map(|key| {
+            let value = self.attributes.get(*key)?;
+            match value {
+                Value::String(text) => text.trim().parse().ok(),
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "the cast saturates, and what is below 0 was turned away"
+                )]
+                value => value
+                    .as_u64()
+                    .or_else(|| value.as_f64().filter(|it| *it >= 0.0).map(|it| it as u64)),
+            }
+        })
+    }
+
+    /// Whether any attribute begins like this.
+    pub(crate) fn has_prefix(&self, prefix: &str) -> bool {
+        self.attributes.keys().any(|it| it.starts_with(prefix))
+    }
+}
+
+/// The attributes `<prefix>.<number>.<rest>` as a list of objects, ordered by the number.
+///
+/// Conventions without nested values write lists like this: `gen_ai.prompt.0.role`.
+pub(crate) fn indexed(attributes: &Map<String, Value>, prefix: &str) -> Vec<Value> {
+    let mut root = Value::Null;
+    for (key, value) in attributes {
+        let rest = key.strip_prefix(prefix).and_then(|it| it.strip_prefix('.'));
+        let Some(rest) = rest else { continue };
+        put(&mut root, rest, value);
+    }
+    list(root)
+}
+
+/// Puts a value where a dotted key says.
+fn put(root: &mut Value, key: &str, value: &Value) {
+    let mut at = root;
+    for part in key.splitn(MAX_DEPTH, '.') {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        let Value::Object(object) = at else { return };
+        at = object.entry(part).or_insert(Value::Null);
+    }
+    *at = value.clone();
+}
+
+/// The values of an object whose keys are numbers, ordered by them.
+pub(crate) fn list(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        Value::Object(items) => {
+            let numbered = |(key, value): (String, Value)| Some((key.parse::<u64>().ok()?, value));
+            let mut items: Vec<(u64, Value)> = items.into_iter().filter_map(numbered).collect();
+            items.sort_by_key(|(index, _)| *index);
+            items.into_iter().map(|(_, value)| value).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A value that may have been written as JSON text, as attributes could not be nested once.
+pub(crate) fn unpacked(value: &Value) -> Option<Value> {
+    match value {
+        Value::String(text) => {
+            let text = text.trim_start();
+            text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten()
+        }
+        Value::Array(_) | Value::Object(_) => Some(value.clone()),
+        _ => None,
+    }
+}

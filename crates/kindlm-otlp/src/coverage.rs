@@ -1,0 +1,86 @@
+//! For which kinds of evidence spans tell everything.
+//!
+//! That something did not happen can be said only where it would have been seen. Instrumentations do not record the
+//! texts of a conversation unless they are told to, and spans get lost on the way; both are noticed here.
+
+use std::collections::HashSet;
+
+use kindlm_types::{Channel, Coverage, Event, SpanMapping};
+
+use crate::calls::Call;
+use crate::reading::all_of;
+use crate::said::Said;
+use crate::span::OtlpSpan;
+use crate::step::{self, Kind};
+use crate::timeline::Conversation;
+use crate::tree::Tree;
+
+/// Why the spans are not all that there were, in words.
+pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
+    let ids: HashSet<(&str, &str)> =
+        spans.iter().map(|it| (it.trace_id.as_str(), it.span_id.as_str())).collect();
+    let lost = |it: &&OtlpSpan| {
+        let parent = it.parent_span_id.as_deref();
+        let here = parent.is_none_or(|id| ids.contains(&(it.trace_id.as_str(), id)));
+        !here && !it.parent_is_remote
+    };
+    let mut gaps = Vec::new();
+    if let Some(orphan) = spans.iter().find(lost) {
+        let lost = spans.iter().filter(lost).count();
+        gaps.push(format!(
+            "the span around `{}` did not come (so it is with {lost} of {} spans)",
+            orphan.name,
+            spans.len()
+        ));
+    }
+    if let Some(cut) = spans.iter().find(|it| it.is_cut) {
+        gaps.push(format!("`{}` has lost attributes or events on its way", cut.name));
+    }
+    gaps
+}
+
+/// What there is to go by.
+pub(crate) struct Shown<'t, 's> {
+    pub(crate) tree: &'t Tree<'s>,
+    pub(crate) conversation: &'t Conversation,
+    pub(crate) calls: &'t [Call],
+    /// Spans that do not count.
+    pub(crate) left_out: &'t [&'s OtlpSpan],
+    /// Whether no span is missing.
+    pub(crate) is_whole: bool,
+}
+
+impl Shown<'_, '_> {
+    pub(crate) fn coverage(&self, events: &[Event], mapping: &SpanMapping) -> Coverage {
+        if !self.is_whole {
+            return all_of([]);
+        }
+        let left_out = |kind: Kind| self.left_out.iter().any(|it| step::kind(it, mapping) == kind);
+        let said = &self.conversation.said;
+        // An answer that is shown as a whole shows the calls that it asks for, too.
+        let shows_answers = !said.is_empty()
+            && said.iter().all(|(_, messages)| messages.iter().any(Said::tells))
+            && !left_out(Kind::Inference);
+        let counts = |at: usize| {
+            let own = self.tree.steps.get(at).is_some_and(|it| it.usage.is_some());
+            own || self.tree.is_within(at, |it| it.usage.is_some())
+        };
+        let shows_usage = !said.is_empty()
+            && said.iter().all(|(at, _)| counts(*at))
+            && !left_out(Kind::Inference);
+        let agents = self.tree.of_kind(Kind::Agent).next().is_some() && !left_out(Kind::Agent);
+        let thinks = events.iter().any(|it| matches!(it, Event::Thinking { .. }));
+        // Who tells of one call tells of all.
+        let shows_calls = shows_answers || !self.calls.is_empty();
+        let channels = [
+            (shows_answers, Channel::Messages),
+            (shows_calls && !left_out(Kind::Tool), Channel::Actions),
+            (shows_usage, Channel::Usage),
+            (agents, Channel::Subagents),
+            (thinks, Channel::Thinking),
+            // The state of every span is told.
+            (!self.tree.steps.is_empty(), Channel::Errors),
+        ];
+        all_of(channels.into_iter().filter(|(is, _)| *is).map(|(_, channel)| channel))
+    }
+}

@@ -1,0 +1,82 @@
+//! Traces in a file: JSON, JSON lines as the collector's file exporter writes them, or protobuf; gzipped or not.
+
+use std::io::Read as _;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+
+use crate::json::decode_value;
+use crate::{DecodeError, Decoded, decode_protobuf};
+
+/// The first bytes of what is gzipped.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Unpacks what is gzipped, as long as it is not more than `limit` bytes then.
+pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
+    let mut unpacked = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    MultiGzDecoder::new(bytes)
+        .take(most)
+        .read_to_end(&mut unpacked)
+        .map_err(|err| DecodeError::Gzip(err.to_string()))?;
+    if unpacked.len() > limit { Err(DecodeError::TooLarge { limit }) } else { Ok(unpacked) }
+}
+
+/// Reads a file of traces, whichever way they are written in it. Unpacked it may have `limit` bytes.
+pub fn decode_file(bytes: &[u8], limit: usize) -> Result<Decoded, DecodeError> {
+    if bytes.starts_with(&GZIP) {
+        return decode_unpacked(&gunzip(bytes, limit)?);
+    }
+    if bytes.len() > limit {
+        return Err(DecodeError::TooLarge { limit });
+    }
+    decode_unpacked(bytes)
+}
+
+fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let text = bytes.trim_ascii_start();
+    match (bytes.first(), text.first()) {
+        (None, _) | (_, None) => Err(DecodeError::Empty),
+        // A message of less than 16 MiB with its length in front, which nothing else begins like.
+        (Some(0), _) => decode_framed(bytes),
+        // The first byte of a protobuf message of traces is a line feed, and so may be that of JSON.
+        (Some(b'\n'), Some(b'{' | b'[')) => {
+            decode_lines(text).or_else(|err| decode_protobuf(bytes).map_err(|_| err))
+        }
+        (_, Some(b'{' | b'[')) => decode_lines(text),
+        (Some(b'\n'), _) => decode_protobuf(bytes),
+        _ => Err(DecodeError::UnknownFormat),
+    }
+}
+
+/// Any number of JSON values, one after the other.
+fn decode_lines(text: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut all = Decoded::default();
+    for payload in serde_json::Deserializer::from_slice(text).into_iter::<Value>() {
+        let payload = payload.map_err(|err| DecodeError::Json(err.to_string()))?;
+        all.append(decode_value(&payload)?);
+    }
+    Ok(all)
+}
+
+/// Protobuf messages, each with its length in front in four bytes, the highest first.
+fn decode_framed(mut bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut all = Decoded::default();
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let Some((message, rest)) = rest.split_at_checked(length) else {
+            return Err(DecodeError::CutOff);
+        };
+        all.append(decode_protobuf(message)?);
+        bytes = rest;
+    }
+    if bytes.is_empty() { Ok(all) } else { Err(DecodeError::CutOff) }
+}
+
+impl Decoded {
+    fn append(&mut self, mut more: Self) {
+        self.spans.append(&mut more.spans);
+        self.events.append(&mut more.events);
+        self.rejected.append(&mut more.rejected);
+    }
+}

@@ -1,0 +1,49 @@
+//! Which spans count.
+
+use kindlm_types::{SpanFilter, ecma};
+use serde_json::Value;
+
+use crate::span::OtlpSpan;
+
+/// Whether a name matches the pattern of a filter; an error where that cannot be found out.
+pub type NameTest<'a> = &'a dyn Fn(&str) -> Result<bool, String>;
+
+/// A filter with the means to match names.
+#[derive(Clone, Copy)]
+pub struct Filter<'a> {
+    settings: &'a SpanFilter,
+    matches: Option<NameTest<'a>>,
+}
+
+impl<'a> Filter<'a> {
+    /// A filter; `matches` stands for its pattern, if it has one.
+    pub fn new(settings: &'a SpanFilter, matches: Option<NameTest<'a>>) -> Self {
+        Self { settings, matches }
+    }
+
+    /// Whether the span counts: all conditions hold. Attributes are those of the span itself.
+    pub fn keeps(&self, span: &OtlpSpan) -> Result<bool, String> {
+        let SpanFilter { attribute_match, min_duration_ms, .. } = self.settings;
+        if let Some(matches) = self.matches
+            && !matches(&span.name)?
+        {
+            return Ok(false);
+        }
+        let equal = |(key, wanted): (&String, &String)| {
+            span.attributes.get(key).is_some_and(|it| words(it) == *wanted)
+        };
+        let long_enough = |least: f64| {
+            #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 ms")]
+            span.duration_ms().is_some_and(|it| it as f64 >= least)
+        };
+        Ok(attribute_match.iter().all(equal) && min_duration_ms.is_none_or(long_enough))
+    }
+}
+
+/// A value as one writes it in a config.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => ecma::stringify(other),
+    }
+}

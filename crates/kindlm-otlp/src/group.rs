@@ -1,0 +1,80 @@
+//! Spans as they come in, put together to traces.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::span::{Decoded, LooseEvent, OtlpSpan};
+
+/// The most spans that are taken in. One agent's run has hundreds.
+pub const MAX_SPANS: usize = 100_000;
+
+/// Everything that has come in.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// The ids of the traces, in the order in which they began to come.
+    order: Vec<String>,
+    traces: HashMap<String, Vec<OtlpSpan>>,
+    /// Trace and span: what is sent again, for want of an answer, counts once.
+    known: HashSet<(String, String)>,
+    events: Vec<LooseEvent>,
+}
+
+impl Received {
+    /// Takes in what a request or a file held; returns why spans were not taken, one text for each.
+    pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
+        let Decoded { spans, events, mut rejected } = decoded;
+        for span in spans {
+            let key = (span.trace_id.clone(), span.span_id.clone());
+            if self.known.contains(&key) {
+                continue;
+            }
+            if self.known.len() >= MAX_SPANS {
+                rejected.push(format!("more than {MAX_SPANS} spans are not taken in"));
+                continue;
+            }
+            if !self.traces.contains_key(&span.trace_id) {
+                self.order.push(span.trace_id.clone());
+            }
+            self.traces.entry(span.trace_id.clone()).or_default().push(span);
+            self.known.insert(key);
+        }
+        let room = MAX_SPANS.saturating_sub(self.events.len());
+        self.events.extend(events.into_iter().take(room));
+        rejected
+    }
+
+    /// How many spans there are.
+    pub fn spans(&self) -> usize {
+        self.known.len()
+    }
+
+    /// How many traces there are.
+    pub fn traces(&self) -> usize {
+        self.order.len()
+    }
+
+    /// How many traces there are whose first span, which has no other above it here, has come: a span is sent when it
+    /// ends, so these are complete unless the agent still works on others.
+    pub fn finished_traces(&self) -> usize {
+        let has_root = |spans: &&Vec<OtlpSpan>| {
+            spans.iter().any(|it| it.parent_span_id.is_none() || it.parent_is_remote)
+        };
+        self.traces.values().filter(has_root).count()
+    }
+
+    /// The spans of each trace, in the order in which they came, with the events that came apart from them.
+    pub fn into_traces(mut self) -> Vec<Vec<OtlpSpan>> {
+        let mut events: HashMap<(String, String), Vec<_>> = HashMap::new();
+        for LooseEvent { trace_id, span_id, event } in self.events {
+            events.entry((trace_id, span_id)).or_default().push(event);
+        }
+        let mut traces: Vec<Vec<OtlpSpan>> =
+            self.order.iter().filter_map(|id| self.traces.remove(id)).collect();
+        for span in traces.iter_mut().flatten() {
+            if let Some(more) = events.remove(&(span.trace_id.clone(), span.span_id.clone())) {
+                span.events.extend(more);
+                span.events.sort_by_key(|it| it.time_ns);
+            }
+        }
+        traces
+    }
+}

@@ -1,0 +1,232 @@
+//! OTLP in JSON: what the specification says, and what senders write instead.
+//!
+//! Numbers may be texts and texts may be numbers, enumerations may have their names, keys may be in `snake_case`, and
+//! ids need not be hex. One span that cannot be read does not cost the others.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::DecodeError;
+use crate::protobuf::is_remote;
+use crate::span::{Decoded, LooseEvent, OtlpSpan, SpanEvent, some_id};
+
+/// Reads the body of an export request of traces.
+pub fn decode_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    decode_value(&parse(bytes)?)
+}
+
+/// Reads an export request of traces that is JSON already.
+pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
+    let Some(Value::Array(groups)) = field(payload, "resourceSpans") else {
+        return Err(DecodeError::NoResourceSpans);
+    };
+    let mut decoded = Decoded::default();
+    for group in groups {
+        let resource = field(group, "resource").and_then(|it| field(it, "attributes"));
+        let resource = Arc::new(attributes(resource));
+        for scope in items(field(group, "scopeSpans")) {
+            for span in items(field(scope, "spans")) {
+                match self::span(span, &resource) {
+                    Ok(span) => decoded.spans.push(span),
+                    Err(why) => decoded.rejected.push(why),
+                }
+            }
+        }
+    }
+    Ok(decoded)
+}
+
+/// Reads the body of an export request of log records, of which only events of the conventions are kept.
+pub fn decode_logs_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let payload = parse(bytes)?;
+    let Some(Value::Array(groups)) = field(&payload, "resourceLogs") else {
+        return Err(DecodeError::NoResourceLogs);
+    };
+    let scopes = groups.iter().flat_map(|it| items(field(it, "scopeLogs")));
+    let records = scopes.flat_map(|it| items(field(it, "logRecords")));
+    let events = records.filter_map(|record| {
+        let time = |key| field(record, key).and_then(nanos).filter(|it| *it > 0);
+        let time_ns = time("timeUnixNano").or_else(|| time("observedTimeUnixNano"));
+        let text = |key| field(record, key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        event_of_record(
+            lower_hex(text("traceId")),
+            lower_hex(text("spanId")),
+            (text("eventName"), time_ns.unwrap_or(0)),
+            attributes(field(record, "attributes")),
+            field(record, "body").and_then(any),
+        )
+    });
+    Ok(Decoded { events: events.collect(), ..Decoded::default() })
+}
+
+/// A log record that is an event of the conventions; `None` for all others.
+///
+/// Its content stands in the body, in older versions, or in the attributes.
+pub(crate) fn event_of_record(
+    trace_id: String,
+    span_id: String,
+    (name, time_ns): (String, u64),
+    mut attributes: Map<String, Value>,
+    body: Option<Value>,
+) -> Option<LooseEvent> {
+    let name = match name {
+        name if !name.is_empty() => name,
+        _ => attributes.get("event.name")?.as_str()?.to_owned(),
+    };
+    if !name.starts_with("gen_ai.") || trace_id.is_empty() || span_id.is_empty() {
+        return None;
+    }
+    if let Some(Value::Object(body)) = body {
+        attributes.extend(body);
+    }
+    Some(LooseEvent { trace_id, span_id, event: SpanEvent { time_ns, name, attributes } })
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, DecodeError> {
+    serde_json::from_slice(bytes).map_err(|err| DecodeError::Json(err.to_string()))
+}
+
+fn span(span: &Value, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan, String> {
+    let name = field(span, "name").and_then(Value::as_str).unwrap_or_default();
+    let id = |key: &str| match field(span, key) {
+        Some(Value::String(id)) if !id.is_empty() => Ok(lower_hex(id.clone())),
+        _ => Err(format!("span `{name}`: `{key}` is not a text")),
+    };
+    let time = |key: &str| match field(span, key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(time) => {
+            let time = nanos(time);
+            time.map(Some)
+                .ok_or_else(|| format!("span `{name}`: `{key}` is no number of nanoseconds"))
+        }
+    };
+    let parent = field(span, "parentSpanId").and_then(Value::as_str).unwrap_or_default();
+    let flags = field(span, "flags").and_then(nanos).and_then(|it| u32::try_from(it).ok());
+    let status = field(span, "status").unwrap_or(&Value::Null);
+    let status_message = field(status, "message").and_then(Value::as_str).unwrap_or_default();
+    let cut = |key| field(span, key).and_then(nanos).is_some_and(|it| it > 0);
+    Ok(OtlpSpan {
+        trace_id: id("traceId")?,
+        span_id: id("spanId")?,
+        parent_span_id: some_id(lower_hex(parent.to_owned())),
+        parent_is_remote: flags.is_some_and(is_remote),
+        name: name.to_owned(),
+        kind: field(span, "kind").map_or(0, |it| constant(it, &KINDS)),
+        start_ns: time("startTimeUnixNano")?.unwrap_or(0),
+        end_ns: time("endTimeUnixNano")?.filter(|it| *it > 0),
+        attributes: attributes(field(span, "attributes")),
+        resource: Arc::clone(resource),
+        events: items(field(span, "events")).map(event).collect(),
+        status_code: field(status, "code").map_or(0, |it| constant(it, &STATUSES)),
+        status_message: (!status_message.is_empty()).then(|| status_message.to_owned()),
+        is_cut: cut("droppedAttributesCount") || cut("droppedEventsCount"),
+    })
+}
+
+fn event(event: &Value) -> SpanEvent {
+    SpanEvent {
+        time_ns: field(event, "timeUnixNano").and_then(nanos).unwrap_or(0),
+        name: field(event, "name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        attributes: attributes(field(event, "attributes")),
+    }
+}
+
+const KINDS: [&str; 6] = [
+    "SPAN_KIND_UNSPECIFIED",
+    "SPAN_KIND_INTERNAL",
+    "SPAN_KIND_SERVER",
+    "SPAN_KIND_CLIENT",
+    "SPAN_KIND_PRODUCER",
+    "SPAN_KIND_CONSUMER",
+];
+const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
+
+/// A constant by its number or, against the specification, by its name; 0 is the constant that says nothing.
+fn constant(value: &Value, names: &[&str]) -> i64 {
+    match value {
+        Value::String(name) => {
+            let at = names.iter().position(|it| it == name);
+            at.and_then(|it| i64::try_from(it).ok()).unwrap_or(0)
+        }
+        value => value.as_i64().unwrap_or(0),
+    }
+}
+
+/// A field by its name in JSON, or by its name in protobuf.
+fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+    let object = value.as_object()?;
+    object.get(name).or_else(|| object.get(&snake_case(name)))
+}
+
+fn snake_case(name: &str) -> String {
+    name.chars().fold(String::new(), |mut text, it| {
+        if it.is_ascii_uppercase() {
+            text.push('_');
+        }
+        text.push(it.to_ascii_lowercase());
+        text
+    })
+}
+
+fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
+    list.and_then(Value::as_array).into_iter().flatten()
+}
+
+/// A whole number from 0, as a number or as a text.
+fn nanos(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates, and what is below 0 was turned away"
+        )]
+        Value::Number(number) => {
+            number.as_u64().or_else(|| number.as_f64().filter(|it| *it >= 0.0).map(|it| it as u64))
+        }
+        _ => None,
+    }
+}
+
+fn attributes(list: Option<&Value>) -> Map<String, Value> {
+    items(list)
+        .filter_map(|it| {
+            let key = field(it, "key")?.as_str()?;
+            Some((key.to_owned(), any(field(it, "value")?)?))
+        })
+        .collect()
+}
+
+/// A value; `None` where none was set. Nesting is as deep as JSON may be, which its parser bounds.
+fn any(value: &Value) -> Option<Value> {
+    let (kind, value) = value.as_object()?.iter().next()?;
+    Some(match (kind.as_str(), value) {
+        ("stringValue" | "string_value" | "bytesValue" | "bytes_value", Value::String(_))
+        | ("boolValue" | "bool_value", Value::Bool(_))
+        | ("intValue" | "int_value" | "doubleValue" | "double_value", Value::Number(_)) => {
+            value.clone()
+        }
+        ("intValue" | "int_value", Value::String(text)) => match text.parse::<i64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => value.clone(),
+        },
+        ("doubleValue" | "double_value", Value::String(text)) => {
+            let number = text.parse().ok().and_then(serde_json::Number::from_f64);
+            number.map_or_else(|| value.clone(), Value::Number)
+        }
+        ("arrayValue" | "array_value", list) => {
+            items(field(list, "values")).map(|it| any(it).unwrap_or_default()).collect()
+        }
+        ("kvlistValue" | "kvlist_value", list) => Value::Object(attributes(field(list, "values"))),
+        _ => return None,
+    })
+}
+
+/// Hex digits may be in either case; everything else is an id as it stands.
+fn lower_hex(id: String) -> String {
+    if matches!(id.len(), 16 | 32) && id.bytes().all(|it| it.is_ascii_hexdigit()) {
+        return id.to_ascii_lowercase();
+    }
+    id
+}

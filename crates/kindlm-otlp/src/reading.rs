@@ -1,0 +1,306 @@
+//! What the spans of one execution tell.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use kindlm_types::{
+    Channel, Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping, ToolCall,
+    Trace, Usage,
+};
+use serde_json::{Map, Value, json};
+
+use crate::calls::{self, Call};
+use crate::coverage;
+use crate::filter::Filter;
+use crate::span::OtlpSpan;
+use crate::step::{self, Kind};
+use crate::timeline::{self, Conversation};
+use crate::tree::Tree;
+
+/// The attribute, of a span or of its process, by which an agent says which test case it works on.
+pub const TEST: &str = "kindlm.test";
+
+/// What the spans of one execution tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// The evidence, without what only the suite knows: the test case, the model's id, the variables, the price.
+    pub execution: Execution,
+    /// The requests to models that tokens are known of.
+    pub inferences: Vec<Inference>,
+    /// The test case that the agent says it works on.
+    pub test: Option<String>,
+    /// Whether any span that counts stands for a step of an agent: a request to a model, a call of a tool, an agent.
+    pub shows_agent: bool,
+    /// How many spans were left out by the filter.
+    pub left_out: usize,
+    /// Why the evidence is not complete, in words; empty if nothing speaks against it.
+    pub gaps: Vec<String>,
+}
+
+/// A request to a model, for its price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inference {
+    /// The vendor, in the word of the conventions: `openai`, `aws.bedrock`, …
+    pub vendor: Option<String>,
+    /// The vendor's name of the model.
+    pub model: Option<String>,
+    /// Its tokens.
+    pub usage: Usage,
+}
+
+/// Reads the spans of one execution, in the order in which they came. The error is the filter's, in words.
+pub fn read(
+    spans: &[OtlpSpan],
+    mapping: &SpanMapping,
+    filter: Filter<'_>,
+) -> Result<Reading, String> {
+    let mut kept = Vec::with_capacity(spans.len());
+    let mut left_out = Vec::new();
+    for span in spans {
+        if filter.keeps(span)? { kept.push(span) } else { left_out.push(span) }
+    }
+    let tree = Tree::new(&kept, mapping);
+    let of_inference = |read: &dyn Fn(&OtlpSpan) -> Vec<crate::said::Said>| {
+        tree.of_kind(Kind::Inference).map(|(at, step)| (at, read(step.span))).collect()
+    };
+    let conversation = Conversation {
+        told: of_inference(&step::input),
+        said: of_inference(&|it| step::output(it, mapping)),
+    };
+    let calls = calls::find(&tree, &conversation.said, &answers(&conversation));
+    let mut events = timeline::of(&tree, &conversation, &calls);
+    let output = output(&tree, &conversation, mapping);
+    frame(&tree, &mut events, &output, mapping);
+    let gaps = coverage::gaps(spans);
+    let shown = coverage::Shown {
+        tree: &tree,
+        conversation: &conversation,
+        calls: &calls,
+        left_out: &left_out,
+        is_whole: gaps.is_empty(),
+    };
+    let coverage = shown.coverage(&events, mapping);
+    Ok(Reading {
+        execution: Execution {
+            input: input(&conversation),
+            output,
+            tool_calls: in_order(&events, &calls),
+            requests: requests(&tree),
+            usage: usage(&tree),
+            latency_ms: latency(&tree),
+            finish_reason: tree
+                .of_kind(Kind::Inference)
+                .last()
+                .and_then(|(at, step)| finish_reason(step.span, at, &conversation)),
+            metadata: metadata(&kept, left_out.len(), mapping),
+            recorded_events: events,
+            coverage,
+            trace: Some(Box::new(trace(&kept))),
+            ..Execution::default()
+        },
+        inferences: inferences(&tree, mapping),
+        test: spans.iter().find_map(|it| {
+            let named = it.text(TEST).or_else(|| it.resource.get(TEST)?.as_str());
+            named.map(str::to_owned)
+        }),
+        shows_agent: tree.steps.iter().any(|it| it.kind != Kind::Other),
+        left_out: left_out.len(),
+        gaps,
+    })
+}
+
+/// The results of calls that models were told, by the ids of the calls.
+fn answers(conversation: &Conversation) -> HashMap<String, Value> {
+    let told = conversation.told.iter().flat_map(|(_, messages)| messages);
+    told.flat_map(|it| &it.answers)
+        .filter_map(|it| {
+            let output = crate::attributes::unpacked(&it.output);
+            Some((it.id.clone()?, output.unwrap_or_else(|| it.output.clone())))
+        })
+        .collect()
+}
+
+/// What opened the conversation.
+fn input(conversation: &Conversation) -> Vec<Message> {
+    let first = conversation.told.iter().find(|(_, messages)| !messages.is_empty());
+    let messages = first.into_iter().flat_map(|(_, messages)| messages);
+    let plain = messages.filter(|it| matches!(it.role, Role::System | Role::User));
+    plain.filter_map(|it| Some(Message::new(it.role, it.text.clone()?))).collect()
+}
+
+/// The answer: the texts of the mapped attribute, as they came, one below the other, as in the original; else the last
+/// text of an outermost agent, of a model, or of the whole.
+fn output(tree: &Tree<'_>, conversation: &Conversation, mapping: &SpanMapping) -> String {
+    let texts = tree.steps.iter().filter_map(|it| it.span.text(&mapping.output_text_attr));
+    let texts: Vec<&str> = texts.filter(|it| !it.is_empty()).collect();
+    if !texts.is_empty() {
+        return texts.join("\n");
+    }
+    let outermost = |at: usize| !tree.is_within(at, |it| it.kind == Kind::Agent);
+    let agents = tree.of_kind(Kind::Agent).filter(|(at, _)| outermost(*at));
+    let by_agent = agents.filter_map(|(_, step)| {
+        let said =
+            step::output(step.span, mapping).into_iter().filter_map(|it| it.text).next_back();
+        said.or_else(|| step::whole_output(step.span).map(str::to_owned))
+    });
+    if let Some(text) = by_agent.last() {
+        return text;
+    }
+    let by_model = conversation.said.iter().flat_map(|(_, messages)| messages);
+    let by_model = by_model.filter_map(|it| it.text.as_deref()).rfind(|it| !it.is_empty());
+    let by_root = || tree.roots().into_iter().filter_map(step::whole_output).next_back();
+    by_model.or_else(by_root).unwrap_or_default().to_owned()
+}
+
+/// What the frame tells of the conversation where no request to a model does.
+fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanMapping) {
+    use kindlm_types::Speaker;
+    let has = |wanted: Speaker| {
+        let is = |it: &Event| matches!(it, Event::Message { role, .. } if *role == wanted);
+        events.iter().any(is)
+    };
+    let (asked, answered) = (has(Speaker::User), has(Speaker::Assistant));
+    if !asked {
+        let first = tree.of_kind(Kind::Agent).next().map(|(_, step)| step.span);
+        let span = first.or_else(|| tree.roots().first().copied());
+        let said = span.map(step::input).unwrap_or_default();
+        let said = said.into_iter().filter(|it| it.role == Role::User).find_map(|it| it.text);
+        let text = said.or_else(|| span.and_then(step::whole_input).map(str::to_owned));
+        if let Some(text) = text {
+            events.insert(0, Event::Message { role: Speaker::User, text });
+        }
+    }
+    let maps = |it: &OtlpSpan| it.attributes.contains_key(&mapping.output_text_attr);
+    if !answered && !output.is_empty() && !tree.steps.iter().any(|it| maps(it.span)) {
+        events.push(Event::Message { role: Speaker::Assistant, text: output.to_owned() });
+    }
+}
+
+/// The calls in the order in which the events tell of them.
+fn in_order(events: &[Event], calls: &[Call]) -> Vec<ToolCall> {
+    let mut left: HashMap<(&str, &str), VecDeque<&Call>> = HashMap::new();
+    for call in calls {
+        left.entry((&call.id, &call.name)).or_default().push_back(call);
+    }
+    let told = events.iter().filter_map(|it| match it {
+        Event::ActionCalled { call_id, name, .. } => Some((call_id.as_str(), name.as_str())),
+        _ => None,
+    });
+    told.filter_map(|key| left.get_mut(&key)?.pop_front())
+        .map(|call| ToolCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            malformed_arguments: call.malformed.clone(),
+            response: call.output.clone(),
+        })
+        .collect()
+}
+
+fn requests(tree: &Tree<'_>) -> u32 {
+    let requests = tree.of_kind(Kind::Inference).count();
+    u32::try_from(requests).unwrap_or(u32::MAX).max(1)
+}
+
+fn usage(tree: &Tree<'_>) -> Usage {
+    tree.steps.iter().filter_map(|it| it.usage).fold(Usage::default(), |mut sum, it| {
+        sum += it;
+        sum
+    })
+}
+
+/// The durations of the outermost spans, added up; `None` where no clock can be gone by.
+fn latency(tree: &Tree<'_>) -> Option<f64> {
+    let durations: Option<Vec<i64>> = tree.roots().into_iter().map(OtlpSpan::duration_ms).collect();
+    let durations = durations.filter(|it| !it.is_empty() && tree.has_time)?;
+    #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 ms")]
+    let sum = durations.into_iter().fold(0_i64, i64::saturating_add) as f64;
+    Some(sum)
+}
+
+fn finish_reason(span: &OtlpSpan, at: usize, conversation: &Conversation) -> Option<FinishReason> {
+    let said = conversation.said.iter().find(|(it, _)| *it == at);
+    let by_message = || said?.1.iter().rev().find_map(|it| it.finish_reason.clone());
+    let word = step::finish_reason(span).or_else(by_message)?;
+    Some(match word.to_ascii_lowercase().as_str() {
+        "stop" | "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "length" | "max_tokens" => FinishReason::Length,
+        "tool_calls" | "tool_call" | "tool_use" | "tool-calls" | "function_call" => {
+            FinishReason::ToolCalls
+        }
+        "content_filter" | "content-filter" | "safety" => FinishReason::ContentFilter,
+        "refusal" => FinishReason::Refusal,
+        _ => FinishReason::Other(word),
+    })
+}
+
+fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
+    let told = tree.steps.iter().filter_map(|it| Some((it.span, it.usage?)));
+    told.map(|(span, usage)| Inference {
+        vendor: step::vendor(span, mapping).map(str::to_owned),
+        model: step::model(span, mapping).map(str::to_owned),
+        usage,
+    })
+    .collect()
+}
+
+/// What reports show beside the evidence.
+fn metadata(kept: &[&OtlpSpan], left_out: usize, mapping: &SpanMapping) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
+    let distinct = |values: &mut dyn Iterator<Item = &str>| {
+        let mut seen = HashSet::new();
+        let values: Vec<&str> = values.filter(|it| seen.insert(it.to_owned())).collect();
+        (!values.is_empty()).then(|| json!(values))
+    };
+    if let Some(ids) = distinct(&mut kept.iter().map(|it| it.trace_id.as_str())) {
+        put("traceIds", ids);
+    }
+    put("spans", json!(kept.len()));
+    if left_out > 0 {
+        put("spansLeftOut", json!(left_out));
+    }
+    if let Some(models) = distinct(&mut kept.iter().filter_map(|it| step::model(it, mapping))) {
+        put("models", models);
+    }
+    if let Some(vendors) = distinct(&mut kept.iter().filter_map(|it| step::vendor(it, mapping))) {
+        put("providers", vendors);
+    }
+    let service = kept.iter().filter_map(|it| it.resource.get("service.name")?.as_str());
+    if let Some(services) = distinct(&mut { service }) {
+        put("services", services);
+    }
+    metadata
+}
+
+/// The spans for scripts and for the checks of traces.
+fn trace(kept: &[&OtlpSpan]) -> Trace {
+    let resource = kept.first().map(|it| &*it.resource).filter(|it| !it.is_empty());
+    let metadata = resource.map(|it| {
+        let mut metadata = Map::new();
+        metadata.insert("resource".to_owned(), Value::Object(it.clone()));
+        metadata
+    });
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are below 2^52")]
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let span = |it: &&OtlpSpan| Span {
+        span_id: it.span_id.clone(),
+        parent_span_id: it.parent_span_id.clone(),
+        name: it.name.clone(),
+        start_time: ms(it.start_ns),
+        end_time: it.end_ns.map(ms),
+        attributes: (!it.attributes.is_empty()).then(|| it.attributes.clone()),
+        status_code: (it.status_code != 0).then_some(it.status_code),
+        status_message: it.status_message.clone(),
+    };
+    Trace {
+        trace_id: kept.first().map(|it| it.trace_id.clone()),
+        metadata,
+        spans: kept.iter().map(span).collect(),
+        ..Trace::default()
+    }
+}
+
+/// What a channel is called in words.
+pub(crate) fn all_of(channels: impl IntoIterator<Item = Channel>) -> Coverage {
+    channels.into_iter().collect()
+}

@@ -1,0 +1,70 @@
+//! What a receiver answers: in the encoding of the request, as the specification of OTLP/HTTP says.
+
+use prost::Message as _;
+use serde_json::json;
+
+use crate::wire;
+
+/// The encoding of a request, and so of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// `application/json`.
+    Json,
+    /// `application/x-protobuf`.
+    Protobuf,
+}
+
+impl Encoding {
+    /// The encoding that a `Content-Type` names, whatever parameters it has; `None` for those that OTLP does not have.
+    pub fn of_content_type(value: &str) -> Option<Self> {
+        let essence = value.split(';').next().unwrap_or_default().trim();
+        if essence.eq_ignore_ascii_case("application/json") {
+            Some(Self::Json)
+        } else if essence.eq_ignore_ascii_case("application/x-protobuf") {
+            Some(Self::Protobuf)
+        } else {
+            None
+        }
+    }
+
+    /// Its `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/x-protobuf",
+        }
+    }
+
+    /// The body that says that everything was taken in, but for what was `rejected`, with the reasons.
+    ///
+    /// Senders must not send again what was rejected.
+    pub fn accepted(self, rejected: &[String]) -> Vec<u8> {
+        let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
+        let mut words = rejected.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+        if rejected.len() > 3 {
+            words.push_str("; …");
+        }
+        match self {
+            Self::Json if rejected.is_empty() => b"{}".to_vec(),
+            // 64-bit numbers are texts in protobuf's JSON.
+            Self::Json => json!({"partialSuccess": {
+                "rejectedSpans": count.to_string(), "errorMessage": words,
+            }})
+            .to_string()
+            .into_bytes(),
+            Self::Protobuf => {
+                let partial = wire::PartialSuccess { rejected: count, error_message: words };
+                let partial_success = (!rejected.is_empty()).then_some(partial);
+                wire::ExportResponse { partial_success }.encode_to_vec()
+            }
+        }
+    }
+
+    /// The body that says why a request was refused: a `google.rpc.Status` with this code of gRPC.
+    pub fn refused(self, code: i32, message: &str) -> Vec<u8> {
+        match self {
+            Self::Json => json!({"code": code, "message": message}).to_string().into_bytes(),
+            Self::Protobuf => wire::RpcStatus { code, message: message.to_owned() }.encode_to_vec(),
+        }
+    }
+}

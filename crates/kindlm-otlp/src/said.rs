@@ -1,0 +1,183 @@
+//! Messages as instrumentations write them: one reader for all their shapes.
+
+use kindlm_types::Role;
+use serde_json::{Map, Value};
+
+use crate::attributes::{list, unpacked};
+
+/// One message of a conversation with a model.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Said {
+    pub(crate) role: Role,
+    /// Its text; `None` where it has none.
+    pub(crate) text: Option<String>,
+    pub(crate) thoughts: Vec<String>,
+    /// The tool calls that it asks for.
+    pub(crate) calls: Vec<Asked>,
+    /// The results of tool calls that it brings.
+    pub(crate) answers: Vec<Answered>,
+    pub(crate) finish_reason: Option<String>,
+}
+
+/// A call of a tool that a model asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) id: Option<String>,
+    pub(crate) name: String,
+    /// As it was written; `None` where the instrumentation does not show it.
+    pub(crate) arguments: Option<Value>,
+}
+
+/// The result of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answered {
+    pub(crate) id: Option<String>,
+    pub(crate) output: Value,
+}
+
+impl Said {
+    pub(crate) fn text(role: Role, text: &str) -> Self {
+        Self { text: Some(text.to_owned()), ..Self::empty(role) }
+    }
+
+    fn empty(role: Role) -> Self {
+        Self {
+            role,
+            text: None,
+            thoughts: Vec::new(),
+            calls: Vec::new(),
+            answers: Vec::new(),
+            finish_reason: None,
+        }
+    }
+
+    /// Whether anything of it is shown.
+    pub(crate) fn tells(&self) -> bool {
+        self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
+    }
+
+    /// Reads a message; `None` if it is no object, or shows nothing.
+    pub(crate) fn read(value: &Value, default: Role) -> Option<Self> {
+        let outer = value.as_object()?;
+        let inner = outer.get("message").and_then(unpacked);
+        let object = inner.as_ref().and_then(Value::as_object).unwrap_or(outer);
+        let role = word(object, &["role"]).map_or(default, role);
+        let mut said = Self::empty(role);
+        said.finish_reason = word(object, &["finish_reason"])
+            .or_else(|| word(outer, &["finish_reason"]))
+            .map(str::to_owned);
+        for key in ["parts", "contents", "content"] {
+            if let Some(content) = object.get(key) {
+                said.add_content(content);
+            }
+        }
+        if let Some(calls) = object.get("tool_calls").and_then(unpacked) {
+            said.calls.extend(list(calls).iter().filter_map(asked));
+        }
+        if role == Role::Tool && said.answers.is_empty() {
+            let id = word(object, &["tool_call_id", "id"]).map(str::to_owned);
+            if let Some(output) = said.text.take() {
+                said.answers.push(Answered { id, output: Value::String(output) });
+            }
+        }
+        said.tells().then_some(said)
+    }
+
+    fn add_content(&mut self, content: &Value) {
+        match content {
+            // What a person or a tool says may be a list of parts, written as text; what a model says is taken as it
+            // stands.
+            Value::String(text) if self.role != Role::Assistant && text.starts_with("[{") => {
+                match unpacked(content) {
+                    Some(Value::Array(parts)) if parts.iter().all(is_part) => {
+                        self.add_parts(&parts);
+                    }
+                    _ => self.add_text(text),
+                }
+            }
+            Value::String(text) => self.add_text(text),
+            Value::Array(parts) => self.add_parts(parts),
+            Value::Object(_) if is_part(content) => self.add_part(content),
+            Value::Object(_) => self.add_parts(&list(content.clone())),
+            _ => {}
+        }
+    }
+
+    fn add_parts(&mut self, parts: &[Value]) {
+        for part in parts {
+            self.add_part(part);
+        }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        match &mut self.text {
+            Some(before) => {
+                before.push('\n');
+                before.push_str(text);
+            }
+            None => self.text = Some(text.to_owned()),
+        }
+    }
+
+    fn add_part(&mut self, part: &Value) {
+        if let Value::String(text) = part {
+            self.add_text(text);
+            return;
+        }
+        let Some(outer) = part.as_object() else { return };
+        let inner = outer.get("message_content").and_then(Value::as_object);
+        let object = inner.unwrap_or(outer);
+        match word(object, &["type"]).unwrap_or("text") {
+            "text" | "output_text" | "input_text" | "refusal" => {
+                if let Some(text) = word(object, &["content", "text", "refusal"]) {
+                    self.add_text(text);
+                }
+            }
+            "reasoning" | "thinking" => {
+                let thought = word(object, &["content", "text", "thinking"]);
+                self.thoughts.extend(thought.map(str::to_owned));
+            }
+            "tool_call" | "tool_use" | "tool-call" | "function_call" => {
+                self.calls.extend(asked(part));
+            }
+            "tool_call_response" | "tool_result" | "tool-result" | "function_call_output" => {
+                let id = word(object, &["id", "tool_use_id", "toolCallId", "call_id"]);
+                let output = ["response", "result", "content", "output"];
+                let output = output.iter().find_map(|it| object.get(*it)).cloned();
+                let output = output.unwrap_or_default();
+                self.answers.push(Answered { id: id.map(str::to_owned), output });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_part(value: &Value) -> bool {
+    value.as_object().is_some_and(|it| it.contains_key("type"))
+}
+
+/// A call, whichever way it is wrapped.
+pub(crate) fn asked(value: &Value) -> Option<Asked> {
+    let outer = value.as_object()?;
+    let object = outer.get("tool_call").and_then(Value::as_object).unwrap_or(outer);
+    let function = object.get("function").and_then(Value::as_object).unwrap_or(object);
+    let arguments = ["arguments", "input", "args"].iter().find_map(|it| function.get(*it));
+    Some(Asked {
+        id: word(object, &["id", "toolCallId", "call_id"]).map(str::to_owned),
+        name: word(function, &["name", "toolName"])?.to_owned(),
+        arguments: arguments.cloned(),
+    })
+}
+
+fn word<'v>(object: &'v Map<String, Value>, keys: &[&str]) -> Option<&'v str> {
+    keys.iter().find_map(|it| object.get(*it)?.as_str())
+}
+
+fn role(word: &str) -> Role {
+    match word {
+        "system" | "developer" => Role::System,
+        "assistant" | "model" | "ai" => Role::Assistant,
+        "tool" | "function" => Role::Tool,
+        _ => Role::User,
+    }
+}

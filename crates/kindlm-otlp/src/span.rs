@@ -1,0 +1,105 @@
+//! Spans and events as they arrive, whichever the encoding.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// One span as an agent sent it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OtlpSpan {
+    /// The trace that it belongs to: 32 hex digits, where the sender keeps to the specification.
+    pub trace_id: String,
+    /// Tells the span from others of its trace: 16 hex digits, likewise.
+    pub span_id: String,
+    /// The span within which this one ran.
+    pub parent_span_id: Option<String>,
+    /// Whether that span is said to run in another process, so that it may never arrive here.
+    pub parent_is_remote: bool,
+    /// What was done.
+    pub name: String,
+    /// 0 unspecified, 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
+    pub kind: i64,
+    /// When it began, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// When it ended, in nanoseconds since 1970; `None` if that is not said.
+    pub end_ns: Option<u64>,
+    /// Its attributes.
+    pub attributes: Map<String, Value>,
+    /// What its process says of itself, `service.name` for example.
+    pub resource: Arc<Map<String, Value>>,
+    /// What happened while it ran, in order.
+    pub events: Vec<SpanEvent>,
+    /// 0 unset, 1 ok, 2 error.
+    pub status_code: i64,
+    /// The error in words.
+    pub status_message: Option<String>,
+    /// Whether its sender says that attributes or events are missing.
+    pub is_cut: bool,
+}
+
+/// Something that happened while a span ran.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SpanEvent {
+    /// When, in nanoseconds since 1970; 0 if that is not said.
+    pub time_ns: u64,
+    /// What.
+    pub name: String,
+    /// Its attributes.
+    pub attributes: Map<String, Value>,
+}
+
+/// An event that came by itself, as a log record; it belongs to the span that it names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LooseEvent {
+    /// The trace of the span.
+    pub trace_id: String,
+    /// The span.
+    pub span_id: String,
+    /// What happened.
+    pub event: SpanEvent,
+}
+
+/// What one request or file held.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decoded {
+    /// The spans that could be read, in the order in which they stood there.
+    pub spans: Vec<OtlpSpan>,
+    /// Events of the conventions that came as log records.
+    pub events: Vec<LooseEvent>,
+    /// Why others could not be read, one text for each.
+    pub rejected: Vec<String>,
+}
+
+const NS_PER_MS: u64 = 1_000_000;
+
+impl OtlpSpan {
+    /// When it began, in whole milliseconds since 1970.
+    pub fn start_ms(&self) -> i64 {
+        whole_ms(self.start_ns)
+    }
+
+    /// When it ended, in whole milliseconds since 1970.
+    pub fn end_ms(&self) -> Option<i64> {
+        self.end_ns.map(whole_ms)
+    }
+
+    /// How long it took: the difference of the two, so below 0 where it ended before it began.
+    pub fn duration_ms(&self) -> Option<i64> {
+        self.end_ms().map(|end| end - self.start_ms())
+    }
+
+    /// Whether it ended before it began: then its clock is not one to go by.
+    pub fn is_backwards(&self) -> bool {
+        self.end_ns.is_some_and(|end| end < self.start_ns)
+    }
+}
+
+fn whole_ms(ns: u64) -> i64 {
+    // The largest u64 is 1.8e13 ms.
+    i64::try_from(ns / NS_PER_MS).unwrap_or(i64::MAX)
+}
+
+/// An id without what only means "none".
+pub(crate) fn some_id(id: String) -> Option<String> {
+    (!id.bytes().all(|it| it == b'0')).then_some(id)
+}

@@ -1,0 +1,325 @@
+//! What a span stands for, in the words of whichever convention its instrumentation keeps.
+//!
+//! Read are the `GenAI` conventions of OpenTelemetry, old and new, and those of `OpenLLMetry` (Traceloop), `OpenInference`
+//! and Vercel's AI SDK.
+
+use kindlm_types::{Role, SpanMapping, Usage};
+use serde_json::{Map, Value};
+
+use crate::attributes::{indexed, unpacked};
+use crate::said::{Asked, Said, asked};
+use crate::span::{OtlpSpan, SpanEvent};
+
+/// What a span stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A request to a model.
+    Inference,
+    /// A call of a tool.
+    Tool,
+    /// The work of an agent.
+    Agent,
+    /// Anything else: the frame around agents, other calls, the agent's surroundings.
+    Other,
+}
+
+/// Names of attributes of tools.
+const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
+const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];
+const TOOL_ARGUMENTS: [&str; 6] = [
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.arguments",
+    "ai.toolCall.args",
+    "tool_call.function.arguments",
+    "traceloop.entity.input",
+    "input.value",
+];
+const TOOL_RESULT: [&str; 5] = [
+    "gen_ai.tool.call.result",
+    "gen_ai.tool.result",
+    "ai.toolCall.result",
+    "traceloop.entity.output",
+    "output.value",
+];
+/// What a span without messages may say that it was given, and gave.
+const INPUT: [&str; 3] = ["input.value", "traceloop.entity.input", "ai.prompt"];
+const OUTPUT: [&str; 3] = ["output.value", "traceloop.entity.output", "ai.response.text"];
+const OPERATION: &str = "gen_ai.operation.name";
+
+pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {
+    if let Some(kind) = declared(span) {
+        return kind;
+    }
+    if span.text("gen_ai.tool.name").is_some() {
+        return Kind::Tool;
+    }
+    let single = [
+        "gen_ai.request.model",
+        "gen_ai.output.messages",
+        "llm.model_name",
+        mapping.model_attr.as_str(),
+        mapping.output_text_attr.as_str(),
+        mapping.output_tokens_attr.as_str(),
+    ];
+    let shows = single.iter().any(|it| span.attributes.contains_key(*it))
+        || ["gen_ai.prompt.", "gen_ai.completion."].iter().any(|it| span.has_prefix(it));
+    if shows { Kind::Inference } else { Kind::Other }
+}
+
+/// What the span itself says that it is.
+fn declared(span: &OtlpSpan) -> Option<Kind> {
+    let by_operation = match span.text(OPERATION) {
+        Some("chat" | "text_completion" | "generate_content") => Some(Kind::Inference),
+        Some("execute_tool") => Some(Kind::Tool),
+        Some("invoke_agent") => Some(Kind::Agent),
+        Some("create_agent" | "invoke_workflow" | "embeddings" | "retrieval") => Some(Kind::Other),
+        _ => None,
+    };
+    let by_openinference = || match span.text("openinference.span.kind")? {
+        "LLM" => Some(Kind::Inference),
+        "TOOL" => Some(Kind::Tool),
+        "AGENT" => Some(Kind::Agent),
+        _ => Some(Kind::Other),
+    };
+    let by_traceloop = || match span.text("traceloop.span.kind")? {
+        "tool" => Some(Kind::Tool),
+        "agent" => Some(Kind::Agent),
+        _ => Some(Kind::Other),
+    };
+    let by_vercel = || {
+        let operation = span.text("ai.operationId")?;
+        Some(match operation.rsplit('.').next() {
+            Some("doGenerate" | "doStream") => Kind::Inference,
+            Some("toolCall") => Kind::Tool,
+            _ => Kind::Other,
+        })
+    };
+    let by_request = || match span.text("llm.request.type")? {
+        "chat" | "completion" => Some(Kind::Inference),
+        _ => Some(Kind::Other),
+    };
+    by_operation
+        .or_else(by_openinference)
+        .or_else(by_vercel)
+        .or_else(by_traceloop)
+        .or_else(by_request)
+}
+
+/// The agent's name: as an attribute, or behind the operation in the span's name.
+pub(crate) fn agent_name(span: &OtlpSpan) -> &str {
+    let named = ["gen_ai.agent.name", "agent.name", "traceloop.entity.name"];
+    span.first_text(&named)
+        .or_else(|| span.name.strip_prefix("invoke_agent ").map(str::trim))
+        .unwrap_or(&span.name)
+}
+
+/// The tokens that a span says were used; `None` if it says nothing of them.
+pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
+    let input = span.count(&[
+        &mapping.input_tokens_attr,
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.prompt_tokens",
+        "llm.token_count.prompt",
+        "ai.usage.inputTokens",
+        "ai.usage.promptTokens",
+    ]);
+    let output = span.count(&[
+        &mapping.output_tokens_attr,
+        "gen_ai.usage.output_tokens",
+        "gen_ai.usage.completion_tokens",
+        "llm.token_count.completion",
+        "ai.usage.outputTokens",
+        "ai.usage.completionTokens",
+    ]);
+    if input.is_none() && output.is_none() {
+        return None;
+    }
+    let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
+    let sum = input_tokens.saturating_add(output_tokens);
+    let total = ["gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total"];
+    let cached = [
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+        "ai.usage.cachedInputTokens",
+    ];
+    Some(Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens: span.count(&total).unwrap_or(sum),
+        cached_input_tokens: span.count(&cached).unwrap_or(0),
+    })
+}
+
+/// The model that answered.
+pub(crate) fn model<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
+    let names = ["gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id"];
+    span.first_text(&[mapping.model_attr.as_str()]).or_else(|| span.first_text(&names))
+}
+
+/// The vendor.
+pub(crate) fn vendor<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
+    let names = ["gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"];
+    span.first_text(&[mapping.system_attr.as_str()]).or_else(|| span.first_text(&names))
+}
+
+/// Why the model stopped, in its vendor's word.
+pub(crate) fn finish_reason(span: &OtlpSpan) -> Option<String> {
+    let value = span.first(&["gen_ai.response.finish_reasons", "ai.response.finishReason"])?;
+    match unpacked(value) {
+        Some(Value::Array(reasons)) => reasons.last()?.as_str().map(str::to_owned),
+        _ => value.as_str().map(str::to_owned),
+    }
+}
+
+/// The call that a span of a tool stands for, and what came back.
+pub(crate) fn tool(span: &OtlpSpan) -> (Asked, Option<Value>) {
+    let by_traceloop = || span.text("traceloop.entity.name");
+    let by_span = || span.name.strip_prefix("execute_tool ").map(str::trim);
+    let name = span.first_text(&TOOL_NAME).or_else(by_traceloop).or_else(by_span);
+    let arguments = TOOL_ARGUMENTS.iter().find_map(|key| {
+        let value = span.attributes.get(*key)?;
+        Some(if *key == "traceloop.entity.input" { inputs(value) } else { value.clone() })
+    });
+    let asked = Asked {
+        id: span.first_text(&TOOL_ID).map(str::to_owned),
+        name: name.unwrap_or(&span.name).to_owned(),
+        arguments,
+    };
+    (asked, span.first(&TOOL_RESULT).map(|it| unpacked(it).unwrap_or_else(|| it.clone())))
+}
+
+/// What Traceloop records as the input of a function: the arguments proper are inside.
+fn inputs(value: &Value) -> Value {
+    let Some(Value::Object(object)) = unpacked(value) else { return value.clone() };
+    let inner = ["kwargs", "inputs"].iter().filter_map(|it| object.get(*it));
+    let inner = inner.filter_map(Value::as_object).find(|it| !it.is_empty());
+    inner.map_or(Value::Object(object.clone()), |it| Value::Object(it.clone()))
+}
+
+/// What a model was told.
+pub(crate) fn input(span: &OtlpSpan) -> Vec<Said> {
+    let structured = structured(span, "gen_ai.input.messages", Role::User);
+    let mut said = if structured.is_empty() {
+        let lists = ["gen_ai.prompt", "llm.input_messages"];
+        let indexed = lists.iter().map(|it| read_all(&indexed(&span.attributes, it), Role::User));
+        indexed
+            .chain([
+                events(span, Direction::In),
+                structured_in(&span.attributes, "ai.prompt.messages", Role::User),
+            ])
+            .find(|it| !it.is_empty())
+            .unwrap_or_default()
+    } else {
+        structured
+    };
+    if let Some(system) = system_instructions(span) {
+        said.insert(0, system);
+    }
+    said
+}
+
+fn system_instructions(span: &OtlpSpan) -> Option<Said> {
+    let value = span.attributes.get("gen_ai.system_instructions")?;
+    let Some(parts) = unpacked(value) else {
+        return Some(Said::text(Role::System, value.as_str()?));
+    };
+    let mut message = Map::new();
+    message.insert("parts".to_owned(), parts);
+    Said::read(&Value::Object(message), Role::System)
+}
+
+/// What a model said.
+pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<Said> {
+    let structured = structured(span, "gen_ai.output.messages", Role::Assistant);
+    if !structured.is_empty() {
+        return structured;
+    }
+    for prefix in ["gen_ai.completion", "llm.output_messages"] {
+        let said = read_all(&indexed(&span.attributes, prefix), Role::Assistant);
+        if !said.is_empty() {
+            return said;
+        }
+    }
+    let said = events(span, Direction::Out);
+    if !said.is_empty() {
+        return said;
+    }
+    let text = span.first_text(&[mapping.output_text_attr.as_str(), "ai.response.text"]);
+    let calls = span.attributes.get("ai.response.toolCalls").and_then(unpacked);
+    let calls = calls.map(crate::attributes::list).unwrap_or_default();
+    let calls: Vec<Asked> = calls.iter().filter_map(asked).collect();
+    if text.is_none() && calls.is_empty() {
+        return Vec::new();
+    }
+    let mut said = Said::text(Role::Assistant, text.unwrap_or_default());
+    said.text = text.map(str::to_owned);
+    said.calls = calls;
+    vec![said]
+}
+
+/// What a span says that it was given as a whole, if it is text.
+pub(crate) fn whole_input(span: &OtlpSpan) -> Option<&str> {
+    span.first_text(&INPUT)
+}
+
+/// What a span says that it gave as a whole, if it is text.
+pub(crate) fn whole_output(span: &OtlpSpan) -> Option<&str> {
+    span.first_text(&OUTPUT)
+}
+
+/// Messages in one attribute, of the span or of an event that has the content apart from it.
+fn structured(span: &OtlpSpan, key: &str, role: Role) -> Vec<Said> {
+    let apart = span.events.iter().map(|it| &it.attributes);
+    std::iter::once(&span.attributes)
+        .chain(apart)
+        .map(|it| structured_in(it, key, role))
+        .find(|it| !it.is_empty())
+        .unwrap_or_default()
+}
+
+fn structured_in(attributes: &Map<String, Value>, key: &str, role: Role) -> Vec<Said> {
+    match attributes.get(key).and_then(unpacked) {
+        Some(Value::Array(messages)) => read_all(&messages, role),
+        _ => Vec::new(),
+    }
+}
+
+fn read_all(messages: &[Value], role: Role) -> Vec<Said> {
+    messages.iter().filter_map(|it| Said::read(it, role)).collect()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Direction {
+    In,
+    Out,
+}
+
+/// Messages that are events of the span, as older versions of the conventions had them.
+fn events(span: &OtlpSpan, wanted: Direction) -> Vec<Said> {
+    let mut all = Vec::new();
+    for SpanEvent { name, attributes, .. } in &span.events {
+        let (direction, role) = match name.as_str() {
+            "gen_ai.system.message" => (Direction::In, Role::System),
+            "gen_ai.user.message" | "gen_ai.content.prompt" => (Direction::In, Role::User),
+            "gen_ai.assistant.message" => (Direction::In, Role::Assistant),
+            "gen_ai.tool.message" => (Direction::In, Role::Tool),
+            "gen_ai.choice" | "gen_ai.content.completion" => (Direction::Out, Role::Assistant),
+            _ => continue,
+        };
+        if direction != wanted {
+            continue;
+        }
+        // The oldest have all messages in one attribute.
+        let packed = ["gen_ai.prompt", "gen_ai.completion"];
+        match packed.iter().find_map(|it| attributes.get(*it)) {
+            Some(packed) => match unpacked(packed) {
+                Some(Value::Array(messages)) => all.extend(read_all(&messages, role)),
+                Some(message) => all.extend(Said::read(&message, role)),
+                None => all.extend(packed.as_str().map(|it| Said::text(role, it))),
+            },
+            None => all.extend(Said::read(&Value::Object(attributes.clone()), role)),
+        }
+    }
+    all
+}

@@ -1,0 +1,189 @@
+//! Spans as events, one after the other.
+
+use std::collections::{HashMap, HashSet};
+
+use kindlm_types::{ActionStatus, Event, Role, Speaker};
+use serde_json::Value;
+
+use crate::calls::Call;
+use crate::said::Said;
+use crate::step::{self, Kind};
+use crate::tree::{Step, Tree};
+
+/// What models were told and said, by step, in the order in which the steps began.
+pub(crate) struct Conversation {
+    pub(crate) told: Vec<(usize, Vec<Said>)>,
+    pub(crate) said: Vec<(usize, Vec<Said>)>,
+}
+
+/// Events with the times at which they happened.
+struct Timeline<'t, 's> {
+    tree: &'t Tree<'s>,
+    events: Vec<(u64, Event)>,
+}
+
+pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Vec<Event> {
+    let mut line = Timeline { tree, events: Vec::new() };
+    let mut heard: HashMap<&str, usize> = HashMap::new();
+    let told: HashMap<usize, &[Said]> = by_step(&conversation.told);
+    let said: HashMap<usize, &[Said]> = by_step(&conversation.said);
+    let mut calls_of: HashMap<usize, Vec<&Call>> = HashMap::new();
+    for call in calls {
+        calls_of.entry(call.step).or_default().push(call);
+    }
+    let failed = line.innermost_errors();
+    for at in tree.in_time() {
+        let Some(step) = tree.steps.get(at) else { continue };
+        if let Some(messages) = told.get(&at) {
+            line.users(at, messages, &mut heard);
+        }
+        if step.kind == Kind::Agent {
+            line.subagent(at, step);
+        }
+        if let Some(messages) = said.get(&at) {
+            line.answer(at, messages);
+        }
+        for call in calls_of.get(&at).into_iter().flatten() {
+            line.call(call);
+        }
+        if let Some(usage) = step.usage {
+            line.at_end(at, Event::Usage { usage, cost_usd: None });
+        }
+        if failed.contains(&at) {
+            line.error(at, step);
+        }
+    }
+    if tree.has_time {
+        line.events.sort_by_key(|(time, _)| *time);
+    }
+    line.events.into_iter().map(|(_, event)| event).collect()
+}
+
+fn by_step(messages: &[(usize, Vec<Said>)]) -> HashMap<usize, &[Said]> {
+    messages.iter().map(|(at, messages)| (*at, messages.as_slice())).collect()
+}
+
+impl Timeline<'_, '_> {
+    fn at_start(&mut self, at: usize, event: Event) {
+        let time = self.tree.steps.get(at).map_or(0, |it| it.span.start_ns);
+        self.events.push((time, event));
+    }
+
+    fn at_end(&mut self, at: usize, event: Event) {
+        let span = self.tree.steps.get(at).map(|it| it.span);
+        let time = span.map_or(0, |it| it.end_ns.unwrap_or(it.start_ns));
+        self.events.push((time, event));
+    }
+
+    /// Each request repeats what was said before: new is what there is more of.
+    fn users<'m>(&mut self, at: usize, told: &'m [Said], heard: &mut HashMap<&'m str, usize>) {
+        let mut here: HashMap<&str, usize> = HashMap::new();
+        for text in
+            told.iter().filter(|it| it.role == Role::User).filter_map(|it| it.text.as_deref())
+        {
+            let count = here.entry(text).or_default();
+            *count += 1;
+            let before = heard.entry(text).or_default();
+            if *count > *before {
+                *before = *count;
+                self.at_start(at, Event::Message { role: Speaker::User, text: text.to_owned() });
+            }
+        }
+    }
+
+    fn answer(&mut self, at: usize, messages: &[Said]) {
+        for said in messages {
+            for text in &said.thoughts {
+                self.at_end(at, Event::Thinking { text: text.clone() });
+            }
+            if let Some(text) = said.text.clone().filter(|it| !it.is_empty()) {
+                self.at_end(at, Event::Message { role: Speaker::Assistant, text });
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call) {
+        // No arguments are an empty object; those that nobody recorded are nothing.
+        let input = match &call.malformed {
+            Some(text) => Value::from(text.as_str()),
+            None if call.shows_arguments => call.arguments.clone(),
+            None => Value::Null,
+        };
+        let called = Event::ActionCalled {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            tool: None,
+            input,
+        };
+        let ended = self.tree.steps.get(call.step).is_some_and(|it| it.span.end_ns.is_some());
+        let status = if call.failed { ActionStatus::Failed } else { ActionStatus::Completed };
+        let output = call.output.clone();
+        let result = Event::ActionResult { call_id: call.id.clone(), output, status };
+        if call.has_span {
+            self.at_start(call.step, called);
+            if ended {
+                self.at_end(call.step, result);
+            }
+        } else {
+            self.at_end(call.step, called);
+            // Somebody has answered it, or the model would not have been told.
+            if call.output.is_some() {
+                self.at_end(call.step, result);
+            }
+        }
+    }
+
+    /// An agent that works for another one.
+    fn subagent(&mut self, at: usize, step: &Step<'_>) {
+        let name = step::agent_name(step.span);
+        let other = |it: &Step<'_>| it.kind == Kind::Agent && step::agent_name(it.span) != name;
+        if !self.tree.is_within(at, other) {
+            return;
+        }
+        let call_id = step.span.span_id.clone();
+        let remote_url = step.span.text("server.address").map(str::to_owned);
+        self.at_start(
+            at,
+            Event::SubagentCalled { call_id: call_id.clone(), name: name.to_owned(), remote_url },
+        );
+        if step.span.end_ns.is_some() {
+            let failed = step.span.status_code == 2;
+            let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
+            let output = step::whole_output(step.span).map(Value::from);
+            self.at_end(at, Event::SubagentCompleted { call_id, output, status });
+        }
+    }
+
+    /// The steps that went wrong themselves, and not only because something inside them did: of models, of agents, and
+    /// of what is outermost. A call of a tool that failed is the tool's result.
+    fn innermost_errors(&self) -> HashSet<usize> {
+        let mut around = HashSet::new();
+        let mut failed = HashSet::new();
+        for (at, step) in self.tree.steps.iter().enumerate() {
+            if step.span.status_code != 2 || step.kind == Kind::Tool {
+                continue;
+            }
+            let above = self.tree.ancestors(at);
+            if step.kind == Kind::Other && !above.is_empty() {
+                continue;
+            }
+            around.extend(above);
+            failed.insert(at);
+        }
+        failed.retain(|it| !around.contains(it));
+        failed
+    }
+
+    fn error(&mut self, at: usize, step: &Step<'_>) {
+        let exception = step.span.events.iter().find(|it| it.name == "exception");
+        let exception = exception.and_then(|it| it.attributes.get("exception.message")?.as_str());
+        let message = step
+            .span
+            .status_message
+            .as_deref()
+            .or(exception)
+            .or_else(|| step.span.text("error.type"))
+            .unwrap_or("no reason is told");
+        self.at_end(at, Event::Error { message: format!("{}: {message}", step.span.name) });
+    }
+}
