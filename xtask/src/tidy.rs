@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::registries::{self, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 11] = [
+const FORBIDDEN: [(&str, &[&str]); 12] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
     ("kindlm-assertions", &["tokio", "reqwest", "yaml_serde", "granit-parser", "clap"]),

@@ -52,8 +52,16 @@ impl Open {
         let folder = if let Some(worktrees) = &start.worktrees {
             worktrees.like(&start.folder, work.path(), backend).await?
         } else {
-            copy_start(&start.folder, work.path()).await?;
-            work.path().to_path_buf()
+            // In a folder of its own: what is beside it in `..` is nobody else's work.
+            let folder = work.path().join("work");
+            std::fs::create_dir(&folder).map_err(|err| {
+                WorkspaceError(format!(
+                    "cannot make a folder in `{}`: {err}",
+                    work.path().display()
+                ))
+            })?;
+            copy_start(&start.folder, &folder).await?;
+            folder
         };
         let (spec, timeout) = (spec.clone(), of.timeout);
         let ended = false;
