@@ -124,7 +124,15 @@ fn write_all(
                 next
             }
         };
-        let done = next.recv().map_err(|_| io::Error::other("a worker stopped"))?;
+        let done = match next.try_recv() {
+            Err(TryRecvError::Empty) => {
+                // The next one takes its time: what was paid for is not to be lost if the process ends meanwhile.
+                output.flush()?;
+                next.recv().ok()
+            }
+            done => done.ok(),
+        };
+        let done = done.ok_or_else(|| io::Error::other("a worker stopped"))?;
         if done.text.is_empty() {
             continue;
         }
