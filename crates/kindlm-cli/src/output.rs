@@ -195,7 +195,7 @@ pub(crate) fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
 }
 
 /// The same for every way to name a file: what exists without links, the rest without `.` and `..`.
-fn resolved(target: &Path) -> PathBuf {
+pub(crate) fn resolved(target: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for folder in target.ancestors() {
         if let Ok(found) = folder.canonicalize() {

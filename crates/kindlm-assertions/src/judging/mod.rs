@@ -29,7 +29,7 @@ pub(crate) use panel::Panel;
 pub use panel::{Agg, JudgeBlock, Jury};
 pub(crate) use prompt::{GradingPrompt, OwnWords, RubricPrompt, output_for_templates, short};
 pub(crate) use reply::{Scored, objects, read_in_range, read_score, text_of, unmarked};
-pub(crate) use verdict::{Ruling, read_ruling};
+pub(crate) use verdict::{Ruling, read_ruling, ruling_schema, too_low};
 
 /// The reply of a judge cannot be read.
 pub(crate) const JUDGE_PARSE_ERROR: Code = Code {
@@ -84,6 +84,13 @@ pub(crate) struct Reading<'a> {
     pub(crate) text: &'a str,
     /// The id of the judge that gave it.
     pub(crate) judge: &'a str,
+}
+
+impl Reading<'_> {
+    /// As much of the reply as is shown where it could not be made use of.
+    pub(crate) fn shown(&self) -> String {
+        self.text.chars().take(SHOWN).collect()
+    }
 }
 
 /// Why there is no verdict.
@@ -190,7 +197,7 @@ impl Obstacle<'_> {
     ) -> AssertionResult {
         match self {
             Self::Unreadable { why, reply } => {
-                let shown: String = reply.text.chars().take(SHOWN).collect();
+                let shown = reply.shown();
                 let message =
                     format!("Failed to parse judge response: {why}. The judge replied: {shown:?}");
                 AssertionResult::errored(assertion, label, unreadable, message)

@@ -1,8 +1,12 @@
 //! Reading a reply that says whether a rubric is met: `pass`, `score`, `reason`.
 
-use serde_json::{Map, Value};
+use kindlm_types::ecma;
+use serde_json::{Map, Value, json};
 
-use super::{objects, text_of};
+use super::{Graded, objects, text_of};
+use crate::Own;
+use crate::check::TOLERANCE;
+use crate::grade::Grade;
 
 /// What a judge says about a rubric.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +17,51 @@ pub(crate) struct Ruling {
     pub(crate) score: Option<f64>,
     /// In the judge's words.
     pub(crate) reason: Option<String>,
+}
+
+impl Ruling {
+    /// What it comes to where a score must reach the check's threshold as well; `words` are for a pass and a failure
+    /// without a reason.
+    pub(crate) fn graded(self, own: Own, words: (&str, &str)) -> Graded {
+        // A verdict without a score is worth 1 or 0; a score without a verdict is held against the threshold alone.
+        let said = self.pass.unwrap_or(true);
+        let score = self.score.unwrap_or(if said { 1.0 } else { 0.0 });
+        let below = below(own, score);
+        let pass = said && below.is_none();
+        // The judge's own words do not say that they are not enough.
+        let message = below.as_ref().filter(|_| said && !own.negate).map(|below| {
+            let reason = self.reason.as_deref().map(|it| format!(": {it}"));
+            format!("{below}{}", reason.unwrap_or_default())
+        });
+        let reason = self.reason.or(below);
+        let reason = reason.unwrap_or_else(|| if pass { words.0 } else { words.1 }.to_owned());
+        Graded { message, ..Graded::from(Grade { pass, score, reason }) }
+    }
+}
+
+/// Says that a score does not reach the check's threshold, if that is so.
+fn below(own: Own, score: f64) -> Option<String> {
+    let threshold = own.threshold.filter(|it| score < it - TOLERANCE)?;
+    Some(format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold)))
+}
+
+/// What the score that several rulings come to says alone: one that is too low fails, whatever most of them say.
+pub(crate) fn too_low(own: Own, score: f64) -> Option<Grade> {
+    below(own, score).map(|reason| Grade { pass: false, score, reason })
+}
+
+/// The form of a ruling, as it is asked for.
+pub(crate) fn ruling_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "reason": { "type": "string" },
+            "pass": { "type": "boolean" },
+            "score": { "type": "number", "minimum": 0, "maximum": 1 },
+        },
+        "required": ["reason", "pass", "score"],
+        "additionalProperties": false,
+    })
 }
 
 /// Reads the ruling in a reply; the error says what is wrong with it, as a fragment.

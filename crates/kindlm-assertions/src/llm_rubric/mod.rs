@@ -1,18 +1,17 @@
 //! `llm-rubric`: a judge says whether the output meets a rubric.
 
-use kindlm_types::{Class, ecma};
+use kindlm_types::Class;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::check::TOLERANCE;
 use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
     OwnWords, RubricPrompt, Ruling, Unasked, at, data_rule, fenced, output_for_templates,
-    read_ruling, short,
+    read_ruling, ruling_schema, short, too_low,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -85,7 +84,7 @@ impl Grader for Rubric {
         ];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
             user: format!("Rubric:\n{rubric}\n\n{}", fenced("output", output)),
-            format: Some(("ruling", reply_schema())),
+            format: Some(("ruling", ruling_schema())),
         })
     }
 
@@ -98,36 +97,10 @@ impl Grader for Rubric {
     }
 
     fn grade(&self, _evidence: &Evidence<'_>, ruling: Ruling) -> Graded {
-        let threshold = self.frame.own.threshold;
-        // A verdict without a score is worth 1 or 0; a score without a verdict is held against the threshold alone.
-        let said = ruling.pass.unwrap_or(true);
-        let score = ruling.score.unwrap_or(if said { 1.0 } else { 0.0 });
-        let meets = threshold.is_none_or(|it| score >= it - TOLERANCE);
-        let pass = said && meets;
-        let below = threshold.filter(|_| !meets).map(|threshold| {
-            format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold))
-        });
-        // The judge's own words do not say that they are not enough.
-        let message = below.as_ref().filter(|_| said && !self.frame.own.negate).map(|below| {
-            let words = ruling.reason.as_deref().map(|it| format!(": {it}"));
-            format!("{below}{}", words.unwrap_or_default())
-        });
-        let reason = ruling.reason.or(below).unwrap_or_else(|| {
-            if pass { "Grading passed".to_owned() } else { "Grading failed".to_owned() }
-        });
-        Graded { message, ..Graded::from(Grade { pass, score, reason }) }
+        ruling.graded(self.frame.own, ("Grading passed", "Grading failed"))
     }
-}
 
-fn reply_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "reason": { "type": "string" },
-            "pass": { "type": "boolean" },
-            "score": { "type": "number", "minimum": 0, "maximum": 1 },
-        },
-        "required": ["reason", "pass", "score"],
-        "additionalProperties": false,
-    })
+    fn decide(&self, score: f64) -> Option<Grade> {
+        too_low(self.frame.own, score)
+    }
 }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::check::negate;
-use crate::judging::{JUDGE_EVAL_ERROR, Obstacle, answer};
+use crate::judging::{JUDGE_EVAL_ERROR, Obstacle, Reading, answer};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 use question::inquiry;
 use reply::{Judgement, Judgements};
@@ -129,23 +129,23 @@ impl PromptAssertion {
             Ok(reply) => reply,
             Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
         };
-        let (mut judgements, mut judge) = (read(rules, first.text), first.judge);
+        let (mut judgements, mut last) = (read(rules, first.text), first);
         let mut unanswered = None;
         if let Some(why) = judgements.flaw() {
-            match answer(evidence.answers, &inquiry.again(first.text, &why)) {
+            match answer(evidence.answers, &inquiry.again(last.text, &why)) {
                 // What the first reply has said without ambiguity stays said where the second is silent.
                 Ok(again) => {
                     judgements = read(rules, again.text).or(judgements);
-                    judge = again.judge;
+                    last = again;
                 }
                 Err(obstacle) => unanswered = Some(obstacle),
             }
         }
         let known = rules.iter().map(|rule| match &unanswered {
             Some(obstacle) if judgements.of(&rule.id).is_err() => lost(rule, obstacle),
-            _ => known(rule, &judgements, judge),
+            _ => known(rule, &judgements, &last),
         });
-        known.chain(judgements.unknown().map(|id| unknown(id, judge))).collect()
+        known.chain(judgements.unknown().map(|id| unknown(id, last.judge))).collect()
     }
 }
 
@@ -209,7 +209,7 @@ impl Assertion for PromptAssertion {
 }
 
 /// The result for one of the rules.
-fn known(rule: &Rule, judgements: &Judgements, judge: &str) -> AssertionResult {
+fn known(rule: &Rule, judgements: &Judgements, last: &Reading<'_>) -> AssertionResult {
     let result = match judgements.of(&rule.id) {
         Ok(Judgement { pass: true, reasoning }) => {
             AssertionResult::pass(ID, &rule.id).with_reasoning(reasoning)
@@ -219,14 +219,14 @@ fn known(rule: &Rule, judgements: &Judgements, judge: &str) -> AssertionResult {
             let message = format!("Assertion \"{}\" not met: {message}", rule.id);
             AssertionResult::fail(ID, &rule.id, FAILED, message).with_reasoning(reasoning)
         }
-        Err(why) => AssertionResult::errored(
-            ID,
-            &rule.id,
-            PARSE_ERROR,
-            format!("The judge gave no verdict: {why}"),
-        ),
+        Err(why) => {
+            let shown = last.shown();
+            let message = format!("The judge gave no verdict: {why}. The judge replied: {shown:?}");
+            AssertionResult::errored(ID, &rule.id, PARSE_ERROR, message)
+                .with_metadata("reply", shown)
+        }
     };
-    result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", judge)
+    result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", last.judge)
 }
 
 /// The result for an id that the judge has made up.

@@ -5,14 +5,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::check::TOLERANCE;
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
     OwnWords, RubricPrompt, Ruling, Unasked, asked, at, data_rule, fenced_together,
-    output_for_templates, read_ruling, short,
+    output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
 use crate::trajectory::{NO_STEPS, Step, steps};
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -141,7 +140,7 @@ impl Grader for GoalSuccess {
                     ("output", &execution.output)
                 ])
             ),
-            format: Some(("ruling", reply_schema())),
+            format: Some(("ruling", ruling_schema())),
         })
     }
 
@@ -154,34 +153,10 @@ impl Grader for GoalSuccess {
     }
 
     fn grade(&self, _evidence: &Evidence<'_>, ruling: Ruling) -> Graded {
-        let said = ruling.pass.unwrap_or(false);
-        let score = ruling.score.unwrap_or(if said { 1.0 } else { 0.0 });
-        let threshold = self.frame.own.threshold;
-        let meets = threshold.is_none_or(|it| score >= it - TOLERANCE);
-        let below = threshold.filter(|_| !meets).map(|threshold| {
-            format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold))
-        });
-        let pass = said && meets;
-        let message = below.as_ref().filter(|_| said && !self.frame.own.negate).map(|below| {
-            let words = ruling.reason.as_deref().map(|it| format!(": {it}"));
-            format!("{below}{}", words.unwrap_or_default())
-        });
-        let reason = ruling.reason.or(below).unwrap_or_else(|| {
-            if pass { "The goal is reached" } else { "The goal is not reached" }.to_owned()
-        });
-        Graded { message, ..Graded::from(Grade { pass, score, reason }) }
+        ruling.graded(self.frame.own, ("The goal is reached", "The goal is not reached"))
     }
-}
 
-fn reply_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "reason": { "type": "string" },
-            "pass": { "type": "boolean" },
-            "score": { "type": "number", "minimum": 0, "maximum": 1 },
-        },
-        "required": ["reason", "pass", "score"],
-        "additionalProperties": false,
-    })
+    fn decide(&self, score: f64) -> Option<Grade> {
+        too_low(self.frame.own, score)
+    }
 }

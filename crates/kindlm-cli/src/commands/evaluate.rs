@@ -17,6 +17,7 @@ use serde_json::Map;
 use crate::args::{ConfigArgs, EvaluateArgs};
 use crate::evaluate::{Asking, Evaluator, Output, no_record, run_stream};
 use crate::failure::Outcome;
+use crate::output::{check_target, resolved};
 use crate::programs::Purpose;
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
@@ -145,6 +146,7 @@ fn with(
     args: &EvaluateArgs,
     io: &mut Io,
 ) -> Outcome {
+    check_targets(io, args)?;
     let mut file = args.file.as_deref().map(|path| open(io, path)).transpose()?;
     if file.is_none() && io.screen.stdin_is_terminal {
         io.tell("reading from the terminal; end with Ctrl-D");
@@ -176,6 +178,25 @@ fn with(
         );
     }
     outcome
+}
+
+/// Refuses to write one file over another, before anything is judged.
+fn check_targets(io: &Io, args: &EvaluateArgs) -> Result<(), Failure> {
+    let named =
+        [("the records", &args.file), ("`--output`", &args.output), ("`--summary`", &args.summary)];
+    let named = named.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)));
+    let named: Vec<(&str, PathBuf)> =
+        named.map(|(what, path)| (what, resolved(&io.working_dir.join(path)))).collect();
+    for (index, (what, path)) in named.iter().enumerate() {
+        if let Some((other, _)) = named.iter().skip(index + 1).find(|(_, it)| it == path) {
+            let message = format!("{what} and {other} are the same file, `{}`", path.display());
+            return Err(Failure::input(message).with_help("give each a file of its own"));
+        }
+    }
+    match &args.summary {
+        Some(path) => check_target(&io.working_dir.join(path), path),
+        None => Ok(()),
+    }
 }
 
 /// Evaluates a stream into a file, which is whole when the stream came to its end.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use kindlm_types::Outcome;
 use kindlm_types::wire::evaluate::Evaluation;
+use serde_json::{Map, Value};
 
 use crate::Failure;
 
@@ -52,6 +53,14 @@ impl Output {
                 .with_help("`--resume` goes on with it; or name another file"));
         }
         if resume {
+            for file in [&path, &before] {
+                if holds(file) && !has_results(file).map_err(|err| failed(&err))? {
+                    let message = format!("`{}` does not hold results", file.display());
+                    return Err(Failure::input(message).with_help(
+                        "`--resume` goes on with what an earlier `--output` has written",
+                    ));
+                }
+            }
             put_aside(&path, &before).map_err(|err| failed(&err))?;
         }
         let kept = match File::open(&before) {
@@ -106,6 +115,19 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     fs::rename(&whole_name, before)
 }
 
+/// Whether a file begins as one with results does: with a result, with what a malformed line came to, or with the
+/// beginning of one of the two.
+fn has_results(path: &Path) -> io::Result<bool> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        return Ok(line.starts_with(b"{"));
+    }
+    let found: Option<Map<String, Value>> = serde_json::from_slice(&line).ok();
+    let has = |key: &str| found.as_ref().is_some_and(|it| it.contains_key(key));
+    Ok(has("results") && has("outcome") || has("error") && has("line"))
+}
+
 /// The result of a line, if it is an answer: errored records and malformed lines are evaluated again.
 pub(super) fn answered(line: &[u8]) -> Option<Evaluation> {
     let evaluation: Evaluation = serde_json::from_slice(line).ok()?;
@@ -120,24 +142,52 @@ mod tests {
         fs::read_to_string(path).unwrap_or_default()
     }
 
+    /// Results by these names, a line each; the last one is torn if there is no comma after it.
+    fn results(names: &str) -> String {
+        let line = |name: &str| format!("{{\"error\":\"{name}\",\"line\":1}}\n");
+        let (whole, torn) = names.rsplit_once(',').unwrap_or(("", names));
+        let whole: String = whole.split(',').filter(|it| !it.is_empty()).map(line).collect();
+        let torn = if torn.is_empty() { String::new() } else { line(torn)[..12].to_owned() };
+        whole + &torn
+    }
+
     #[test]
     fn wherever_a_resumption_is_stopped_the_next_one_knows_everything() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jsonl");
-        fs::write(&path, "1\n2\n3\n4\n5\nto").unwrap();
-        for written in ["", "1\n", "1\nB\n", "1\nB\n3\n4\n5\n6\n", "1\nB\n3\n4\n5\n6\n7\nsev"] {
+        fs::write(&path, results("1,2,3,4,5,torn")).unwrap();
+        for written in ["", "1,", "1,B,", "1,B,3,4,5,6,", "1,B,3,4,5,6,7,torn"] {
             let mut output = Output::open(path.clone(), true).unwrap();
-            output.file.write_all(written.as_bytes()).unwrap();
+            output.file.write_all(results(written).as_bytes()).unwrap();
             output.file.flush().unwrap();
         }
         let mut output = Output::open(path.clone(), true).unwrap();
         let mut kept = output.kept.take().unwrap();
         let all: Vec<u8> = std::iter::from_fn(|| kept.next()).flatten().collect();
-        assert_eq!(String::from_utf8(all).unwrap(), "1\nB\n3\n4\n5\n6\n7\n");
+        assert_eq!(String::from_utf8(all).unwrap(), results("1,B,3,4,5,6,7,"));
         output.file.write_all(b"1\n").unwrap();
         output.finish().unwrap();
         assert_eq!(lines(&path), "1\n");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_holds_no_results_is_not_touched() {
+        for (text, is_taken) in [
+            ("", true),
+            ("{\"id\":\"a\",\"sc", true),
+            ("{\"results\":[],\"outcome\":\"passed\"}\n", true),
+            ("{\"error\":\"x\",\"line\":2}\n", true),
+            ("{\"agent_output\":\"a\"}\n", false),
+            ("Notes\n", false),
+            ("Notes", false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("results.jsonl");
+            fs::write(&path, text).unwrap();
+            assert_eq!(Output::open(path.clone(), true).is_ok(), is_taken, "{text}");
+            assert!(is_taken || lines(&path) == text, "{text}");
+        }
     }
 
     #[test]

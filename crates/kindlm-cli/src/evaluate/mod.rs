@@ -8,6 +8,7 @@ mod notes;
 mod stream;
 mod summary;
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use kindlm_assertions::{Check, Evidence, Setup};
@@ -108,11 +109,21 @@ impl<'a> Evaluator<'a> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;
         if line.id != evaluation.id {
+            self.notes.other_id();
             return None;
         }
         self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
         out.extend_from_slice(kept);
         Some(status(evaluation.outcome, &[]))
+    }
+
+    /// Keeps the results for which there is no record in this stream.
+    fn keep_rest(&self, mut rest: Kept, output: &mut dyn Write) -> io::Result<()> {
+        while let Some(line) = rest.next() {
+            output.write_all(&line)?;
+            self.notes.without_record();
+        }
+        output.flush()
     }
 
     /// Writes what comes back for a record that cannot be evaluated.

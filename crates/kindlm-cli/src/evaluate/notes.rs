@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -20,6 +21,10 @@ pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
     keys: RwLock<HashSet<String>>,
     misspelt: Mutex<BTreeSet<String>>,
+    /// Results of before that were of a record with another id.
+    other_ids: AtomicU64,
+    /// Results of before for which there is no record any more.
+    without_record: AtomicU64,
 }
 
 /// Records in which nothing was checked.
@@ -39,6 +44,16 @@ impl Notes {
         if unchecked.first.len() > NAMED {
             unchecked.first.pop_last();
         }
+    }
+
+    /// The result of before at this place is of a record with another id.
+    pub(super) fn other_id(&self) {
+        self.other_ids.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A result of before has no record in this stream.
+    pub(super) fn without_record(&self) {
+        self.without_record.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Keys that are not ours; they may be misspelt.
@@ -61,7 +76,20 @@ impl Notes {
     pub(super) fn warnings(&self) -> Vec<String> {
         let misspelt = self.misspelt.lock().unwrap_or_else(PoisonError::into_inner);
         let unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
-        misspelt.iter().cloned().chain(unchecked.warning()).collect()
+        let left = self.left_over();
+        misspelt.iter().cloned().chain(unchecked.warning()).chain(left).collect()
+    }
+
+    /// What of the results of before does not belong to the records of this stream.
+    fn left_over(&self) -> impl Iterator<Item = String> {
+        let count = |it: &AtomicU64, words: &str| match it.load(Ordering::Relaxed) {
+            0 => None,
+            count => Some(format!("{count} of the results of before {words}")),
+        };
+        let others = "were of records with another id, and were found out anew: `--resume` wants the same records in the same order";
+        let without = "have no record in this stream: they stay at the end of the file, and are not in the counts";
+        let others = count(&self.other_ids, others);
+        others.into_iter().chain(count(&self.without_record, without))
     }
 }
 

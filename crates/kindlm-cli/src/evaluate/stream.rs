@@ -55,14 +55,16 @@ pub(crate) fn run(
     let (jobs, todo) = sync_channel::<Job>(workers * 2);
     let (queue, results) = sync_channel::<Receiver<Done>>(workers * 4);
     let todo = Mutex::new(todo);
-    thread::scope(|scope| {
+    let mut rest = None;
+    let status = thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| work(evaluator, &todo));
         }
-        let writer = scope.spawn(move || write_all(output, &results));
+        let writer = scope.spawn(|| write_all(output, results));
         let one_by_one = evaluator.may_wait() || kept.is_some();
         let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept };
         let read = feed.all(input, LONGEST);
+        rest = feed.kept.take();
         drop(feed);
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer stopped")));
         let status = written.map_err(|err| Failure::stdout(&err))?;
@@ -71,7 +73,11 @@ pub(crate) fn run(
             ..Failure::internal(format!("cannot read the records: {}", kindlm_store::words(&err)))
         })?;
         status.ok_or_else(super::no_record)
-    })
+    })?;
+    if let Some(rest) = rest {
+        evaluator.keep_rest(rest, output).map_err(|err| Failure::stdout(&err))?;
+    }
+    Ok(status)
 }
 
 fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
@@ -110,7 +116,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
 /// Writes everything; says how it went, or nothing if there was nothing to write.
 fn write_all(
     output: &mut (dyn Write + Send),
-    results: &Receiver<Receiver<Done>>,
+    results: Receiver<Receiver<Done>>,
 ) -> io::Result<Option<ExitStatus>> {
     let mut status = None;
     loop {

@@ -86,7 +86,7 @@ impl Totals {
         let mut json =
             serde_json::to_vec_pretty(&summary).map_err(|err| failed(err.to_string()))?;
         json.push(b'\n');
-        std::fs::write(path, json).map_err(|err| failed(kindlm_store::words(&err)))
+        kindlm_store::write(path, &json).map_err(|err| failed(err.to_string()))
     }
 }
 

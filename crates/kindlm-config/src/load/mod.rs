@@ -294,6 +294,8 @@ impl Loader<'_> {
         if !self.root(piece) {
             return;
         }
+        // Before anything that is judged: the rules of sets and prompts are, too.
+        self.judging();
         self.assertion_sets(piece);
         let prompts = self.prompts(piece);
         self.models(piece);

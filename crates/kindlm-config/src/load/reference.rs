@@ -9,7 +9,18 @@ use crate::diagnostic::{Code, Piece};
 use crate::tree::locate;
 
 impl Loader<'_> {
-    /// Who judges where a test does not say.
+    /// How judging is done where nobody says otherwise.
+    pub(super) fn judging(&mut self) {
+        let judge = self.defaults.judge.clone();
+        // What is wrong with it is told once, where it stands.
+        if judge.problems().is_empty() {
+            // The one judge is whom the engine asks where nobody is named.
+            self.setup.judging = JudgeBlock { model: None, ..judge };
+            self.suite.judging = self.setup.judging.clone();
+        }
+    }
+
+    /// Checks who judges where a test does not say.
     pub(super) fn judges(&mut self, piece: Piece<'_>) {
         // A default judge that is no text is reported by the shape, which leaves the defaults alone.
         let judge = self.defaults.judge.clone();
@@ -35,9 +46,6 @@ impl Loader<'_> {
             self.suite.defaults.judge_model = Some(id);
         }
         self.report(piece, "/defaults/judge", problems);
-        // The one judge is whom the engine asks where nobody is named.
-        self.setup.judging = JudgeBlock { model: None, ..judge };
-        self.suite.judging = self.setup.judging.clone();
     }
 
     /// Checks a reference to a model, and adds the model if the reference is `provider:model`.

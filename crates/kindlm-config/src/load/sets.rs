@@ -193,6 +193,32 @@ impl Loader<'_> {
         self.sets.compiled.insert(key, Arc::clone(&rules));
         rules
     }
+
+    /// The same rules, judged as the test says under `expect.judging`.
+    pub(super) fn judged_as(&mut self, test: &Value, rules: Arc<Rules>) -> Arc<Rules> {
+        let Some(judging) = judging_of(test).filter(|_| !rules.checks.is_empty()) else {
+            return rules;
+        };
+        let key = format!("{judging} {}", rules.value);
+        if let Some(known) = self.sets.compiled.get(&key) {
+            return Arc::clone(known);
+        }
+        let entry = json!({"type": "prompt-assertion", "assertions": rules.value});
+        let block = json!({"judging": judging, "assert": [entry]});
+        let (checks, problems) = kindlm_assertions::compile(&block, &self.setup);
+        if !problems.is_empty() {
+            // What is wrong with `judging` is told where the whole of `expect` is read.
+            return rules;
+        }
+        let judged = Arc::new(Rules { value: rules.value.clone(), checks: checks.into() });
+        self.sets.compiled.insert(key, Arc::clone(&judged));
+        judged
+    }
+}
+
+/// How a test has the rules of its prompt judged.
+pub(super) fn judging_of(test: &Value) -> Option<&Value> {
+    test.pointer("/expect/judging")
 }
 
 /// What a report tells about rules: how many they are, and what tells them from others.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::body::{Kit, More, Part, Row, SubjectForm, simulated};
 use super::pool::Block;
 use super::prompt::{Prompt, PromptPart, Prompts};
-use super::sets::Rules;
+use super::sets::{Rules, judging_of};
 use super::turn::Turns;
 use super::vars::{Missing, Written};
 use super::workspace::Resolved;
@@ -306,6 +306,7 @@ impl Loader<'_> {
         let expect = value.get("expect").filter(|it| it.is_object()).unwrap_or(&Value::Null);
         let base = prompt.map(|it| Arc::clone(&it.rules)).unwrap_or_default();
         let rules = self.with_sets(piece, at, value, &base);
+        let rules = self.judged_as(value, rules);
         let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
         // Of what is broken nobody knows whether it would check something.
         let is_whole = turns_are_whole && self.found.errors.len() == errors;
@@ -460,7 +461,12 @@ fn kit_key(test: &Value) -> Value {
         "assertionSets",
         "workspace",
     ];
-    KEYS.iter().map(|key| test.get(*key).cloned().unwrap_or_default()).collect()
+    let judging = judging_of(test).cloned();
+    KEYS.iter()
+        .map(|key| test.get(*key).cloned())
+        .chain([judging])
+        .map(Option::unwrap_or_default)
+        .collect()
 }
 
 /// Tells whether something has changed that is not in the variables or in what must hold at the end.

@@ -6,7 +6,7 @@ use super::*;
 
 /// Each test on a line: status, name, and the first line of its message.
 fn shown(format: TestFormat, report: &str) -> String {
-    let tests = match read(format, report, "/work") {
+    let tests = match read(format, report, "/repo") {
         Ok(tests) => tests,
         Err(why) => return format!("error: {why}\n"),
     };
@@ -182,7 +182,7 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
     assert_eq!(shown(TestFormat::Vitest, &noisy), shown(TestFormat::Vitest, VITEST));
     let twice = "1..3\nok 1 - a\nok 2 - a\nok 3 - b # 2 items\n";
     assert_eq!(shown(TestFormat::Tap, twice), "Passed a\nPassed a (2)\nPassed b # 2 items\n");
-    let suite = r#"{"numTotalTests":0,"testResults":[{"name":"/work/EVAL.ts","status":"failed","message":"SyntaxError","assertionResults":[]}]}"#;
+    let suite = r#"{"numTotalTests":0,"testResults":[{"name":"/repo/EVAL.ts","status":"failed","message":"SyntaxError","assertionResults":[]}]}"#;
     assert_eq!(shown(TestFormat::Vitest, suite), "Failed EVAL.ts: SyntaxError\n");
 }
 
@@ -196,9 +196,9 @@ proptest! {
             (TestFormat::GoTestJson, GO), (TestFormat::PytestJson, PYTEST),
         ];
         for (format, sample) in formats {
-            let _ = read(format, &text, "/work");
+            let _ = read(format, &text, "/repo");
             let at = sample.floor_char_boundary(at);
-            let _ = read(format, &format!("{}{text}{}", &sample[..at], &sample[at..]), "/work");
+            let _ = read(format, &format!("{}{text}{}", &sample[..at], &sample[at..]), "/repo");
         }
     }
 }
