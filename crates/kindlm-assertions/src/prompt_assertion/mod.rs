@@ -129,23 +129,23 @@ impl PromptAssertion {
             Ok(reply) => reply,
             Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
         };
-        let (mut judgements, mut last) = (read(rules, first.text), first);
+        let (mut judgements, mut reply) = (read(rules, first.text), first);
         let mut unanswered = None;
         if let Some(why) = judgements.flaw() {
-            match answer(evidence.answers, &inquiry.again(last.text, &why)) {
+            match answer(evidence.answers, &inquiry.again(reply.text, &why)) {
                 // What the first reply has said without ambiguity stays said where the second is silent.
                 Ok(again) => {
                     judgements = read(rules, again.text).or(judgements);
-                    last = again;
+                    reply = again;
                 }
                 Err(obstacle) => unanswered = Some(obstacle),
             }
         }
         let known = rules.iter().map(|rule| match &unanswered {
             Some(obstacle) if judgements.of(&rule.id).is_err() => lost(rule, obstacle),
-            _ => known(rule, &judgements, &last),
+            _ => known(rule, &judgements, &reply),
         });
-        known.chain(judgements.unknown().map(|id| unknown(id, last.judge))).collect()
+        known.chain(judgements.unknown().map(|id| unknown(id, reply.judge))).collect()
     }
 }
 
@@ -209,7 +209,7 @@ impl Assertion for PromptAssertion {
 }
 
 /// The result for one of the rules.
-fn known(rule: &Rule, judgements: &Judgements, last: &Reading<'_>) -> AssertionResult {
+fn known(rule: &Rule, judgements: &Judgements, reply: &Reading<'_>) -> AssertionResult {
     let result = match judgements.of(&rule.id) {
         Ok(Judgement { pass: true, reasoning }) => {
             AssertionResult::pass(ID, &rule.id).with_reasoning(reasoning)
@@ -220,13 +220,13 @@ fn known(rule: &Rule, judgements: &Judgements, last: &Reading<'_>) -> AssertionR
             AssertionResult::fail(ID, &rule.id, FAILED, message).with_reasoning(reasoning)
         }
         Err(why) => {
-            let shown = last.shown();
+            let shown = reply.shown();
             let message = format!("The judge gave no verdict: {why}. The judge replied: {shown:?}");
             AssertionResult::errored(ID, &rule.id, PARSE_ERROR, message)
                 .with_metadata("reply", shown)
         }
     };
-    result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", last.judge)
+    result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", reply.judge)
 }
 
 /// The result for an id that the judge has made up.

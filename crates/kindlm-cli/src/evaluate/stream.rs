@@ -60,7 +60,8 @@ pub(crate) fn run(
         for _ in 0..workers {
             scope.spawn(|| work(evaluator, &todo));
         }
-        let writer = scope.spawn(|| write_all(output, results));
+        let to = &mut *output;
+        let writer = scope.spawn(move || write_all(to, &results));
         let one_by_one = evaluator.may_wait() || kept.is_some();
         let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept };
         let read = feed.all(input, LONGEST);
@@ -116,7 +117,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
 /// Writes everything; says how it went, or nothing if there was nothing to write.
 fn write_all(
     output: &mut (dyn Write + Send),
-    results: Receiver<Receiver<Done>>,
+    results: &Receiver<Receiver<Done>>,
 ) -> io::Result<Option<ExitStatus>> {
     let mut status = None;
     loop {
