@@ -1,6 +1,6 @@
 //! Agents that are programs: what the lines mean that they write to stdout, and how they are run.
 //!
-//! A [`Dialect`] reads lines and knows no process, so a recorded output is read in the same way as a running agent's.
+//! A dialect reads lines and knows no process, so a recorded output is read in the same way as a running agent's.
 
 mod claude;
 mod codex;
