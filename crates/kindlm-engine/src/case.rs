@@ -135,6 +135,8 @@ pub struct CaseBody {
     pub vars: Map<String, Value>,
     /// What the case says of itself for scripts, kept as evidence.
     pub metadata: Map<String, Value>,
+    /// What is expected as it is written, as JSON: scripts see it.
+    pub expect: Option<Arc<str>>,
     /// The output, if it is there already and nobody is asked for it.
     pub recorded: Option<Value>,
     /// The folder of its own in which the agent works, if it has one.
@@ -163,6 +165,7 @@ impl CaseBody {
             checks: Arc::default(),
             vars: Map::new(),
             metadata: Map::new(),
+            expect: None,
             recorded: None,
             workspace: None,
         }

@@ -1,14 +1,15 @@
 //! The evidence: what happened when one test case ran once on one model.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AssertionResult, Coverage, Event, FailureCode, FinishReason, Message, Outcome, ProviderError,
-    ToolSpec, Trace, Workspace,
+    AssertionResult, Coverage, Event, FailureCode, FinishReason, Message, Outcome, Params,
+    ProviderError, ToolSpec, Trace, Workspace,
 };
 
 /// A call of a tool that the model asked for.
@@ -149,6 +150,20 @@ pub struct Execution {
     pub workspace: Option<Box<Workspace>>,
     /// The tools that the model might call. They belong to the test case, so reports leave them out.
     pub tools: Vec<ToolSpec>,
+    /// What the test case and its model are as they are written; scripts see it. Reports leave it out, as it is in the
+    /// suite.
+    pub written: Option<Arc<Written>>,
+}
+
+/// A test case and its model as they are written, as far as scripts see it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Written {
+    /// The test's `expect` block, as JSON.
+    pub expect: Option<Arc<str>>,
+    /// The score that the test must reach.
+    pub threshold: Option<f64>,
+    /// With what the model is asked.
+    pub params: Params,
 }
 
 impl Execution {

@@ -53,7 +53,7 @@ pub use event::{
     Action, ActionState, ActionStatus, Channel, Coverage, Event, Facts, InputOption, InputRequest,
     Speaker, SubagentCall, ToolKind,
 };
-pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage};
+pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage, Written};
 pub use exit::ExitStatus;
 pub use files::{FileError, FileTree, Files, NoFiles};
 pub use limits::Limits;

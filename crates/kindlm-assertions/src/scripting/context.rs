@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Execution, FinishReason, Message, Role, ecma};
+use kindlm_types::{Execution, FinishReason, Message, Role, ToolSpec, Written, ecma};
 use serde_json::{Map, Value, json};
 
 use crate::Evidence;
@@ -78,16 +78,52 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     if !execution.test_metadata.is_empty() {
         test["metadata"] = Value::Object(execution.test_metadata.clone());
     }
+    let written = execution.written.as_deref();
+    if let Some(checks) = written.and_then(listed) {
+        test["assert"] = checks;
+    }
+    if let Some(threshold) = written.and_then(|it| it.threshold) {
+        test["threshold"] = json!(threshold);
+    }
     put("test", Some(test));
     put("logProbs", Some(execution.log_probs.as_ref().map_or_else(unknown, |it| json!(it))));
     // Its `id` is a function in JavaScript, and a text elsewhere.
-    let provider = || json!({"id": {"$returns": execution.model}});
+    let provider =
+        || json!({"id": {"$returns": execution.model}, "config": provider_config(execution)});
     put("provider", Some(if execution.model.is_empty() { unknown() } else { provider() }));
     put("providerResponse", Some(provider_response(execution)));
     put("config", config.cloned());
     put("metadata", some_map(&execution.metadata));
     put("trace", execution.trace.as_ref().and_then(|it| serde_json::to_value(it).ok()));
     context
+}
+
+/// The list of checks as it is written.
+fn listed(written: &Written) -> Option<Value> {
+    let mut expect: Value = serde_json::from_str(written.expect.as_deref()?).ok()?;
+    expect.get_mut("assert").map(Value::take)
+}
+
+/// With what the model was asked, in the words of OpenAI's API, which promptfoo's users write for most providers.
+fn provider_config(execution: &Execution) -> Value {
+    let mut config = Map::new();
+    let params = execution.written.as_deref().map(|it| &it.params);
+    let tool = |it: &ToolSpec| json!({"type": "function", "function": it});
+    let tools = &execution.tools;
+    for (key, value) in [
+        ("temperature", params.and_then(|it| it.temperature).map(|it| json!(it))),
+        ("max_tokens", params.and_then(|it| it.max_tokens).map(|it| json!(it))),
+        ("top_p", params.and_then(|it| it.top_p).map(|it| json!(it))),
+        ("seed", params.and_then(|it| it.seed).map(|it| json!(it))),
+        (
+            "stop",
+            params.map(|it| &it.stop_sequences).filter(|it| !it.is_empty()).map(|it| json!(it)),
+        ),
+        ("tools", (!tools.is_empty()).then(|| tools.iter().map(tool).collect())),
+    ] {
+        config.extend(value.map(|it| (key.to_owned(), it)));
+    }
+    Value::Object(config)
 }
 
 /// The prompt as text: what the user said, or all messages as JSON if there is more than that.

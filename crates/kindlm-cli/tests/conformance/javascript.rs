@@ -9,11 +9,6 @@ const DIFFERENCES: Differences<'_> = &[
     ("body/await-multi", "`await` works in inline code."),
     ("body/await-single", "`await` works in inline code."),
     (
-        "context/provider",
-        "An execution knows the id of its model, not the configuration of the provider.",
-    ),
-    ("context/test-assert", "The context does not hold the list of all checks of the test."),
-    (
         "error/throw-undefined",
         "An exception in a file fails that check and keeps the others; there the whole row is an error.",
     ),

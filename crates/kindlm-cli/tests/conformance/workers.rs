@@ -13,7 +13,8 @@ use kindlm_store::Folder;
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
     AssertionResult, Backend, BoxFuture, CommandOutput, CommandSpec, Execution, Message, Outcome,
-    Prompt, ProviderError, ProviderErrorKind, Reply, Role, ecma, named_scores, weighted_score,
+    Params, Prompt, ProviderError, ProviderErrorKind, Reply, Role, Written, ecma, named_scores,
+    weighted_score,
 };
 use serde_json::{Map, Value, json};
 
@@ -116,8 +117,17 @@ fn execution(vector: &Value) -> Execution {
         metadata: metadata.cloned().unwrap_or_default(),
         provider_response: response,
         trace: vector.get("trace").map(|it| serde_json::from_value(it.clone()).unwrap()),
+        model: vector.pointer("/provider/id").and_then(Value::as_str).unwrap_or_default().into(),
+        written: Some(Arc::new(written(vector))),
         ..Execution::default()
     }
+}
+
+/// The test of the one assertion, and the parameters of its provider.
+fn written(vector: &Value) -> Written {
+    let expect = vector.get("assertion").map(|it| json!({"assert": [it]}).to_string().into());
+    let temperature = vector.pointer("/provider/config/temperature").and_then(Value::as_f64);
+    Written { expect, params: Params { temperature, ..Params::default() }, ..Written::default() }
 }
 
 fn vars(vector: &Value) -> Map<String, Value> {

@@ -20,7 +20,7 @@ use crate::written::Tool;
 #[derive(Debug)]
 pub(super) enum Part<T: ?Sized> {
     Ready(Arc<T>),
-    Written(Box<str>),
+    Written(Arc<str>),
 }
 
 /// The messages of a prompt.
@@ -74,6 +74,8 @@ pub(super) struct Row {
     pub(super) more: Option<Box<More>>,
     /// What must hold at the end. When it is ready, the prompt's own checks are in it.
     pub(super) checks: Part<[Check]>,
+    /// The `expect` block as JSON, if it has a list of checks that scripts may see.
+    pub(super) expect: Option<Arc<str>>,
 }
 
 /// What few tests have.
@@ -148,6 +150,7 @@ impl BodySource for Row {
             checks,
             vars,
             metadata: self.more.as_ref().map(|it| it.metadata.clone()).unwrap_or_default(),
+            expect: self.expect.clone(),
             recorded: self.more.as_ref().and_then(|it| it.recorded.clone()),
             workspace: kit.workspace.clone(),
         }))

@@ -47,10 +47,11 @@ impl Loader<'_> {
             compares: checks.iter().any(Check::compares),
             checks: checks.into(),
             digest: self.digest_with_files(expect),
+            text: text.into(),
         };
         // What is wrong is told at every place.
         let part = if is_whole {
-            self.pool.keep(key, &block, || text)
+            self.pool.keep(key, &block)
         } else {
             Part::Ready(Arc::clone(&block.checks))
         };

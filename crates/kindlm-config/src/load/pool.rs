@@ -35,6 +35,8 @@ pub(super) struct Block {
     pub(super) compares: bool,
     /// Of the block as it is written, and of the files that it names.
     pub(super) digest: Fingerprint,
+    /// The block as JSON.
+    pub(super) text: Arc<str>,
 }
 
 impl Pool {
@@ -43,17 +45,12 @@ impl Pool {
         self.blocks.get(key).cloned()
     }
 
-    /// Keeps a block in which nothing is wrong; gives back what a test keeps of it. `text` writes it as JSON.
-    pub(super) fn keep(
-        &mut self,
-        key: String,
-        block: &Block,
-        text: impl FnOnce() -> String,
-    ) -> Part<[Check]> {
+    /// Keeps a block in which nothing is wrong; gives back what a test keeps of it.
+    pub(super) fn keep(&mut self, key: String, block: &Block) -> Part<[Check]> {
         if self.blocks.contains_key(&key) || self.blocks.len() < MOST {
             self.blocks.entry(key).or_insert_with(|| block.clone());
         } else if !block.checks.is_empty() {
-            return Part::Written(text().into());
+            return Part::Written(Arc::clone(&block.text));
         }
         Part::Ready(Arc::clone(&block.checks))
     }

@@ -43,6 +43,8 @@ struct Parts<'p> {
     compares: bool,
     /// The folder of its own in which the agent works.
     workspace: Option<Resolved>,
+    /// The `expect` block as JSON, if it has a list of checks.
+    written: Option<Arc<str>>,
 }
 
 impl Loader<'_> {
@@ -187,7 +189,7 @@ impl Loader<'_> {
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(digest.finish()),
-            body: Arc::new(Row { kit, vars, more, checks: parts.checks }),
+            body: Arc::new(Row { kit, vars, more, checks: parts.checks, expect: parts.written }),
         })
     }
 
@@ -331,6 +333,7 @@ impl Loader<'_> {
         if !is_wanted {
             self.check_has_workspace(piece, at, (value, &block.checks));
         }
+        let written = expect.get("assert").is_some().then(|| Arc::clone(&block.text));
         let expect = match &workspace {
             None => block.digest,
             Some(it) => Digest::default().fingerprint(block.digest).fingerprint(it.digest).finish(),
@@ -346,6 +349,7 @@ impl Loader<'_> {
             asks_judge,
             compares,
             workspace,
+            written,
         }
     }
 

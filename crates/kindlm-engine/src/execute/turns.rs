@@ -58,6 +58,7 @@ pub(super) fn evidence(
         // What was left behind at the end says nothing about one turn.
         workspace: None,
         tools: execution.tools.clone(),
+        written: execution.written.clone(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Carries out one execution and judges it.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -10,7 +10,7 @@ use kindlm_assertions::{Check, Contest};
 use kindlm_types::{
     AGGREGATE_SCORE, AssertionResult, BoxFuture, CommandSpec, Event, Execution, ExecutionError,
     ExecutionResult, FailureCode, Outcome, ProviderError, ProviderErrorKind, Score, Usage, Verdict,
-    ecma, weighted_score,
+    Written, ecma, weighted_score,
 };
 use serde_json::{Map, Value};
 
@@ -45,10 +45,8 @@ impl Running<'_> {
                 return broken(execution, internal(&err.to_string()));
             }
         };
-        let execution = Execution {
-            test_metadata: body.metadata.clone(),
-            ..begun_of(case, body.vars.clone(), model, unit)
-        };
+        let execution = begun_of(case, body.vars.clone(), model, unit);
+        let execution = of_case(execution, case, &body, model);
         if let Some(reason) = self.stopped() {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
             return earlier.unwrap_or_else(|| broken(execution, not_run));
@@ -214,6 +212,7 @@ impl Running<'_> {
         earlier: ExecutionResult,
     ) -> ExecutionResult {
         let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = earlier;
+        let execution = of_case(execution, case, body, model);
         let mut judged = self.judge(case, body, model, execution).await;
         judged.judge_cost_usd = judged.judge_cost_usd.zip(judge_cost_usd).map(|(a, b)| a + b);
         judged.judge_usage += judge_usage;
@@ -399,6 +398,26 @@ pub(super) fn subject(suite: &Suite, unit: Unit) -> Option<(&TestCase, Option<&M
 /// The name under which a model's executions are reported.
 pub(super) fn model_id(model: Option<&Model>) -> &str {
     model.map_or(COMMAND, |it| it.id.as_str())
+}
+
+/// An execution with what the test case says of it: the journal does not repeat that.
+fn of_case(
+    execution: Execution,
+    case: &TestCase,
+    body: &CaseBody,
+    model: Option<&Model>,
+) -> Execution {
+    let written = Written {
+        expect: body.expect.clone(),
+        threshold: case.threshold,
+        params: model.map(|it| it.params.clone()).unwrap_or_default(),
+    };
+    Execution {
+        test_metadata: body.metadata.clone(),
+        tools: body.tools.iter().map(|it| it.spec.clone()).collect(),
+        written: Some(Arc::new(written)),
+        ..execution
+    }
 }
 
 fn begun_of(

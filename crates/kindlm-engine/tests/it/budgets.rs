@@ -3,14 +3,16 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+use kindlm_assertions::{Setup, compile};
 use kindlm_engine::{
     Executed, Model, Record, RecordError, Run, RunOptions, SimulatedTool, Suite, execute, gates,
     plan, run,
 };
 use kindlm_types::{
-    ExecutionError, ExecutionResult, ExitStatus, FailureCode, Outcome, Params, Prompt,
+    ExecutionError, ExecutionResult, ExitStatus, FailureCode, NoFiles, Outcome, Params, Prompt,
     ProviderErrorKind, Report, ToolCall, ToolSpec,
 };
+use serde_json::json;
 
 use crate::support::{Fake, asks, close, edit, failure, model, reply, says, suite};
 
@@ -201,7 +203,43 @@ fn what_a_judge_could_not_answer_is_judged_again_and_not_sent_again() {
     assert_eq!(fake.asked(), ["q an answer"]);
 }
 
-/// Keeps everything, and gives back the last of it.
+#[test]
+fn what_is_judged_again_knows_the_tools_of_its_test() {
+    let list = json!({"assert": [{"type": "is-valid-openai-tools-call"}]});
+    let (mut checks, problems) = compile(&list, &Setup::new(&NoFiles, None));
+    assert!(problems.is_empty(), "{problems:?}");
+    checks.push(asks("q"));
+    let mut suite = limited(&["x"]);
+    let spec = ToolSpec { name: "f".to_owned(), ..ToolSpec::default() };
+    let tool = SimulatedTool { spec, ..SimulatedTool::default() };
+    edit(&mut suite.cases[0], |it| {
+        it.tools = vec![tool].into();
+        it.answers_tools = false;
+        it.checks = checks.into();
+    });
+    let record = Keeping::default();
+    let options = at_once(1);
+    let run = |judge: &'static str| {
+        let fake = Fake::new(move |_, prompt| {
+            if prompt.messages.iter().any(|it| it.content.starts_with("q ")) {
+                return match judge {
+                    "" => Err(failure(ProviderErrorKind::Server)),
+                    said => Ok(reply(said)),
+                };
+            }
+            let call =
+                ToolCall { name: "f".to_owned(), arguments: json!({}), ..ToolCall::default() };
+            Ok(kindlm_types::Reply { tool_calls: vec![call], ..reply("") })
+        });
+        let plan = plan(&suite, &options).unwrap();
+        block_on(execute(Run { record: &record, ..Run::new(&suite, &plan, &options, &fake) }))
+    };
+    assert_eq!(run("").cases[0].outcome, Outcome::Errored);
+    let again = &run("1").cases[0];
+    assert!(again.passed(), "{:?}", again.executions[0].results);
+}
+
+/// Keeps everything as a journal does, and gives back the last of it.
 #[derive(Default)]
 struct Keeping(Mutex<Vec<ExecutionResult>>);
 
@@ -217,7 +255,10 @@ impl Record for Keeping {
     }
 
     fn keep(&self, _: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
-        self.0.lock().unwrap().push(result.clone());
+        let mut kept = result.clone();
+        kept.execution.tools.clear();
+        kept.execution.written = None;
+        self.0.lock().unwrap().push(kept);
         Ok(())
     }
 }

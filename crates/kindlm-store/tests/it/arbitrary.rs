@@ -201,6 +201,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             workspace: workspace.map(Box::new),
             // Reports leave them out.
             tools: Vec::new(),
+            written: None,
         }
     })
 }

@@ -388,8 +388,9 @@ impl TryFrom<Execution> for ExecutionResult {
                 coverage: wire.complete_for.map_or(Coverage::Complete, Coverage::Only),
                 trace: wire.trace,
                 workspace: wire.workspace,
-                // They are the test case's, like its checks; a report does not repeat them in each execution.
+                // These are the test case's, like its checks; a report does not repeat them in each execution.
                 tools: Vec::new(),
+                written: None,
             },
             results: wire.results.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             outcome: wire.outcome,
