@@ -154,6 +154,7 @@ mod similar_dot;
 mod similar_euclidean;
 mod similarity;
 mod skill_used;
+mod skills;
 mod sql;
 mod starts_with;
 mod succeeded;

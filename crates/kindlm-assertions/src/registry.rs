@@ -47,6 +47,12 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether it can say nothing where nobody has told the output. One that looks at everything else as well decides
+    /// for itself.
+    fn needs_output(&self) -> bool {
+        self.sees_output()
+    }
+
     /// What must be found out in the workspace when the agent has finished, and kept as evidence.
     ///
     /// Unlike a question it depends on nothing but the configuration, because the workspace is gone when the checks

@@ -3,26 +3,39 @@
 //! The output of an execution is what the agent said, and empty if it said nothing. Spans are the one source that may not
 //! tell: instrumentations record texts only if they are asked to. Then an empty output proves nothing, either way.
 
-use kindlm_types::{AssertionResult, Channel, Execution};
+use kindlm_types::{AssertionResult, Channel, Event, Execution, ToolCall};
+use serde_json::Value;
 
 use crate::codes::EVIDENCE_MISSING;
 
-/// Assertions that look at the output and at everything else, or leave that to others.
-const OF_EVERYTHING: [&str; 6] =
-    ["assert-set", "javascript", "not-assert-set", "python", "ruby", "webhook"];
-
-/// Whether nobody has told the output that an assertion would look at.
-pub(crate) fn is_untold(id: &str, execution: &Execution) -> bool {
+/// Whether nobody has told the output of an execution.
+pub(crate) fn is_untold(execution: &Execution) -> bool {
     execution.trace.is_some()
         && execution.output.is_empty()
         && execution.output_json.is_none()
         && !execution.coverage.includes(Channel::Messages)
-        && !OF_EVERYTHING.contains(&id)
 }
 
 /// Whether spans may have left out calls of tools: that none was seen is no proof then.
 pub(crate) fn calls_are_untold(execution: &Execution) -> bool {
     execution.trace.is_some() && !execution.coverage.includes(Channel::Actions)
+}
+
+/// Whether spans show that a tool was called, but not with which arguments, where events have this input: there are no
+/// arguments of instrumentations that are not told to record them.
+pub(crate) fn inputs_are_untold(execution: &Execution, input: &Value) -> bool {
+    execution.trace.is_some() && input.is_null()
+}
+
+/// The same for a call of a conversation, whose arguments are an empty object then.
+pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bool {
+    let is_it = |it: &Event| {
+        matches!(it, Event::ActionCalled { call_id, name, input, .. }
+            if inputs_are_untold(execution, input) && *call_id == call.id && *name == call.name)
+    };
+    call.malformed_arguments.is_none()
+        && (inputs_are_untold(execution, &call.arguments)
+            || execution.recorded_events.iter().any(is_it))
 }
 
 /// The result of a check of an output that nobody has told.
@@ -48,14 +61,10 @@ mod tests {
         let said = Execution { output: "yes".to_owned(), ..traced() };
         let silent = Execution { coverage: Coverage::Complete, ..traced() };
         let command = Execution { trace: None, ..traced() };
-        for (execution, id, expected) in [
-            (traced(), "contains", true),
-            (traced(), "javascript", false),
-            (said, "contains", false),
-            (silent, "contains", false),
-            (command, "contains", false),
-        ] {
-            assert_eq!(is_untold(id, &execution), expected, "{id}");
+        for (execution, expected) in
+            [(traced(), true), (said, false), (silent, false), (command, false)]
+        {
+            assert_eq!(is_untold(&execution), expected, "{execution:?}");
         }
     }
 }

@@ -26,34 +26,70 @@ pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<Asse
     vec![AssertionResult::errored(id, label, EVIDENCE_MISSING, why)]
 }
 
-/// A path, or a glob for paths. What is a path letter by letter is meant, even if it looks like a glob.
+/// A path, or a glob for paths. What is a path letter by letter is meant, even if it looks like a glob. What is, or may
+/// be, a folder means everything in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     written: String,
+    /// Whether it can be a folder only.
+    is_folder: bool,
     glob: GlobMatcher,
+    /// What is in it, if it is a folder.
+    inside: GlobMatcher,
 }
 
 impl Paths {
     /// As it is written at a place.
     pub(crate) fn new(written: &str, at: &str) -> Result<Self, Vec<Problem>> {
-        let plain = written.trim_start_matches("./").to_owned();
-        let leads_out = plain.starts_with('/') || plain.split('/').any(|it| it == "..");
-        if plain.is_empty() || leads_out {
-            let message = format!("`{written}` is no path within a workspace");
-            let help = "write it from the top of the workspace: `src/cart.ts` or `src/**/*.ts`";
-            return Err(vec![Problem::new(at, message).with_help(help)]);
-        }
-        let glob = GlobBuilder::new(&plain).literal_separator(true).build();
-        let glob = glob.map_err(|err| {
-            vec![Problem::new(at, format!("`{written}` is no usable glob: {}", err.kind()))]
-        })?;
-        Ok(Self { written: plain, glob: glob.compile_matcher() })
+        let help = "write it from the top of the workspace, with `/` between parts: `src/cart.ts`, \
+                    `src/**/*.ts`, or `src/` for all that is in it";
+        let plain = plain(written, at, help)?;
+        let glob = |text: &str| {
+            let glob = GlobBuilder::new(text).literal_separator(true).build();
+            glob.map(|it| it.compile_matcher()).map_err(|err| {
+                vec![Problem::new(at, format!("`{written}` is no usable glob: {}", err.kind()))]
+            })
+        };
+        let is_folder = written.ends_with('/');
+        // `src/*.ts` and `src/*` say which names they mean, so that what is deeper is not meant.
+        let last = plain.rsplit('/').next().unwrap_or(&plain);
+        let may_be_folder = is_folder || !last.contains(['*', '?']);
+        let inside = if may_be_folder { format!("{plain}/**") } else { plain.clone() };
+        Ok(Self { is_folder, glob: glob(&plain)?, inside: glob(&inside)?, written: plain })
     }
 
     /// Whether a path is meant.
     pub(crate) fn is_meant(&self, path: &str) -> bool {
-        path == self.written || self.glob.is_match(path)
+        let is_it = || path == self.written || self.glob.is_match(path);
+        let below = path.strip_prefix(&self.written).is_some_and(|it| it.starts_with('/'));
+        below || self.inside.is_match(path) || (!self.is_folder && is_it())
     }
+}
+
+/// A path as evidence has paths: from the top of the workspace, without parts that say nothing.
+fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
+    let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
+    let plain = parts.collect::<Vec<_>>().join("/");
+    let drive = written.get(1..3).is_some_and(|it| it == ":/" || it == ":\\");
+    let leads_out = written.starts_with('/') || plain.split('/').any(|it| it == "..");
+    // Before a letter or a digit a backslash means nothing in a glob: somebody has a path of Windows in mind.
+    let mut after = written.split('\\').skip(1);
+    let is_windows = after.any(|it| it.starts_with(|it: char| it.is_alphanumeric()));
+    if plain.is_empty() || leads_out || drive || is_windows {
+        let message = format!("`{written}` is no path within a workspace");
+        return Err(vec![Problem::new(at, message).with_help(help)]);
+    }
+    Ok(plain)
+}
+
+/// The path of a file that stays inside the workspace, as evidence has paths.
+pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Problem>> {
+    if written.ends_with('/') {
+        let message = format!("`{written}` is a folder, not a file");
+        return Err(vec![Problem::new(at, message).with_help("name the file in it")]);
+    }
+    let help = "write it from the top of the workspace, with `/` between parts: `out/junit.xml`";
+    plain(written, at, help)
 }
 
 impl fmt::Display for Paths {
@@ -102,11 +138,23 @@ mod tests {
             ("src/**/*.ts", "src/a/cart.ts", true),
             ("**/*.ts", "cart.ts", true),
             ("app/[id]/page.tsx", "app/[id]/page.tsx", true),
+            // A folder means what is in it, however it is written.
+            ("migrations", "migrations/1.sql", true),
+            ("migrations/", "migrations/old/1.sql", true),
+            ("./migrations/", "migrations/1.sql", true),
+            ("migrations", "migrations2/1.sql", false),
+            ("migrations/", "migrations", false),
+            ("packages/*/migrations", "packages/a/migrations/1.sql", true),
+            ("app/[id]", "app/[id]/page.tsx", true),
+            ("src/*", "src/a/cart.ts", false),
+            (".//src/./cart.ts", "src/cart.ts", true),
         ] {
             let paths = Paths::new(written, "/value").unwrap();
             assert_eq!(paths.is_meant(path), meant, "{written} {path}");
         }
-        for written in ["", "/etc/passwd", "../x", "a/../../x", "a[", "./"] {
+        for written in
+            ["", "/etc/passwd", "../x", "a/../../x", "a[", "./", ".", "/", "src\\cart.ts", "C:/x"]
+        {
             assert_eq!(Paths::new(written, "/value").unwrap_err()[0].pointer, "/value");
         }
     }

@@ -193,6 +193,12 @@ impl Answers {
         Self { seat: Some(seat.clone()), ..self.clone() }
     }
 
+    /// The same answers for questions about another execution: none of the texts are shared that were made of this one.
+    #[must_use]
+    pub fn about_another(&self) -> Self {
+        Self { shared: Arc::default(), ..self.clone() }
+    }
+
     /// The answer to a question, or why there is none; `None` if it has not been asked.
     pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
         let key = match &self.seat {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kindlm_types::workspace::{
-    CommandRan, FileChange, FileSeen, Gather, O11y, TestFormat, TestsRan, Workspace,
+    CommandRan, FileChange, FileSeen, Gather, O11y, TestFormat, TestsRan, Workspace, in_ms,
 };
 use kindlm_types::{Backend, Execution, WorkspaceError, WorkspaceSpec};
 use serde_json::json;
@@ -24,8 +24,6 @@ const MAX_REPORT: u64 = 64 << 20;
 const KEPT: usize = 16 * 1024;
 /// Where tests that score an agent find out what it did.
 const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.json"];
-/// Where `pytest --json-report` writes to if it is not told otherwise.
-const PYTEST_REPORT: &str = ".report.json";
 
 /// What is to be finished.
 pub(crate) struct Finish<'a> {
@@ -133,11 +131,12 @@ impl Finish<'_> {
         env: &[(&str, &str)],
         backend: &dyn Backend,
     ) -> (CommandRan, String) {
+        let timeout_ms = timeout.map(in_ms);
         let timeout = timeout.unwrap_or(self.timeout);
         let mut command = self.wrap.command(self.folder, line, timeout, self.spec.network);
         let own = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         command.env.extend(own);
-        let ran = CommandRan { run: line.to_owned(), ..CommandRan::default() };
+        let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
         match backend.run(&command).await {
             Err(err) => (CommandRan { problem: Some(err.message), ..ran }, String::new()),
             Ok(output) => {
@@ -164,8 +163,7 @@ impl Finish<'_> {
         timeout: Option<Duration>,
         backend: &dyn Backend,
     ) -> Result<TestsRan, WorkspaceError> {
-        let is_pytest = format == TestFormat::PytestJson;
-        let report = report.or(is_pytest.then_some(PYTEST_REPORT)).map(str::to_owned);
+        let report = report.or(format.default_report()).map(str::to_owned);
         if let Some(path) = report.clone() {
             // One that is there already was not written by these tests.
             let folder = self.folder.to_path_buf();

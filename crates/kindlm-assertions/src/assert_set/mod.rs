@@ -123,6 +123,10 @@ impl Assertion for Set {
     fn compares(&self) -> bool {
         self.checks.iter().any(Check::compares)
     }
+
+    fn needs_output(&self) -> bool {
+        false
+    }
 }
 
 impl Set {

@@ -1,11 +1,12 @@
 //! Which calls of tools are meant.
 
-use kindlm_types::{Action, ActionState, ActionStatus, Problem, Question, ecma};
+use kindlm_types::{Action, ActionState, ActionStatus, Channel, Problem, Question, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Undecided, Wanted};
+use super::{Gap, Undecided, Wanted, tells_all};
+use crate::untold::inputs_are_untold;
 use crate::{Evidence, Setup};
 
 /// A tool by its name, or a call of it with more to be said.
@@ -95,6 +96,21 @@ pub(crate) struct Calls<'a> {
     pub(crate) evidence: &'a Evidence<'a>,
 }
 
+impl Calls<'_> {
+    /// What is not known where so many calls are open.
+    pub(crate) fn gap(&self, open: usize) -> Gap {
+        let execution = self.evidence.execution;
+        let is_half = |it: &Action<'_>| it.name.is_none() || inputs_are_untold(execution, it.input);
+        if !tells_all(execution, Channel::Actions) {
+            Gap::Untold(Channel::Actions)
+        } else if self.actions.iter().any(is_half) {
+            Gap::Half(Channel::Actions, open)
+        } else {
+            Gap::Unanswered(open)
+        }
+    }
+}
+
 impl Tool {
     /// Ready to be looked for; `at` is where it is written.
     pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
@@ -141,6 +157,11 @@ impl Call {
 }
 
 impl CallPattern {
+    /// Whether a call is of the tool, or may be: where only its result was told, it may be of any.
+    pub(crate) fn may_be(&self, action: &Action<'_>) -> bool {
+        action.name.is_none() || action.is_called(&self.tool)
+    }
+
     /// Whether the call at a position is meant.
     pub(crate) fn fit(&self, at: usize, calls: &Calls<'_>) -> Result<Fit, Undecided> {
         let Some(action) = calls.actions.get(at) else {
@@ -160,6 +181,11 @@ impl CallPattern {
             match neighbour.among(range, calls)? {
                 Fit::Is => {}
                 Fit::Open(what) => open = Some(what),
+                // One that nobody told of may have come there.
+                Fit::Differs(_) if !tells_all(calls.evidence.execution, Channel::Actions) => {
+                    let tool = &neighbour.tool;
+                    open = Some(format!("no call of `{tool}` was seen {word} it"));
+                }
                 Fit::Differs(_) => {
                     let tool = &neighbour.tool;
                     return Ok(Fit::Differs(format!("no such call of `{tool}` came {word} it")));
@@ -188,14 +214,15 @@ impl CallPattern {
 
     /// Whether a call is meant, whatever stands before and after it.
     fn fit_alone(&self, action: &Action<'_>, evidence: &Evidence<'_>) -> Result<Fit, Undecided> {
-        if !action.is_called(&self.tool) {
-            let name = action.name.unwrap_or("(unknown)");
-            return Ok(Fit::Differs(format!("it calls `{name}`")));
-        }
-        let mut open = None;
-        if let Some(wanted) = &self.input {
-            // Instrumentations do not record arguments unless they are told to.
-            if action.input.is_null() && evidence.execution.trace.is_some() {
+        let mut open = match action.name {
+            Some(name) if !self.may_be(action) => {
+                return Ok(Fit::Differs(format!("it calls `{name}`")));
+            }
+            Some(_) => None,
+            None => Some("only the result of a call is known, not of which tool".to_owned()),
+        };
+        if let (Some(wanted), Some(_)) = (&self.input, action.name) {
+            if inputs_are_untold(evidence.execution, action.input) {
                 open = Some("input: the spans do not show it".to_owned());
             } else if let Some(difference) = wanted.difference(action.input, evidence)? {
                 return Ok(Fit::Differs(format!("input {difference}")));
@@ -223,9 +250,9 @@ impl CallPattern {
     /// What must be found out before [`fit`](Self::fit) can tell.
     pub(crate) fn questions(&self, calls: &Calls<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
-        for action in calls.actions.iter().filter(|it| it.is_called(&self.tool)) {
+        for action in calls.actions.iter().filter(|it| self.may_be(it)) {
             for (wanted, value) in
-                [(&self.input, Some(action.input)), (&self.output, action.output)]
+                [(&self.input, action.name.map(|_| action.input)), (&self.output, action.output)]
             {
                 if let (Some(wanted), Some(value)) = (wanted, value) {
                     wanted.questions(value, calls.evidence, &mut questions);

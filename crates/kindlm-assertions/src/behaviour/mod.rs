@@ -49,6 +49,8 @@ pub(crate) enum Gap {
     Untold(Channel),
     /// How so many calls ended, or what they gave.
     Unanswered(usize),
+    /// Of so many calls of this kind more than that: what was called, with what, or where.
+    Half(Channel, usize),
 }
 
 impl Finding {
@@ -104,6 +106,16 @@ impl Gap {
             Self::Unanswered(calls) => {
                 format!(
                     "it is not known how {calls} calls ended, or what they gave: tell each `action.result`"
+                )
+            }
+            Self::Half(channel, calls) => {
+                let of = if calls == 1 { "a call".to_owned() } else { format!("{calls} calls") };
+                let (called, ended) = match channel {
+                    Channel::Subagents => ("subagent.called", "subagent.completed"),
+                    _ => ("action.called", "action.result"),
+                };
+                format!(
+                    "not everything that decides is known of {of}: tell all of `{called}` and `{ended}`"
                 )
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{ActionState, AssertionResult, Channel, Class, Facts};
+use kindlm_types::{ActionState, AssertionResult, Channel, Class, Facts, SubagentCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::behaviour::{
     Count, Counted, Finding, Gap, Phrase, PhrasePattern, State, given_up, names, tells_all,
 };
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::pattern::SearchError;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "called-subagent";
@@ -72,33 +73,48 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(CalledSubagent { name, remote_url, status, count, label, own }))
 }
 
+impl CalledSubagent {
+    /// Whether a call is one that is meant; `None` where that hangs on what nobody told: who was called if only the
+    /// answer was told, where the other agent runs, how the call ended.
+    fn is_meant(&self, call: &SubagentCall<'_>) -> Result<Option<bool>, SearchError> {
+        let named = call.name.map(|it| it == self.name);
+        let there = match (&self.remote_url, call.remote_url) {
+            (None, _) => Some(true),
+            (Some(wanted), Some(url)) => Some(wanted.is(url)?),
+            (Some(_), None) => None,
+        };
+        let ended = match self.status {
+            Some(status) if !status.is(call.state) => {
+                (call.state != ActionState::Pending).then_some(false)
+            }
+            _ => Some(true),
+        };
+        let all = [named, there, ended];
+        let is_not = all.contains(&Some(false));
+        Ok(if is_not { Some(false) } else { (!all.contains(&None)).then_some(true) })
+    }
+}
+
 impl Assertion for CalledSubagent {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let calls = Facts::of(&events).subagents;
         let (mut found, mut unanswered) = (0, 0);
-        for call in calls.iter().filter(|it| it.name == Some(self.name.as_str())) {
-            let there = match (&self.remote_url, call.remote_url) {
-                (None, _) => Ok(true),
-                (Some(wanted), Some(url)) => wanted.is(url),
-                (Some(_), None) => Ok(false),
-            };
-            match there {
-                Ok(true) => {}
-                Ok(false) => continue,
+        for call in &calls {
+            match self.is_meant(call) {
+                Ok(Some(true)) => found += 1,
+                Ok(Some(false)) => {}
+                Ok(None) => unanswered += 1,
                 Err(err) => return given_up(ID, &self.label, &err),
-            }
-            match self.status {
-                Some(status) if !status.is(call.state) => {
-                    unanswered += usize::from(call.state == ActionState::Pending);
-                }
-                _ => found += 1,
             }
         }
         let complete = tells_all(evidence.execution, Channel::Subagents);
         let holds = self.count.holds(found, complete.then_some(found + unanswered));
-        let gap =
-            if complete { Gap::Unanswered(unanswered) } else { Gap::Untold(Channel::Subagents) };
+        let gap = if complete {
+            Gap::Half(Channel::Subagents, unanswered)
+        } else {
+            Gap::Untold(Channel::Subagents)
+        };
         let all = calls.iter().map(|it| it.name.unwrap_or("(unknown)"));
         let reason = format!(
             "Calls of `{}` like this: {found}, expected {}; other agents called: {}",

@@ -8,8 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::behaviour::{
-    Call, CallPattern, Calls, Count, Counted, Finding, Fit, Gap, State, Tool, names, shown,
-    tells_all,
+    Call, CallPattern, Calls, Count, Counted, Finding, Fit, State, Tool, names, shown, tells_all,
 };
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::scripting::grading::SCRIPT_THREW;
@@ -110,7 +109,7 @@ impl CalledTool {
         let mut closest = None;
         let mut open = 0;
         for (at, action) in facts.actions.iter().enumerate() {
-            if !action.is_called(&self.pattern.tool) {
+            if !self.pattern.may_be(action) {
                 continue;
             }
             match self.pattern.fit(at, &calls) {
@@ -124,7 +123,7 @@ impl CalledTool {
             }
         }
         let complete = tells_all(evidence.execution, Channel::Actions);
-        let gap = if complete { Gap::Unanswered(open) } else { Gap::Untold(Channel::Actions) };
+        let gap = calls.gap(open);
         let details = match closest {
             _ if !found.is_empty() => format!(": {}", names(found.iter().map(String::as_str))),
             Some(difference) => format!("; of a call of it, {difference}"),

@@ -58,8 +58,7 @@ struct Config {
 
 #[derive(Debug)]
 struct CommandSucceeded {
-    run: String,
-    timeout: Option<Duration>,
+    gather: Gather,
     label: String,
     own: Own,
 }
@@ -68,7 +67,7 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     let Config { value, timeout_ms } = config::read(value)?;
     let label = own.label(&format!("Command succeeded: {value}"));
     let timeout = timeout_ms.map(Duration::from_millis);
-    Ok(Arc::new(CommandSucceeded { run: value, timeout, label, own }))
+    Ok(Arc::new(CommandSucceeded { gather: Gather::Command { run: value, timeout }, label, own }))
 }
 
 impl Assertion for CommandSucceeded {
@@ -77,7 +76,7 @@ impl Assertion for CommandSucceeded {
     }
 
     fn gathers(&self) -> Vec<Gather> {
-        vec![Gather::Command { run: self.run.clone(), timeout: self.timeout }]
+        vec![self.gather.clone()]
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -85,7 +84,7 @@ impl Assertion for CommandSucceeded {
             Ok(workspace) => workspace,
             Err(results) => return results,
         };
-        let Some(ran) = workspace.commands.iter().find(|it| it.run == self.run) else {
+        let Some(ran) = workspace.commands.iter().find(|it| it.answers(&self.gather)) else {
             let why = "the command was not run when the agent had finished";
             return missing(ID, &self.label, why);
         };

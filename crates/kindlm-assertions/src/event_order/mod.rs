@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class};
+use kindlm_types::{AssertionResult, Class, Event};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{EventType, Finding};
+use crate::behaviour::{EventType, Finding, Gap, tells_all};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The source does not tell all events of a type that was not found.",
+                summary: "The source does not tell all events of a type, and those it tells do not decide.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -60,16 +60,31 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(EventOrder { wanted, label, own }))
 }
 
+/// How many of the events that are wanted happened, in their order, by the earliest of each.
+fn in_order(wanted: &[EventType], events: &[Event]) -> usize {
+    events.iter().fold(0, |found, event| {
+        let is_next = wanted.get(found).is_some_and(|it| it.as_str() == event.type_name());
+        found + usize::from(is_next)
+    })
+}
+
 impl Assertion for EventOrder {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let mut found = 0;
-        for event in evidence.execution.events().iter() {
-            let next = self.wanted.get(found);
-            found += usize::from(next.is_some_and(|it| it.as_str() == event.type_name()));
-        }
-        // Which type is told in full matters only for the one that was not found.
-        let missing = self.wanted.get(found).or(self.wanted.last()).copied();
-        let channel = missing.unwrap_or(EventType::Message).channel();
+        let execution = evidence.execution;
+        let events = execution.events();
+        let found = in_order(&self.wanted, &events);
+        // What was not told may have happened at any place, so it is the order of the others that may be wrong.
+        let is_told = |it: &EventType| tells_all(execution, it.channel());
+        let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
+        let holds = if found == self.wanted.len() {
+            Some(true)
+        } else if in_order(&told, &events) < told.len() {
+            Some(false)
+        } else {
+            None
+        };
+        // If that order is right, something was not told: else all would have been found.
+        let gap = Gap::Untold(untold.first().unwrap_or(&EventType::Message).channel());
         let reason =
             match (self.wanted.get(found), found.checked_sub(1).and_then(|it| self.wanted.get(it)))
             {
@@ -79,11 +94,7 @@ impl Assertion for EventOrder {
                     format!("`{}` did not happen after `{}`", missing.as_str(), last.as_str())
                 }
             };
-        Finding::seen(evidence.execution, channel, found == self.wanted.len(), reason).result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
     }
 
     fn label(&self) -> Option<&str> {

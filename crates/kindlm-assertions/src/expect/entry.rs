@@ -89,6 +89,13 @@ impl Compiler<'_> {
             self.problems.push(Problem::key(format!("{at}/{ON}"), message).with_help(help));
             return None;
         }
+        if check.options.require && check.compares() {
+            let message = "a check that compares outputs comes after all of them, so that nothing can hang on it";
+            let problem =
+                Problem::key(format!("{at}/require"), message).with_help("remove `require`");
+            self.problems.push(problem);
+            return None;
+        }
         Some(Check {
             views,
             rendered: rendered.filter(|_| !check.assertion.hides_its_value()),
@@ -185,6 +192,12 @@ impl Compiler<'_> {
         let mut number = |key: &str| map.shift_remove(key)?.as_f64();
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
+        if options.require && options.weight == 0.0 {
+            let message = "a check that is required must hold, and one of weight 0 does not fail";
+            let problem = Problem::key(format!("{at}/require"), message)
+                .with_help("remove `require`, or `weight: 0`");
+            self.problems.push(problem);
+        }
         if let Some(metric) = options.metric.as_deref().filter(|it| is_template(it)) {
             match rendered(metric, self.variables()) {
                 Ok(metric) => options.metric = Some(metric).filter(|it| !it.is_empty()),

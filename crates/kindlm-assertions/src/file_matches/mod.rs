@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::behaviour::{Phrase, PhrasePattern, given_up};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::workspace::{Paths, decided, missing, workspace};
+use crate::workspace::{decided, missing, stays_inside, workspace};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "file-matches";
@@ -61,8 +61,7 @@ struct FileMatches {
 fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     let Config { path, value } = config::read(value)?;
     let phrase = value.pattern("/value")?;
-    // Only to see that it stays inside.
-    let _ = Paths::new(&globset::escape(&path), "/path")?;
+    let path = stays_inside(&path, "/path")?;
     let label = own.label(&format!("{path} matches {phrase}"));
     Ok(Arc::new(FileMatches { path, phrase, label, own }))
 }

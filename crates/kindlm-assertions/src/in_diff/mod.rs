@@ -129,19 +129,19 @@ impl Assertion for InDiff {
 impl InDiff {
     fn is_in(&self, change: &FileChange) -> Result<bool, SearchError> {
         let text = change.text.as_deref().unwrap_or_default();
-        let lines = |sign: char, header: &str| -> String {
+        let lines = |sign: char| -> String {
+            // What stands before the first hunk are the names of the file; `--- x` in a hunk is a line `-- x`.
             let patch = change.patch.as_deref().unwrap_or_default().lines();
-            let lines =
-                patch.filter(|it| !it.starts_with(header)).filter_map(|it| it.strip_prefix(sign));
-            lines.collect::<Vec<_>>().join("\n")
+            let hunks = patch.skip_while(|it| !it.starts_with("@@"));
+            hunks.filter_map(|it| it.strip_prefix(sign)).collect::<Vec<_>>().join("\n")
         };
         match (self.within, &change.patch) {
             (Within::Content, _) => {
                 Ok(self.phrase.is_in(&change.path)? || self.phrase.is_in(text)?)
             }
             (Within::Added, None) => self.phrase.is_in(text),
-            (Within::Added, Some(_)) => self.phrase.is_in(&lines('+', "+++ ")),
-            (Within::Removed, _) => self.phrase.is_in(&lines('-', "--- ")),
+            (Within::Added, Some(_)) => self.phrase.is_in(&lines('+')),
+            (Within::Removed, _) => self.phrase.is_in(&lines('-')),
         }
     }
 }

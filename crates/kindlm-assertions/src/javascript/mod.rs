@@ -147,4 +147,8 @@ impl Assertion for JavaScript {
     fn label(&self) -> Option<&str> {
         Some(&self.label)
     }
+
+    fn needs_output(&self) -> bool {
+        false
+    }
 }

@@ -286,6 +286,10 @@ impl Assertion for Paneled {
         self.assertion.sees_output()
     }
 
+    fn needs_output(&self) -> bool {
+        self.assertion.needs_output()
+    }
+
     fn decide(&self, score: Score) -> Option<Verdict> {
         self.assertion.decide(score)
     }

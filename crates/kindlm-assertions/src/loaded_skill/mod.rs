@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Facts};
+use kindlm_types::{ActionState, ActionStatus, AssertionResult, Channel, Class};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Finding, names};
+use crate::behaviour::{Finding, Gap, names, tells_all};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
+use crate::{
+    Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config, skills,
+};
 
 const ID: &str = "loaded-skill";
 
@@ -61,24 +63,27 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 
 impl Assertion for LoadedSkill {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let events = evidence.execution.events();
-        let facts = Facts::of(&events);
-        // Agents without an event of their own for it load skills through a tool.
-        let by_tool = facts.actions.iter().filter_map(|it| match it.name {
-            Some("load_skill" | "Skill" | "skill") => {
-                let name = ["skill", "name", "command"];
-                name.iter().find_map(|key| it.input.get(key)?.as_str())
-            }
-            _ => None,
-        });
-        let loaded: Vec<&str> = facts.skills.iter().copied().chain(by_tool).collect();
-        let seen = loaded.contains(&self.skill.as_str());
-        let reason = format!("Skills loaded: {}", names(loaded));
-        Finding::seen(evidence.execution, Channel::Skills, seen, reason).result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
+        let execution = evidence.execution;
+        let events = execution.events();
+        let loads = skills::loads(&events);
+        let wanted = skills::plain(&self.skill);
+        let states = || loads.iter().filter(|it| it.skill == wanted).map(|it| it.state);
+        let of = |is_meant: &dyn Fn(ActionState) -> bool| -> Vec<&str> {
+            loads.iter().filter(|it| is_meant(it.state)).map(|it| it.skill).collect()
+        };
+        let mut reason = format!("Skills loaded: {}", names(of(&|it| it == LOADED)));
+        let failed = of(&skills::has_failed);
+        if !failed.is_empty() {
+            reason = format!("{reason}; failed: {}", names(failed));
+        }
+        let open = states().filter(|it| *it == ActionState::Pending).count();
+        let seen = states().any(|it| it == LOADED);
+        if !seen && open > 0 && tells_all(execution, Channel::Skills) {
+            let finding = Finding { holds: None, reason, gap: Gap::Unanswered(open) };
+            return finding.result(ID, &self.label, self.own);
+        }
+        Finding::seen(execution, Channel::Skills, seen, reason).result(ID, &self.label, self.own)
     }
 
     fn label(&self) -> Option<&str> {

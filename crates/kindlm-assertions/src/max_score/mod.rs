@@ -86,6 +86,7 @@ enum Method {
 struct MaxScore {
     how: How,
     threshold: Option<f64>,
+    label: String,
     own: Own,
 }
 
@@ -117,7 +118,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Built {
         return Err(problems);
     }
     let threshold = own.threshold.or(how.threshold);
-    Ok(Arc::new(MaxScore { how, threshold, own }))
+    Ok(Arc::new(MaxScore { how, threshold, label: own.label(LABEL), own }))
 }
 
 impl MaxScore {
@@ -139,10 +140,6 @@ impl MaxScore {
             (Method::Average, true) => Ok(sum / weights),
             (Method::Sum, true) => Ok(sum),
         }
-    }
-
-    fn label(&self) -> String {
-        self.own.label(LABEL)
     }
 
     fn result(&self, contest: &Contest<'_>, scores: &[f64]) -> AssertionResult {
@@ -180,7 +177,7 @@ impl MaxScore {
             .map(|(it, score)| (it.name.to_string(), json!(score)))
             .collect();
         let pass = (is_winner && is_high) != self.own.negate;
-        let result = Grade::with(pass, reason).result(ID, &self.label());
+        let result = Grade::with(pass, reason).result(ID, &self.label);
         let result = result.with_metadata("scores", all);
         if ties > 1 && same(own) { result.with_metadata("tie", true) } else { result }
     }
@@ -188,7 +185,7 @@ impl MaxScore {
 
 impl Assertion for MaxScore {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let contest = match Contest::open(evidence, ID, &self.label()) {
+        let contest = match Contest::open(evidence, ID, &self.label) {
             Ok(contest) => contest,
             Err(result) => return vec![*result],
         };
@@ -198,12 +195,20 @@ impl Assertion for MaxScore {
             Ok(scores) => self.result(&contest, &scores),
             Err(why) => {
                 let message = format!("Nobody can say which score is the highest: {why}");
-                AssertionResult::errored(ID, self.label(), NO_SCORE, message)
+                AssertionResult::errored(ID, &self.label, NO_SCORE, message)
             }
         }]
     }
 
     fn compares(&self) -> bool {
         true
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
     }
 }

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use crate::evidence::missing;
 use crate::grade::parsed;
 use crate::scripting::{output_value, prompt};
-use path::{Step, follow, read, unknown};
+use crate::untold::inputs_are_untold;
+use path::{Step, follow, place, read, unknown};
 
 /// What a path may begin with.
 const ROOTS: [&str; 16] = [
@@ -97,6 +98,9 @@ impl Selector {
             Ok(value) => value,
             Err(none) => return none,
         };
+        if let Some(why) = self.untold(execution) {
+            return Unknown(why);
+        }
         match follow(&from, self.root, &self.steps) {
             Ok(value) => Selected::Value(value.clone()),
             Err(why) if self.is_told_by_the_agent() && !self.is_pending(&from) => Absent(why),
@@ -107,6 +111,27 @@ impl Selector {
     /// Whether what is not in the value does not exist. Of what others tell it is not known whether they would tell it.
     fn is_told_by_the_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
+    }
+
+    /// Why it is not known what is there, if it is, or holds, what nobody told of a call: the tool where only the result
+    /// was told, and arguments that spans do not show.
+    fn untold(&self, execution: &Execution) -> Option<String> {
+        let events = execution.events();
+        let of_calls = match self.root {
+            "toolCalls" => untold_of_calls(execution, &events),
+            "events" => untold_of_events(execution, &events),
+            _ => return None,
+        };
+        let key = self.steps.get(1);
+        let is_meant = |it: &(usize, Untold)| {
+            let here = match self.steps.first() {
+                Some(Step::Item(index)) => place(*index, of_calls.len) == Some(it.0),
+                _ => true,
+            };
+            here && it.1.is_at(key)
+        };
+        let (_, untold) = of_calls.untold.iter().find(|it| is_meant(it))?;
+        Some(untold.why().to_owned())
     }
 
     /// Whether the path is to the output of a call whose result nobody told.
@@ -258,6 +283,59 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
     // The value is there, whatever the source does not tell beside it.
     let coverage = Coverage::Complete;
     Execution { output, output_json, tool_calls: Vec::new(), coverage, ..before.clone() }
+}
+
+/// What nobody told of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Untold {
+    /// Which tool it was of, and with which arguments.
+    Call,
+    /// With which arguments.
+    Arguments,
+}
+
+impl Untold {
+    /// Whether a key of a call leads to it; a call as a whole has it.
+    fn is_at(self, key: Option<&Step>) -> bool {
+        match key {
+            Some(Step::Key(key)) => key == "input" || (self == Self::Call && key == "name"),
+            Some(Step::Item(_)) | None => true,
+        }
+    }
+
+    fn why(self) -> &'static str {
+        match self {
+            Self::Call => "only the result of a call was told: tell its `action.called`",
+            Self::Arguments => {
+                "the spans do not show the arguments of a call: let the instrumentation record them"
+            }
+        }
+    }
+}
+
+/// What is not known in a list, by places, and how long the list is.
+struct Gaps {
+    untold: Vec<(usize, Untold)>,
+    len: usize,
+}
+
+fn untold_of_calls(execution: &Execution, events: &[Event]) -> Gaps {
+    let actions = Facts::of(events).actions;
+    let untold = actions.iter().enumerate().filter_map(|(at, it)| match it.name {
+        None => Some((at, Untold::Call)),
+        Some(_) => inputs_are_untold(execution, it.input).then_some((at, Untold::Arguments)),
+    });
+    Gaps { untold: untold.collect(), len: actions.len() }
+}
+
+fn untold_of_events(execution: &Execution, events: &[Event]) -> Gaps {
+    let untold = events.iter().enumerate().filter_map(|(at, it)| match it {
+        Event::ActionCalled { input, .. } => {
+            inputs_are_untold(execution, input).then_some((at, Untold::Arguments))
+        }
+        _ => None,
+    });
+    Gaps { untold: untold.collect(), len: events.len() }
 }
 
 fn number(number: f64) -> Option<Value> {

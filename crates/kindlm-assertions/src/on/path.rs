@@ -88,8 +88,13 @@ pub(super) fn follow<'v>(from: &'v Value, root: &str, steps: &[Step]) -> Result<
 }
 
 fn item(items: &[Value], index: i64) -> Option<&Value> {
-    let from_end = || items.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
-    items.get(if index < 0 { from_end()? } else { usize::try_from(index).ok()? })
+    items.get(place(index, items.len())?)
+}
+
+/// The place in a list of so many items that an index means; it may be behind the last one.
+pub(super) fn place(index: i64, len: usize) -> Option<usize> {
+    let from_end = || len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
+    if index < 0 { from_end() } else { usize::try_from(index).ok() }
 }
 
 /// What a value is, where a step does not lead on from it.

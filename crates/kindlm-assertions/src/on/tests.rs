@@ -108,3 +108,43 @@ fn a_word_that_names_nothing_is_a_problem_with_a_suggestion() {
         assert!(help.contains(word), "{written}: {}, {help}", problem.message);
     }
 }
+
+#[test]
+fn what_nobody_told_of_a_call_is_unknown_wherever_it_is_looked_at() {
+    let events = json!([
+        {"type": "action.called", "callId": "a", "name": "lookup", "input": {"id": 7}},
+        {"type": "action.result", "callId": "a", "status": "completed", "output": 1},
+        {"type": "action.called", "callId": "b", "name": "refund"},
+        {"type": "action.result", "callId": "c", "status": "completed", "output": 2},
+    ]);
+    let traced = Execution {
+        trace: Some(Box::default()),
+        recorded_events: serde_json::from_value(events).unwrap(),
+        ..Execution::default()
+    };
+    for written in [
+        "toolCalls[1].input",
+        "toolCalls[1].input.amount",
+        "toolCalls[1]",
+        "toolCalls[-1].name",
+        "toolCalls[2].input",
+        "toolCalls",
+        "events",
+        "events[2]",
+        "events[2].input",
+    ] {
+        assert!(matches!(find(written, &traced), Unknown(_)), "{written}");
+    }
+    for (written, value) in [
+        ("toolCalls[0].input.id", json!(7)),
+        ("toolCalls[1].name", json!("refund")),
+        ("toolCalls[2].output", json!(2)),
+        ("events[1].output", json!(1)),
+        ("events[2].name", json!("refund")),
+    ] {
+        assert_eq!(find(written, &traced), Selected::Value(value), "{written}");
+    }
+    // An agent that tells its own calls tells that there are no arguments.
+    let told = Execution { trace: None, ..traced };
+    assert_eq!(find("toolCalls[1].input", &told), Selected::Value(json!(null)));
+}

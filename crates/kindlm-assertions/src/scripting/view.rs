@@ -10,6 +10,7 @@ use super::transform::changed;
 use crate::Evidence;
 use crate::codes::{EVIDENCE_MISSING, VALUE_MISSING};
 use crate::on::{Selected, Selector, in_place_of_the_output};
+use crate::untold::is_untold;
 
 /// What makes that which a check sees as the output.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +40,8 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
         let execution = seen.as_deref().unwrap_or(evidence.execution);
         let next = match view {
             View::On(selector) => at(selector, execution),
+            // What a script makes of an output that nobody has told is not told either.
+            View::Script(_) if is_untold(execution) => continue,
             View::Script(script) => {
                 let question = script.question(&Evidence { execution, ..*evidence });
                 match evidence.answers.get(&question) {

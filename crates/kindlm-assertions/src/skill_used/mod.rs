@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Problem, ToolCall};
+use kindlm_types::{AssertionResult, Class, Execution, Facts, Problem, ToolCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::glob;
 use crate::grade::Grade;
 use crate::named::{nameless, times};
 use crate::range::Range;
-use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, skills};
 
 const ID: &str = "skill-used";
 
@@ -41,10 +41,6 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 const LABEL: &str = "Skills used";
 const UNKNOWN: &str = "It is not known which skills were used: give `metadata.skillCalls` or `tool_calls` in the record";
-
-/// The tool by which agents load a skill, and the arguments that name it.
-const TOOL: &str = "skill";
-const NAMES: [&str; 3] = ["skill", "name", "command"];
 
 /// Which skills must be used.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -166,11 +162,9 @@ impl Skill {
         Some(Self { name: text("name")?, details: details.filter(|it| !it.is_empty()).collect() })
     }
 
-    /// The skill that a call of the tool for skills has loaded.
+    /// The skill that a call of a tool for skills has loaded.
     fn loaded(call: &ToolCall) -> Option<Self> {
-        let is_skill = call.name.eq_ignore_ascii_case(TOOL);
-        let name = NAMES.iter().find_map(|key| call.arguments.get(*key)?.as_str());
-        let name = name.filter(|_| is_skill)?.trim_start_matches('/').to_owned();
+        let name = skills::of_call(&call.name, &call.arguments)?.to_owned();
         Some(Self { name, details: Vec::new() })
     }
 }
@@ -180,7 +174,13 @@ fn used(execution: &Execution) -> Option<Vec<Skill>> {
     match metadata(execution, "skillCalls").and_then(Value::as_array) {
         Some(calls) => Some(calls.iter().filter_map(Skill::told).collect()),
         None if knows_tool_calls(execution) => {
-            Some(execution.tool_calls.iter().filter_map(Skill::loaded).collect())
+            let events = execution.events();
+            let actions = Facts::of(&events).actions;
+            let has_failed = |call: &&ToolCall| {
+                actions.iter().any(|it| it.call_id == call.id && skills::has_failed(it.state))
+            };
+            let calls = execution.tool_calls.iter().filter(|it| !has_failed(it));
+            Some(calls.filter_map(Skill::loaded).collect())
         }
         None => None,
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::codes::EVIDENCE_MISSING;
 use crate::registry::ExpectPath;
-use crate::workspace::{Paths, missing, workspace};
+use crate::workspace::{missing, stays_inside, workspace};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup, config};
 
 /// A test failed.
@@ -69,20 +69,18 @@ struct Config {
 
 #[derive(Debug)]
 struct Tests {
-    run: String,
-    format: TestFormat,
-    report: Option<String>,
-    timeout: Option<Duration>,
+    label: String,
+    gather: Gather,
 }
 
 fn build(value: &Value, _setup: &Setup<'_>) -> Built {
     let Config { run, format, report, timeout_ms } = config::read(value)?;
     if let Some(report) = &report {
-        // Only to see that it stays inside.
-        let _ = Paths::new(&globset::escape(report), "/report")?;
+        stays_inside(report, "/report")?;
     }
+    let label = format!("Tests: {run}");
     let timeout = timeout_ms.map(Duration::from_millis);
-    Ok(Arc::new(Tests { run, format, report, timeout }))
+    Ok(Arc::new(Tests { label, gather: Gather::Tests { run, format, report, timeout } }))
 }
 
 impl Assertion for Tests {
@@ -91,24 +89,17 @@ impl Assertion for Tests {
     }
 
     fn gathers(&self) -> Vec<Gather> {
-        let Self { run, format, report, timeout } = self;
-        vec![Gather::Tests {
-            run: run.clone(),
-            format: *format,
-            report: report.clone(),
-            timeout: *timeout,
-        }]
+        vec![self.gather.clone()]
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let label = format!("Tests: {}", self.run);
-        let workspace = match workspace(evidence, ID, &label) {
+        let label = &self.label;
+        let workspace = match workspace(evidence, ID, label) {
             Ok(workspace) => workspace,
             Err(results) => return results,
         };
-        let is_meant = |it: &&TestsRan| it.command.run == self.run && it.format == self.format;
-        let Some(ran) = workspace.tests.iter().find(is_meant) else {
-            return missing(ID, &label, "the tests were not run when the agent had finished");
+        let Some(ran) = workspace.tests.iter().find(|it| it.answers(&self.gather)) else {
+            return missing(ID, label, "the tests were not run when the agent had finished");
         };
         let mut results: Vec<AssertionResult> = ran.tests.iter().map(one).collect();
         let problem = ran.problem.clone();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::codes::EVIDENCE_MISSING;
-use crate::untold::calls_are_untold;
+use crate::untold::{arguments_are_untold, calls_are_untold};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
 
 const ID: &str = "tool-calls";
@@ -54,7 +54,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "`responseContains` is set, but no answer of the tool was recorded.",
+                summary: "An answer of the tool, its arguments, or a call of it may be missing from what was recorded.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -114,6 +114,12 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     }))
 }
 
+/// The calls of the tool: those with arguments that are known, and how many there are beside them.
+struct Calls<'a> {
+    told: &'a [&'a ToolCall],
+    untold: usize,
+}
+
 impl Assertion for ToolCalls {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let all = &evidence.execution.tool_calls;
@@ -128,8 +134,11 @@ impl Assertion for ToolCalls {
             return vec![self.never_called(all)];
         }
         let mut results = vec![AssertionResult::pass(ID, format!("Tool called: {}", self.tool))];
-        results.extend(self.args_match.as_ref().map(|expected| self.match_args(&calls, expected)));
-        results.extend(self.args_schema.as_ref().map(|schema| self.hold_to_schema(&calls, schema)));
+        let is_told = |it: &&ToolCall| !arguments_are_untold(evidence.execution, it);
+        let (told, untold): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_told);
+        let args = Calls { told: &told, untold: untold.len() };
+        results.extend(self.args_match.as_ref().map(|expected| self.match_args(&args, expected)));
+        results.extend(self.args_schema.as_ref().map(|schema| self.hold_to_schema(&args, schema)));
         results.extend(self.order.map(|position| self.check_order(all, position)));
         results
             .extend(self.response_contains.as_ref().map(|text| self.check_response(&calls, text)));
@@ -149,6 +158,15 @@ impl ToolCalls {
             "No call of \"{tool}\" was seen, but the spans do not show all that the agent called"
         );
         AssertionResult::errored(ID, format!("{label}: {tool}"), EVIDENCE_MISSING, message)
+    }
+
+    fn untold_arguments(&self, label: String) -> AssertionResult {
+        let message = format!(
+            "The spans do not show the arguments of every call of \"{}\": let the instrumentation record them \
+             (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)",
+            self.tool
+        );
+        AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)
     }
 
     fn not_called(&self, count: usize) -> AssertionResult {
@@ -172,12 +190,13 @@ impl ToolCalls {
         AssertionResult::fail(ID, format!("Tool called: {tool}"), MISSING, message)
     }
 
-    fn match_args(&self, calls: &[&ToolCall], expected: &Map<String, Value>) -> AssertionResult {
+    fn match_args(&self, calls: &Calls<'_>, expected: &Map<String, Value>) -> AssertionResult {
         let label = format!("Tool args: {}", self.tool);
-        let Some((call, mismatches)) =
-            arguments::closest(calls, |it| arguments::mismatches(it, expected))
-        else {
-            return AssertionResult::pass(ID, label);
+        let closest = arguments::closest(calls.told, |it| arguments::mismatches(it, expected));
+        let (call, mismatches) = match closest {
+            None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
+            Some(closest) if calls.untold == 0 => closest,
+            _ => return self.untold_arguments(label),
         };
         let message = format!("Argument mismatches: {}", mismatches.join("; "));
         AssertionResult::fail(ID, label, ARGS_MISMATCH, message)
@@ -185,12 +204,13 @@ impl ToolCalls {
             .with_metadata("actualArgs", arguments::as_sent(call))
     }
 
-    fn hold_to_schema(&self, calls: &[&ToolCall], schema: &Schema) -> AssertionResult {
+    fn hold_to_schema(&self, calls: &Calls<'_>, schema: &Schema) -> AssertionResult {
         let label = format!("Tool args schema: {}", self.tool);
-        let Some((call, violations)) =
-            arguments::closest(calls, |it| arguments::violations(it, schema))
-        else {
-            return AssertionResult::pass(ID, label);
+        let closest = arguments::closest(calls.told, |it| arguments::violations(it, schema));
+        let (call, violations) = match closest {
+            None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
+            Some(closest) if calls.untold == 0 => closest,
+            _ => return self.untold_arguments(label),
         };
         let message = format!("Arguments do not conform to the schema: {}", violations.join("; "));
         AssertionResult::fail(ID, label, ARGS_SCHEMA_INVALID, message)

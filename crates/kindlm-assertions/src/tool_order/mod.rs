@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{CallPattern, Calls, Finding, Fit, Gap, Tool, Undecided, names};
+use crate::behaviour::{CallPattern, Calls, Finding, Fit, Tool, Undecided, names};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::scripting::grading::SCRIPT_THREW;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
@@ -117,7 +117,7 @@ impl Assertion for ToolOrder {
         let all = self.wanted.len();
         let mut finding = Finding::seen(evidence.execution, Channel::Actions, found == all, reason);
         if finding.holds == Some(false) && at_best == all {
-            finding = Finding { holds: None, gap: Gap::Unanswered(1), ..finding };
+            finding = Finding { holds: None, gap: calls.gap(1), ..finding };
         }
         finding.result(ID, &self.label, self.own)
     }

@@ -18,6 +18,10 @@ use crate::named::{Matcher, Pattern, Types};
 use crate::trajectory::{NO_STEPS, Step, labels, shown, tool_steps};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
+/// Why it cannot be said which arguments a call has.
+const NO_ARGUMENTS: &str = "The spans do not show the arguments of a call of the tool: let the instrumentation record \
+    them (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)";
+
 const ID: &str = "trajectory:tool-args-match";
 
 /// Compares the arguments of a tool with those that are wanted.
@@ -33,7 +37,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "No call has the arguments, or with `not-` one has.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "Neither a trace nor tool calls are known." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Neither a trace nor tool calls are known, or the arguments of a call are not and no other call matches.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -173,6 +180,13 @@ impl ToolArgsMatch {
         text
     }
 
+    /// Whether no call matches of which the arguments are known, but there are others, which may.
+    fn hangs_on_untold(&self, steps: &[Step]) -> bool {
+        let mut called = steps.iter().filter(|it| self.wanted.matches(it));
+        let told = called.clone().filter_map(|it| it.args.as_ref());
+        !told.into_iter().any(|it| self.matches(it)) && called.any(|it| it.args.is_none())
+    }
+
     fn grade(&self, steps: &[Step]) -> Grade {
         let name = &self.wanted.pattern;
         let mode = match self.mode {
@@ -205,10 +219,6 @@ impl ToolArgsMatch {
             (None, false) if called.is_empty() => {
                 format!("No tool call matched \"{name}\". Actual tools: {}", labels(steps))
             }
-            (None, false) if observed == "(none)" => format!(
-                "Tool \"{name}\" was observed but no arguments were captured. Actual tools: {}",
-                labels(steps)
-            ),
             (None, false) => format!(
                 "No call to tool \"{name}\" matched expected arguments ({mode}): {}. Observed args: {observed}",
                 shown(&self.args),
@@ -224,6 +234,9 @@ impl Assertion for ToolArgsMatch {
         let Some(steps) = tool_steps(evidence.execution) else {
             return missing(ID, &label, NO_STEPS);
         };
+        if self.hangs_on_untold(&steps) {
+            return missing(ID, &label, NO_ARGUMENTS);
+        }
         vec![self.grade(&steps).result(ID, &label)]
     }
 

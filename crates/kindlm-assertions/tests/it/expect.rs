@@ -107,6 +107,14 @@ fn list_entries_say_what_is_wrong_with_them() {
         json!({"type": "latency", "maxMs": 5, "threshold": 1, "atLeast": 1}),
         json!({"type": "schema", "format": "json"}),
         json!({"type": "latency"}),
+        json!({"type": "latency", "maxMs": 5, "require": true, "weight": 0}),
+        json!({"type": "latency", "maxMs": 5, "require": true, "severity": "soft"}),
+        json!({"type": "max-score", "require": true}),
+        json!({"type": "max-score", "on": "json.answer"}),
+        json!({"type": "select-best", "value": "short", "require": true}),
+        json!({"type": "not-file-changed", "value": "src\\cart.ts"}),
+        json!({"type": "file-changed", "value": "../x"}),
+        json!({"type": "file-matches", "path": "src/", "value": "x"}),
     ]
     .iter()
     .map(|entry| format!("{entry}\n{}", compiled(&json!({"assert": [entry]})).1))

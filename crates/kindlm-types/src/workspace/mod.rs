@@ -5,6 +5,8 @@ mod o11y;
 mod spec;
 mod tests_ran;
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +116,9 @@ pub struct FileSeen {
 pub struct CommandRan {
     /// The command line.
     pub run: String,
+    /// How long it might take, in milliseconds, where the check that ran it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// Its exit code; absent if it did not come to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -129,6 +134,33 @@ pub struct CommandRan {
     /// Why it did not come to its end, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+impl CommandRan {
+    /// Whether this is what came of it when that was gathered: the same command under the same conditions.
+    pub fn answers(&self, gathered: &Gather) -> bool {
+        matches!(gathered, Gather::Command { run, timeout } if self.is_run(run, *timeout))
+    }
+
+    fn is_run(&self, run: &str, timeout: Option<Duration>) -> bool {
+        self.run == run && self.timeout_ms == timeout.map(in_ms)
+    }
+}
+
+impl TestsRan {
+    /// Whether this is what came of it when that was gathered: the same tests, reported in the same way to the same
+    /// place.
+    pub fn answers(&self, gathered: &Gather) -> bool {
+        let Gather::Tests { run, format, report, timeout } = gathered else { return false };
+        self.command.is_run(run, *timeout)
+            && self.format == *format
+            && self.report.as_deref() == report.as_deref().or(format.default_report())
+    }
+}
+
+/// A time as evidence has it, in whole milliseconds.
+pub fn in_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Workspace {

@@ -149,6 +149,19 @@ pub enum TestFormat {
 }
 
 impl TestFormat {
+    /// The file that the runner writes its report to if it is not told otherwise; `None` where that is stdout.
+    pub fn default_report(self) -> Option<&'static str> {
+        match self {
+            Self::PytestJson => Some(".report.json"),
+            Self::Vitest
+            | Self::Junit
+            | Self::Tap
+            | Self::CargoNextest
+            | Self::CargoTest
+            | Self::GoTestJson => None,
+        }
+    }
+
     /// Its word in JSON.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use kindlm_types::workspace::{
     ChangeKind, FileSeen, Gather, HiddenFiles, TestFormat, TestStatus, Workspace, WorkspaceSpec,
@@ -113,7 +114,7 @@ fn hidden_files_and_the_summary_come_when_the_agent_has_finished() {
             run: "true".to_owned(),
             format: TestFormat::Junit,
             report: Some("planted.xml".to_owned()),
-            timeout: None,
+            timeout: Some(Duration::from_secs(20)),
         },
     ];
     let agent =
@@ -138,6 +139,9 @@ fn hidden_files_and_the_summary_come_when_the_agent_has_finished() {
     assert_eq!(tap.problem, None);
     assert_eq!(junit.tests, []);
     assert!(junit.problem.as_deref().unwrap().contains("have not written `planted.xml`"));
+    // Each is known again by all that it was gathered with.
+    assert_eq!(wanted.iter().map(|it| tap.answers(it)).filter(|it| *it).count(), 1);
+    assert!(tap.answers(&wanted[5]) && junit.answers(&wanted[6]) && check.answers(&wanted[3]));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     // None of that is the agent's work.
     assert_eq!(workspace.change("a.txt"), None);

@@ -187,4 +187,8 @@ impl Assertion for Interpreted {
         };
         vec![told(result, self.settings.runtime, console)]
     }
+
+    fn needs_output(&self) -> bool {
+        false
+    }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindlm_types::workspace::Gather;
-use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
+use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verdict};
 
 use serde_json::Value;
 
@@ -88,8 +88,10 @@ impl Check {
     }
 
     /// What must be found out in the workspace when the agent has finished; see [`Assertion::gathers`].
+    ///
+    /// A check that is skipped wants to know nothing.
     pub fn gathers(&self) -> Vec<Gather> {
-        self.assertion.gathers()
+        if self.options.skip.is_some() { Vec::new() } else { self.assertion.gathers() }
     }
 
     /// What must still be found out: first by the transforms, then by the assertion; see
@@ -123,24 +125,30 @@ impl Check {
             return Ok(then(evidence));
         }
         let mut questions = Vec::new();
-        let mut look =
-            |execution: &Execution| match see(&self.views, &Evidence { execution, ..*evidence }) {
-                Seen::Unchanged => Ok(None),
-                Seen::Changed(seen) => Ok(Some(seen)),
-                Seen::Ask(question) => {
-                    questions.push(*question);
-                    Ok(None)
-                }
-                Seen::Nothing(verdict) => Err(Blind::Nothing(verdict)),
-            };
-        let own = look(evidence.execution)?;
+        let mut look = |evidence: &Evidence<'_>| match see(&self.views, evidence) {
+            Seen::Unchanged => Ok(None),
+            Seen::Changed(seen) => Ok(Some(seen)),
+            Seen::Ask(question) => {
+                questions.push(*question);
+                Ok(None)
+            }
+            Seen::Nothing(verdict) => Err(Blind::Nothing(verdict)),
+        };
+        let own = look(evidence)?;
         let execution = own.as_deref().unwrap_or(evidence.execution);
         let mut candidates = Vec::new();
         for candidate in evidence.contest.map(|it| it.candidates).unwrap_or_default() {
-            let seen = if candidate.is_there { look(&candidate.execution)? } else { None };
             let mut candidate = candidate.clone();
-            if let Some(seen) = seen {
-                candidate.execution = Cow::Owned(*seen);
+            if candidate.is_there {
+                // What scripts are told of another execution is not what they are told of this one.
+                let answers = evidence.answers.about_another();
+                let execution = &*candidate.execution;
+                match look(&Evidence { execution, answers: &answers, ..*evidence }) {
+                    Ok(None) => {}
+                    Ok(Some(seen)) => candidate.execution = Cow::Owned(*seen),
+                    // That another output has nothing to show is no fault of this one: there is nothing to compare.
+                    Err(_) => candidate.is_there = false,
+                }
             }
             candidates.push(candidate);
         }
@@ -184,7 +192,7 @@ impl Check {
     }
 
     fn is_untold(&self, evidence: &Evidence<'_>) -> bool {
-        self.assertion.sees_output() && is_untold(self.meta.id, evidence.execution)
+        self.assertion.needs_output() && is_untold(evidence.execution)
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -297,134 +305,4 @@ fn fail(label: &str) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::registry::Code;
-    use kindlm_types::{Answers, Class};
-
-    static META: Meta = Meta {
-        id: "sample",
-        path: None,
-        summary: "A sample.",
-        since: "0.1.0",
-        class: Class::Probabilistic,
-        codes: &[Code { code: FailureCode::new("LOW"), summary: "Low." }],
-        docs: "",
-    };
-
-    #[derive(Debug)]
-    struct Fixed(Vec<AssertionResult>);
-
-    impl Assertion for Fixed {
-        fn evaluate(&self, _evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-            self.0.clone()
-        }
-    }
-
-    fn pass(score: f64) -> AssertionResult {
-        AssertionResult::pass("sample", "a").with_score(Score::new(score).unwrap())
-    }
-
-    fn fail(score: f64) -> AssertionResult {
-        AssertionResult::fail("sample", "b", FailureCode::new("LOW"), "too low")
-            .with_score(Score::new(score).unwrap())
-    }
-
-    fn errored() -> AssertionResult {
-        AssertionResult::errored("sample", "c", FailureCode::new("LOST"), "lost")
-    }
-
-    fn skipped() -> AssertionResult {
-        AssertionResult::skipped("sample", "d", "no baseline")
-    }
-
-    fn run(results: Vec<AssertionResult>, negate: bool, threshold: Option<f64>) -> Vec<String> {
-        let mut check = Check::new(&META, Arc::new(Fixed(results)));
-        check.options = Options { negate, threshold, ..Options::default() };
-        let evidence = Evidence {
-            execution: &Execution::default(),
-            answers: &Answers::default(),
-            baseline: None,
-            contest: None,
-        };
-        check
-            .evaluate(&evidence)
-            .iter()
-            .map(|it| {
-                let score = it.score.map_or("-".to_owned(), |it| it.to_string());
-                format!(
-                    "{} {score} {} {}",
-                    it.verdict.status(),
-                    it.label,
-                    it.verdict.message().unwrap_or_default()
-                )
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_threshold_decides_by_score() {
-        for (result, threshold, expected) in [
-            (pass(0.7), 0.7, "passed 0.7 a "),
-            (pass(0.1 + 0.2), 0.3, "passed 0.30000000000000004 a "),
-            (pass(0.3), 0.1 + 0.2, "passed 0.3 a "),
-            (pass(0.7), 0.8, "failed 0.7 a score 0.7 is below the threshold 0.8"),
-            (fail(0.6), 0.5, "passed 0.6 b "),
-            (fail(0.6), 0.65, "failed 0.6 b score 0.6 is below the threshold 0.65: too low"),
-            (errored(), 0.0, "errored - c lost"),
-            (skipped(), 1.0, "skipped - d no baseline"),
-        ] {
-            assert_eq!(run(vec![result], false, Some(threshold)), [expected]);
-        }
-    }
-
-    #[test]
-    fn not_turns_the_whole_check_round() {
-        for (results, expected) in [
-            (vec![pass(1.0)], vec!["failed 0 Not: a must not hold, but does: a"]),
-            (vec![fail(0.25)], vec!["passed 0.75 Not: b "]),
-            (vec![pass(1.0), fail(0.0)], vec!["passed 1 Not: sample "]),
-            (
-                vec![pass(1.0), pass(0.5)],
-                vec!["failed 0.5 Not: sample must not hold, but does: sample"],
-            ),
-            (vec![errored()], vec!["errored - c lost"]),
-            (vec![pass(1.0), errored()], vec!["errored - c lost"]),
-            (vec![fail(0.0), errored()], vec!["passed 1 Not: sample "]),
-            (vec![skipped()], vec!["skipped - d no baseline"]),
-            (vec![], vec![]),
-        ] {
-            assert_eq!(run(results, true, None), expected);
-        }
-    }
-
-    #[test]
-    fn not_applies_after_the_threshold() {
-        assert_eq!(run(vec![pass(0.7)], true, Some(0.8)).len(), 1);
-        assert!(run(vec![pass(0.7)], true, Some(0.8))[0].starts_with("passed 0.3"));
-        assert!(run(vec![fail(0.6)], true, Some(0.5))[0].starts_with("failed 0.4"));
-    }
-
-    #[test]
-    fn every_result_carries_the_options() {
-        let mut check = Check::new(&META, Arc::new(Fixed(vec![pass(1.0), errored()])));
-        check.options = Options {
-            severity: Severity::Soft,
-            weight: 2.0,
-            metric: Some("quality".to_owned()),
-            label: Some("mine".to_owned()),
-            ..Options::default()
-        };
-        let execution = Execution::default();
-        let answers = Answers::default();
-        let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
-        for result in check.evaluate(&evidence) {
-            assert_eq!(result.class, Class::Probabilistic);
-            assert_eq!(result.severity, Severity::Soft);
-            assert_eq!(result.weight.to_string(), "2");
-            assert_eq!(result.metric.as_deref(), Some("quality"));
-            assert_eq!(result.label, "mine");
-        }
-    }
-}
+mod tests;
