@@ -1,8 +1,7 @@
 //! What a run would send, and what that may cost at most.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::gates::dollars;
@@ -28,7 +27,7 @@ pub(crate) fn describe(
         format!("suite `{}`: {}\n\n", one_line(&suite.info.name), executions(plan.units.len()));
     let mut sum = Estimate::default();
     let mut reserve = None::<f64>;
-    let mut compared = BTreeSet::new();
+    let mut compared = HashSet::new();
     for group in groups(plan) {
         let Some(case) = suite.cases.get(group.case) else { continue };
         let model = group.model.and_then(|it| suite.models.get(it));
@@ -46,7 +45,7 @@ pub(crate) fn describe(
         let first = model.and_then(|it| reserve_usd(&body, it));
         reserve = reserve.into_iter().chain(first).reduce(f64::max);
         // Outputs are compared once, over all models and tests that take part.
-        let is_first = case.compared.as_ref().is_none_or(|it| compared.insert(Arc::clone(it)));
+        let is_first = case.compared.as_ref().is_none_or(|it| compared.insert(it));
         for _ in 0..group.repeats {
             sum.add_case(suite, &body, model, is_first);
         }

@@ -40,9 +40,8 @@ pub struct TestCase {
     pub pass_rate_min: f64,
     /// The weighted mean score from which an execution passes, whichever of its checks failed.
     pub threshold: Option<f64>,
-    /// Whom the executions of the case are compared with, if a check of it [compares](Check::compares): all cases with the
-    /// same text, on all their models, repeat by repeat.
-    pub compared: Option<Arc<str>>,
+    /// Whom the executions of the case are compared with, if a check of it [compares](Check::compares).
+    pub compared: Option<Comparison>,
     /// A script that makes what all checks see as the output.
     pub transform: Option<Arc<Transform>>,
     /// For selection and for coverage in reports.
@@ -55,6 +54,15 @@ pub struct TestCase {
     pub digest: Option<Fingerprint>,
     /// What it sends and what it expects.
     pub body: Arc<dyn BodySource>,
+}
+
+/// Who is compared with each other, repeat by repeat: all cases that say the same here, on all their models.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// The models of one case, by its name.
+    Case(Arc<str>),
+    /// All cases that give this name to what they take part in. It may be the name of a case, which then takes no part.
+    Named(Arc<str>),
 }
 
 /// Whether a case sends a prompt or runs a program.
@@ -109,6 +117,11 @@ impl TestCase {
 pub trait BodySource: fmt::Debug + Send + Sync {
     /// What the case sends and what it expects.
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
+
+    /// The [workspace](CaseBody::workspace) of the body, which may be known before the rest is made.
+    fn workspace(&self) -> Option<Arc<WorkspaceSpec>> {
+        self.body().ok()?.workspace.clone()
+    }
 }
 
 /// A body that could not be made, although it could be when the suite was read.

@@ -126,8 +126,8 @@ mod suite;
 pub use aggregate::{AggregateError, aggregate};
 pub use baseline::Baseline;
 pub use case::{
-    BodyError, BodySource, CaseBody, CaseKind, ConversationTurn, SimulatedResponse, SimulatedTool,
-    Subject, TestCase,
+    BodyError, BodySource, CaseBody, CaseKind, Comparison, ConversationTurn, SimulatedResponse,
+    SimulatedTool, Subject, TestCase,
 };
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use kindlm_types::{SkippedCase, suggest};
 
-use crate::{CaseKind, Filter, Part, RunOptions, Suite, TestCase};
+use crate::{CaseKind, Comparison, Filter, Part, RunOptions, Suite, TestCase};
 
 /// The model id under which command tests are reported.
 pub const COMMAND: &str = "command";
@@ -198,17 +198,17 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
 }
 
 /// The groups of cases of which an earlier run names one: who is compared is run with all whom it is compared with.
-struct Rivals<'s>(HashSet<&'s str>);
+struct Rivals<'s>(HashSet<&'s Comparison>);
 
 impl<'s> Rivals<'s> {
     fn of(suite: &'s Suite, filter: &Filter) -> Self {
         let Some(only) = &filter.only else { return Self(HashSet::new()) };
         let named = suite.cases.iter().filter(|it| only.has_case(&it.name));
-        Self(named.filter_map(|it| it.compared.as_deref()).collect())
+        Self(named.filter_map(|it| it.compared.as_ref()).collect())
     }
 
     fn has(&self, case: &TestCase) -> bool {
-        case.compared.as_deref().is_some_and(|it| self.0.contains(it))
+        case.compared.as_ref().is_some_and(|it| self.0.contains(it))
     }
 }
 

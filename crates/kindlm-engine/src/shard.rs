@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use kindlm_types::{CaseError, CaseSource, Report, ShardInfo};
 
-use crate::{COMMAND, Digest, Plan, RunOptions, Suite, Unit};
+use crate::{COMMAND, Comparison, Digest, Plan, RunOptions, Suite, Unit};
 
 /// The most parts that a run can be divided into.
 const MOST: u32 = 10_000;
@@ -148,9 +148,9 @@ pub fn shard(
 
 /// Of each case that is compared with others, the first of them.
 fn leaders(suite: &Suite) -> HashMap<usize, usize> {
-    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut first: HashMap<&Comparison, usize> = HashMap::new();
     let compared = suite.cases.iter().enumerate();
-    let compared = compared.filter_map(|(index, case)| Some((index, case.compared.as_deref()?)));
+    let compared = compared.filter_map(|(index, case)| Some((index, case.compared.as_ref()?)));
     compared.map(|(index, group)| (index, *first.entry(group).or_insert(index))).collect()
 }
 

@@ -115,6 +115,10 @@ impl Compiler {
 }
 
 impl BodySource for Row {
+    fn workspace(&self) -> Option<Arc<WorkspaceSpec>> {
+        self.kit.workspace.clone()
+    }
+
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
         let kit = &*self.kit;
         let vars: Map<String, Value> =

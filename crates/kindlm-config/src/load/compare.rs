@@ -1,8 +1,8 @@
 //! Which tests are compared with each other.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
+use kindlm_engine::Comparison;
 use kindlm_types::Place;
 
 use super::Loader;
@@ -10,7 +10,7 @@ use crate::diagnostic::{Code, Diagnostic, Piece};
 
 /// What is known of the tests that are compared.
 #[derive(Debug, Default)]
-pub(super) struct Groups(HashMap<Arc<str>, Group>);
+pub(super) struct Groups(HashMap<Comparison, Group>);
 
 #[derive(Debug, Default)]
 struct Group {
@@ -30,7 +30,7 @@ impl Loader<'_> {
         group: Option<String>,
         compares: bool,
         models: &[String],
-    ) -> Option<Arc<str>> {
+    ) -> Option<Comparison> {
         if !compares {
             if group.is_some() {
                 let message =
@@ -39,18 +39,21 @@ impl Loader<'_> {
             }
             return None;
         }
-        let has_group = group.is_some();
-        let key: Arc<str> = group.map_or_else(|| name.into(), Into::into);
-        let known = self.groups.0.entry(Arc::clone(&key)).or_default();
+        let key = match group {
+            Some(group) => Comparison::Named(group.into()),
+            None => Comparison::Case(name.into()),
+        };
+        let known = self.groups.0.entry(key.clone()).or_default();
         // A command is one output.
         known.outputs += models.len().max(1);
         if known.lonely.is_none() {
-            let message = if has_group {
-                format!(
-                    "there is only one output to compare: `{key}` is the `compare` of this test alone"
-                )
-            } else {
-                "there is only one output to compare: the test runs on one model".to_owned()
+            let message = match &key {
+                Comparison::Named(name) => format!(
+                    "there is only one output to compare: `{name}` is the `compare` of this test alone"
+                ),
+                Comparison::Case(_) => {
+                    "there is only one output to compare: the test runs on one model".to_owned()
+                }
             };
             let diagnostic = piece
                 .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{Check, Transform};
-use kindlm_engine::{CaseKind, Digest, Fingerprint, TestCase};
+use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase};
 use kindlm_schema::Schema;
 use kindlm_types::{Place, Role};
 use serde_json::{Map, Value};
@@ -161,7 +161,7 @@ impl Loader<'_> {
             .or(self.defaults.threshold);
         let digest = self.with_rules(digest, threshold, entry.transform.as_deref());
         let digest = match &compared {
-            Some(group) if **group != *entry.name => digest.text(group),
+            Some(Comparison::Named(group)) => digest.text(group),
             _ => digest,
         };
         let has_more = entry.output.is_some() || !entry.metadata.is_empty();

@@ -2,12 +2,15 @@
 
 mod agent;
 mod collect;
+mod command;
 mod conversation;
+mod required;
 mod rounds;
 mod simulate;
 mod stop;
 mod turns;
 mod unit;
+mod verdict;
 mod workspace;
 
 use std::collections::{BTreeMap, HashSet};
@@ -22,6 +25,7 @@ use crate::{
 };
 use collect::{Collector, Held};
 pub(crate) use collect::{Groups, Sink, case_of};
+use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
@@ -193,12 +197,7 @@ impl Running<'_> {
                         ledger.count(index, result);
                     }
                 }
-                Err(err) => {
-                    let result = lost(begun(self.run.suite, unit), &err);
-                    ledger.sink.not_kept(index, &result);
-                    ledger.give_up(err);
-                    ledger.count(index, result);
-                }
+                Err(err) => ledger.lose(index, err),
             }
         }
         rounds.retain(|round| {
@@ -220,12 +219,12 @@ impl Running<'_> {
             let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(queue)
                 .map(|(index, unit)| async move {
-                    let result = if unjudged.contains(&index) {
+                    let ended = if unjudged.contains(&index) {
                         self.unit_again(index, unit).await
                     } else {
-                        self.unit(unit, None).await
+                        Ended::New(self.unit(unit, None).await.result)
                     };
-                    vec![(index, result)]
+                    vec![(index, ended)]
                 })
                 .buffer_unordered(concurrency)
         }));
@@ -233,9 +232,13 @@ impl Running<'_> {
             .map(|round| async move { self.round(&round).await })
             .buffer_unordered(concurrency);
         let mut finished = stream::select(alone, rounds);
-        while let Some(results) = finished.next().await {
-            for (index, result) in results {
-                ledger.take(index, result);
+        while let Some(all) = finished.next().await {
+            for (index, ended) in all {
+                match ended {
+                    Ended::New(result) => ledger.take(index, result),
+                    Ended::Kept(result) => ledger.count(index, result),
+                    Ended::Lost(err) => ledger.lose(index, err),
+                }
             }
         }
         drop(finished);
@@ -243,10 +246,10 @@ impl Running<'_> {
     }
 
     /// Judges once more what was executed before.
-    async fn unit_again(&self, at: usize, unit: Unit) -> ExecutionResult {
+    async fn unit_again(&self, at: usize, unit: Unit) -> Ended {
         match self.recall(at, unit) {
-            Ok(earlier) => self.unit(unit, earlier).await,
-            Err(err) => lost(begun(self.run.suite, unit), &err),
+            Ok(earlier) => Ended::New(self.unit(unit, earlier).await.result),
+            Err(err) => Ended::Lost(err),
         }
     }
 
@@ -322,13 +325,18 @@ impl<'r, 'a> Ledger<'r, 'a> {
         match self.running.recall(index, unit) {
             Ok(Some(result)) => self.count(index, result),
             Ok(None) => {}
-            Err(err) => {
-                let result = lost(begun(self.running.run.suite, unit), &err);
-                self.sink.not_kept(index, &result);
-                self.give_up(err);
-                self.count(index, result);
-            }
+            Err(err) => self.lose(index, err),
         }
+    }
+
+    /// Counts what an earlier process has finished and nobody can bring back, and gives the run up.
+    fn lose(&mut self, index: usize, err: RecordError) {
+        let unit = self.running.run.plan.units.get(index).copied();
+        let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
+        let result = lost(begun, &err);
+        self.sink.not_kept(index, &result);
+        self.give_up(err);
+        self.count(index, result);
     }
 
     fn give_up(&mut self, err: RecordError) {

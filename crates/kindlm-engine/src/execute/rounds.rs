@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -14,8 +13,8 @@ use kindlm_assertions::{Candidate, Contest};
 use kindlm_types::{ExecutionError, ExecutionResult, Outcome};
 
 use super::Running;
-use super::unit::{internal, subject, words_of_panic};
-use crate::{Suite, Unit};
+use super::unit::{Finished, internal, subject, words_of_panic};
+use crate::{Comparison, RecordError, Suite, Unit};
 
 /// Why a member of a round has no verdict yet. Its evidence is kept, and judged when the round is complete.
 const WAITING: &str = "not judged: it waits for the outputs that it is compared with";
@@ -26,9 +25,9 @@ pub(super) type Round = Vec<usize>;
 /// The rounds of a plan, in the order in which they begin.
 pub(super) fn rounds(suite: &Suite, units: &[Unit]) -> Vec<Round> {
     let mut rounds: Vec<Round> = Vec::new();
-    let mut known: HashMap<(Arc<str>, u32), usize> = HashMap::new();
+    let mut known: HashMap<(&Comparison, u32), usize> = HashMap::new();
     for (at, unit) in units.iter().enumerate() {
-        let Some(group) = suite.cases.get(unit.case).and_then(|it| it.compared.clone()) else {
+        let Some(group) = suite.cases.get(unit.case).and_then(|it| it.compared.as_ref()) else {
             continue;
         };
         let place = *known.entry((group, unit.repeat)).or_insert(rounds.len());
@@ -40,44 +39,62 @@ pub(super) fn rounds(suite: &Suite, units: &[Unit]) -> Vec<Round> {
     rounds
 }
 
+/// What has become of an execution, for whoever keeps and counts it.
+pub(super) enum Ended {
+    /// It is to be kept.
+    New(ExecutionResult),
+    /// It is kept already, just so.
+    Kept(ExecutionResult),
+    /// It was kept, and cannot be brought back.
+    Lost(RecordError),
+}
+
+/// One execution of a round, judged by itself.
+struct Member {
+    finished: Finished,
+    /// The last word that an earlier process kept of it.
+    settled: Option<ExecutionResult>,
+}
+
 impl Running<'_> {
     /// Carries out what is missing of a round, judges each of its executions by itself, then compares them.
-    pub(super) async fn round(&self, round: &[usize]) -> Vec<(usize, ExecutionResult)> {
-        let results = join_all(round.iter().map(|at| self.member(*at))).await;
-        let is_complete =
-            !results.iter().any(|it| matches!(it.error, Some(ExecutionError::NotRun { .. })));
-        let results = if is_complete && self.stopped().is_none() {
-            self.compare(round, results).await
-        } else {
-            results.into_iter().map(waiting).collect()
+    pub(super) async fn round(&self, round: &[usize]) -> Vec<(usize, Ended)> {
+        let members = join_all(round.iter().map(|at| self.member(*at))).await;
+        let is_there = |it: &Result<Member, RecordError>| {
+            let error = it.as_ref().map(|it| it.finished.result.error.as_ref());
+            error.is_ok_and(|it| !matches!(it, Some(ExecutionError::NotRun { .. })))
         };
-        round.iter().copied().zip(results).collect()
+        let ended = if self.stopped().is_none() && members.iter().all(is_there) {
+            let members = members.into_iter().flatten().map(|it| it.finished).collect();
+            self.compare(round, members).await.into_iter().map(Ended::New).collect()
+        } else {
+            members.into_iter().map(uncompared).collect::<Vec<_>>()
+        };
+        round.iter().copied().zip(ended).collect()
     }
 
     /// One execution of a round, judged by itself. It is kept at once, as the others may take long.
-    async fn member(&self, at: usize) -> ExecutionResult {
+    async fn member(&self, at: usize) -> Result<Member, RecordError> {
         let Some(unit) = self.run.plan.units.get(at).copied() else {
-            return super::broken_at(self.run.suite, at);
+            let finished = super::broken_at(self.run.suite, at).into();
+            return Ok(Member { finished, settled: None });
         };
-        match self.recall(at, unit) {
-            Ok(Some(earlier)) => self.unit(unit, Some(earlier)).await,
-            Ok(None) => {
-                let result = self.unit(unit, None).await;
-                if result.error.is_none() {
-                    // If it cannot be kept now, neither can the whole judgement, and the run is given up then.
-                    let _ = self.run.record.keep(at, &mut waiting(result.clone()));
-                }
-                result
-            }
-            Err(err) => super::lost(super::begun(self.run.suite, unit), &err),
+        if let Some(earlier) = self.recall(at, unit)? {
+            let settled = (!earlier.is_unjudged()).then(|| earlier.clone());
+            let finished = self.unit(unit, Some(earlier)).await;
+            return Ok(Member { finished, settled });
         }
+        let finished = self.unit(unit, None).await;
+        if finished.awaits_comparison && finished.result.error.is_none() {
+            // If it cannot be kept now, neither can the whole judgement, and the run is given up then.
+            let _ = self.run.record.keep(at, &mut waiting(finished.result.clone()));
+        }
+        Ok(Member { finished, settled: None })
     }
 
-    async fn compare(
-        &self,
-        round: &[usize],
-        results: Vec<ExecutionResult>,
-    ) -> Vec<ExecutionResult> {
+    async fn compare(&self, round: &[usize], members: Vec<Finished>) -> Vec<ExecutionResult> {
+        let awaiting: Vec<bool> = members.iter().map(|it| it.awaits_comparison).collect();
+        let results: Vec<ExecutionResult> = members.into_iter().map(|it| it.result).collect();
         let work = async {
             let names = names(&results);
             let candidates: Vec<Candidate<'_>> = results
@@ -91,10 +108,11 @@ impl Running<'_> {
                 })
                 .collect();
             let candidates = &candidates;
-            join_all(results.iter().enumerate().zip(round).map(|((own, result), at)| async move {
+            let all = results.iter().zip(awaiting).zip(round).enumerate();
+            join_all(all.map(|(own, ((result, awaits), at))| async move {
                 let unit = self.run.plan.units.get(*at).copied();
                 let found = unit.and_then(|it| subject(self.run.suite, it));
-                let Some((case, _)) = found.filter(|_| result.error.is_none()) else {
+                let Some((case, _)) = found.filter(|_| awaits && result.error.is_none()) else {
                     return result.clone();
                 };
                 let contest = Contest { candidates, own };
@@ -114,6 +132,27 @@ impl Running<'_> {
                 results.into_iter().map(broken).collect()
             }
         }
+    }
+}
+
+/// What becomes of a member of a round that is not complete. What an earlier process settled stays
+/// so.
+fn uncompared(member: Result<Member, RecordError>) -> Ended {
+    let Member { finished, settled } = match member {
+        Ok(member) => member,
+        Err(err) => return Ended::Lost(err),
+    };
+    let Finished { result, awaits_comparison } = finished;
+    match settled {
+        Some(settled) if settled.judge_cost_usd == result.judge_cost_usd => Ended::Kept(settled),
+        // It was paid for, although nothing has come of it.
+        Some(settled) => Ended::New(ExecutionResult {
+            judge_cost_usd: result.judge_cost_usd,
+            judge_usage: result.judge_usage,
+            ..settled
+        }),
+        None if awaits_comparison => Ended::New(waiting(result)),
+        None => Ended::New(result),
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use kindlm_assertions::{Check, Setup, compile};
 use kindlm_engine::{
-    Control, Plan, Record, RecordError, Run, RunOptions, Shard, Suite, Targets, TestCase, execute,
-    plan, shard,
+    Comparison, Control, Plan, Record, RecordError, Run, RunOptions, Shard, Suite, Targets,
+    TestCase, execute, plan, shard,
 };
 use kindlm_types::{
     CaseResult, ExecutionError, ExecutionResult, NoFiles, ProviderErrorKind, Reply, Verdict,
@@ -31,7 +31,7 @@ fn best(orders: &str) -> Vec<Check> {
 fn compared(names: &[&str], checks: &[Check]) -> Suite {
     let case = |name: &&str| {
         let mut case = TestCase::prompt(*name, *name, &["a", "b"]);
-        case.compared = Some("group".into());
+        case.compared = Some(Comparison::Named("group".into()));
         edit(&mut case, |it| it.checks = checks.into());
         case
     };
@@ -66,6 +66,8 @@ fn chooses(question: &str, said: &str) -> Reply {
 struct Memory {
     kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
     entries: AtomicU32,
+    /// A model whose executions cannot be brought back.
+    unreadable: Option<&'static str>,
 }
 
 impl Record for Memory {
@@ -76,6 +78,9 @@ impl Record for Memory {
         model: &str,
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError> {
+        if self.unreadable == Some(model) {
+            return Err(RecordError(format!("cannot read `{case}` on `{model}`")));
+        }
         let kept = self.kept.lock().unwrap();
         let found = kept.get(&(case.to_owned(), model.to_owned(), repeat));
         let is_done = |it: &&ExecutionResult| it.error.is_none() || it.is_unjudged();
@@ -257,6 +262,83 @@ async fn evidence_is_kept_before_it_is_compared() {
     let memory = Memory::default();
     run(&suite, &RunOptions::default(), &honest(), &memory).await;
     assert_eq!(memory.entries.load(Ordering::SeqCst), 4, "each execution, then each verdict");
+}
+
+/// A set with a comparison in it is one that compares; the set beside it has its verdict before, and is no sign of one.
+#[tokio::test(start_paused = true)]
+async fn a_comparison_in_a_set_is_made_beside_other_sets() {
+    let set = |inner: serde_json::Value| entry(&json!({"type": "assert-set", "assert": [inner]}));
+    let first = set(json!({"type": "contains", "value": "o"}));
+    let second =
+        set(json!({"type": "select-best", "value": "Is long", "model": "judge", "orders": "both"}));
+    let suite = compared(&["x"], &[first, second].concat());
+    let lines = run(&suite, &RunOptions::default(), &honest(), &()).await;
+    assert_eq!(
+        lines,
+        ["x a 0 Passed assert-set=1 assert-set=1", "x b 0 Failed assert-set=1 assert-set=0"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_settled_stays_so_when_the_run_is_stopped_again() {
+    let suite = compared(&["x"], &best("both"));
+    let (options, memory) =
+        (RunOptions { concurrency: Some(1), ..RunOptions::default() }, Memory::default());
+    run(&suite, &options, &honest(), &memory).await;
+    // The process ended when one of the verdicts had been kept.
+    let settled = {
+        let mut kept = memory.kept.lock().unwrap();
+        kept.remove(&("x".to_owned(), "b".to_owned(), 0)).unwrap();
+        kept.values().next().unwrap().clone()
+    };
+    let control = Control::default();
+    let stopping = control.clone();
+    let fake = Fake::new(move |_, _| {
+        stopping.stop("not sent: the run was interrupted");
+        Ok(reply("short"))
+    });
+    let planned = plan(&suite, &options).unwrap();
+    let stopped = Run {
+        record: &memory,
+        control: Some(&control),
+        ..Run::new(&suite, &planned, &options, &fake)
+    };
+    let executed = execute(stopped).await;
+    assert_eq!(executed.cases[0].executions[0], settled);
+    assert!(executed.cases[1].executions[0].is_unjudged());
+    let kept = memory.kept.lock().unwrap();
+    assert_eq!(kept[&("x".to_owned(), "a".to_owned(), 0)], settled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_cannot_be_brought_back_gives_the_run_up_and_spoils_nothing_that_is_kept() {
+    let suite = compared(&["x"], &best("both"));
+    let (options, mut memory) = (RunOptions::default(), Memory::default());
+    run(&suite, &options, &honest(), &memory).await;
+    let before = memory.kept.lock().unwrap().clone();
+    memory.unreadable = Some("b");
+    let planned = plan(&suite, &options).unwrap();
+    let fake = honest();
+    let again = Run { record: &memory, ..Run::new(&suite, &planned, &options, &fake) };
+    let executed = execute(again).await;
+    assert_eq!(executed.failure, Some(RecordError("cannot read `x` on `b`".to_owned())));
+    assert_eq!(shown(&executed.cases), ["x a 0 Passed select-best=1", "x b 0 Errored"]);
+    let error = &executed.cases[1].executions[0].error;
+    assert!(matches!(error, Some(ExecutionError::Internal { .. })), "{error:?}");
+    assert_eq!(*memory.kept.lock().unwrap(), before);
+}
+
+#[test]
+fn a_group_that_is_called_as_a_test_is_another_one() {
+    let mut suite = compared(&["x", "y", "group"], &[]);
+    suite.cases[2].compared = Some(Comparison::Case("group".into()));
+    let mut options = RunOptions::default();
+    let mut failed = Targets::default();
+    failed.insert("y", "b");
+    options.filter.only = Some(failed);
+    let again = plan(&suite, &options).unwrap();
+    let names = again.units.iter().map(|it| suite.cases[it.case].name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["x", "x", "y", "y"]);
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Runs the program of a test, and says when it was not able to do anything wrong.
+
+use kindlm_types::{CommandSpec, Event, Execution, ProviderError, ProviderErrorKind};
+
+use super::Running;
+use crate::COMMAND;
+use crate::calls::Unanswered;
+
+impl Running<'_> {
+    pub(super) async fn command(
+        &self,
+        spec: &CommandSpec,
+        mut execution: Execution,
+    ) -> (Execution, Option<Unanswered>) {
+        // What a program spends is not known to us.
+        execution.cost_usd = None;
+        match self.judges.calls.run(spec).await {
+            Ok(output) => {
+                execution.output = output.text;
+                execution.output_json = output.output_json;
+                execution.tool_calls = output.tool_calls;
+                let (usage, cost) = Event::usage(&output.events);
+                execution.usage = usage.unwrap_or_default();
+                execution.cost_usd = cost;
+                execution.recorded_events = output.events;
+                execution.coverage = output.coverage;
+                execution.stderr = output.stderr;
+                execution.exit_code = output.exit_code;
+                execution.latency_ms = Some(output.latency_ms);
+                execution.requests = 1;
+                let error = crash(&execution).or_else(|| unreadable(&output.unreadable));
+                (execution, error.map(Unanswered::Provider))
+            }
+            Err(error) => (execution, Some(error.into())),
+        }
+    }
+}
+
+/// What speaks against a command whose evidence cannot be read: every negative check would hold.
+fn unreadable(lines: &[String]) -> Option<ProviderError> {
+    let first = lines.first()?;
+    let more = match lines.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let message = format!("the command told what cannot be read: {first}{more}");
+    Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, message))
+}
+
+/// What speaks against a command that came back: it was never started, or a signal ended it.
+///
+/// Any other exit code is the program's own word and no failure by itself, as in the original. But a program
+/// that was not there, or crashed, has done nothing wrong either, and every negative check would hold.
+fn crash(execution: &Execution) -> Option<ProviderError> {
+    let what = match execution.exit_code {
+        Some(127) => "the command was not found (exit code 127)",
+        Some(126) => "the command cannot be executed (exit code 126)",
+        None => "a signal ended the command before it was done",
+        Some(_) => return None,
+    };
+    let said = execution.stderr.trim();
+    let said: String = said.chars().take(500).collect();
+    let message = if said.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{what}; it wrote to stderr: {said}")
+    };
+    Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, message))
+}

@@ -1,0 +1,71 @@
+//! Asks in the middle of a conversation whether all that is required until there holds.
+
+use std::sync::{Mutex, PoisonError};
+
+use kindlm_types::{BoxFuture, Execution, ExecutionResult, Usage};
+
+use super::Running;
+use super::conversation::GoesOn;
+use super::turns;
+use crate::judge::{Judged, Seen, judge_seen as judge, up_to_the_last_required};
+use crate::{ConversationTurn, Model};
+
+/// A conversation goes on as long as what is required of its turns holds.
+pub(super) struct Required<'a> {
+    pub(super) running: &'a Running<'a>,
+    pub(super) model: &'a Model,
+    pub(super) early: &'a Early,
+}
+
+impl GoesOn for Required<'_> {
+    fn after<'a>(
+        &'a self,
+        so_far: &'a Execution,
+        turn: &'a ConversationTurn,
+    ) -> BoxFuture<'a, bool> {
+        Box::pin(self.running.goes_on(so_far, turn, self.model, self.early))
+    }
+}
+
+/// What judging has cost before an execution was over.
+#[derive(Default)]
+pub(super) struct Early(Mutex<(f64, bool, Usage)>);
+
+impl Early {
+    fn add(&self, judged: &Judged) {
+        let mut sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, unknown, usage) = &mut *sum;
+        *known += judged.cost_usd.unwrap_or_default();
+        *unknown |= judged.cost_usd.is_none();
+        *usage += judged.usage;
+    }
+
+    pub(super) fn added_to(self, mut result: ExecutionResult) -> ExecutionResult {
+        let (known, unknown, usage) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        result.judge_cost_usd = result.judge_cost_usd.filter(|_| !unknown).map(|it| it + known);
+        result.judge_usage += usage;
+        result
+    }
+}
+
+impl Running<'_> {
+    /// Whether all that is required of a turn holds, so that the next one is sent.
+    async fn goes_on(
+        &self,
+        so_far: &Execution,
+        turn: &ConversationTurn,
+        model: &Model,
+        early: &Early,
+    ) -> bool {
+        let reached = so_far.turns.iter().position(|it| it.label == turn.label);
+        let evidence = reached.and_then(|it| turns::evidence(so_far, it, model.price));
+        let Some(evidence) = evidence else { return true };
+        let baseline =
+            self.run.baseline.and_then(|it| it.turn(&so_far.case, &so_far.model, &turn.label));
+        let checks = up_to_the_last_required(&turn.checks);
+        let evidence = Seen { execution: &evidence, baseline, contest: None };
+        let judged = judge(checks, evidence, &self.judges).await;
+        early.add(&judged);
+        judged.halt.is_none()
+    }
+}

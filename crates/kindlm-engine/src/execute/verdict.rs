@@ -1,0 +1,224 @@
+//! Judges an execution: by itself, and beside those that it is compared with.
+
+use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
+use kindlm_assertions::{Check, Contest};
+use kindlm_types::{
+    AGGREGATE_SCORE, AssertionResult, Execution, ExecutionError, ExecutionResult, FailureCode,
+    Outcome, Score, Usage, Verdict, ecma, weighted_score,
+};
+
+use super::Running;
+use super::turns;
+use super::unit::{Finished, broken, internal, of_case};
+use crate::aggregate::TOLERANCE;
+use crate::judge::{Halt, Judged, Seen, judge_seen as judge, not_run};
+use crate::{CaseBody, Model, TestCase};
+
+impl Running<'_> {
+    /// Judges what was executed before; what judging it cost then is not forgotten.
+    pub(super) async fn judge_again(
+        &self,
+        case: &TestCase,
+        body: &CaseBody,
+        model: Option<&Model>,
+        earlier: ExecutionResult,
+    ) -> Finished {
+        let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = earlier;
+        let execution = of_case(execution, case, body, model);
+        let mut judged = self.judge(case, body, model, execution).await;
+        let result = &mut judged.result;
+        result.judge_cost_usd = result.judge_cost_usd.zip(judge_cost_usd).map(|(a, b)| a + b);
+        result.judge_usage += judge_usage;
+        judged
+    }
+
+    /// Judges first the labelled turns, then the whole. Where outputs are compared, this is not the last word: see
+    /// [`judge_beside`](Self::judge_beside).
+    pub(super) async fn judge(
+        &self,
+        case: &TestCase,
+        body: &CaseBody,
+        model: Option<&Model>,
+        execution: Execution,
+    ) -> Finished {
+        let mut sum = Judged {
+            results: execution.truncated.then(|| truncated(&execution)).into_iter().collect(),
+            outcome: Outcome::Passed,
+            cost_usd: Some(0.0),
+            usage: Usage::default(),
+            halt: None,
+        };
+        if !body.conversation.is_empty() {
+            Box::pin(self.judge_turns(body, model, &execution, &mut sum)).await;
+        }
+        let (comparing, alone): (Vec<Check>, Vec<Check>) = match case.compared {
+            Some(_) => body.checks.iter().cloned().partition(Check::compares),
+            None => (Vec::new(), Vec::new()),
+        };
+        let checks = if case.compared.is_some() { &alone } else { &*body.checks };
+        if let Some(halt) = &sum.halt {
+            sum.results.extend(checks.iter().map(|it| not_run(it, halt)));
+        } else {
+            let baseline =
+                self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
+            let evidence = Seen { execution: &execution, baseline, contest: None };
+            add(&mut sum, judge(checks, evidence, &self.judges).await, None);
+        }
+        if case.compared.is_none() {
+            return self.concluded(case, execution, sum).into();
+        }
+        // What is required does not hold: the comparison is not made, and this is the last word.
+        if let Some(halt) = &sum.halt {
+            sum.results.extend(comparing.iter().map(|it| not_run(it, halt)));
+            return self.concluded(case, execution, sum).into();
+        }
+        let Judged { results, cost_usd, usage, .. } = sum;
+        let outcome = Outcome::of(&results);
+        let (judge_cost_usd, judge_usage) = (cost_usd, usage);
+        let error = self.unjudged(&results);
+        let result =
+            ExecutionResult { execution, results, outcome, error, judge_cost_usd, judge_usage };
+        Finished { result, awaits_comparison: true }
+    }
+
+    /// Judges what was judged by itself beside those that it is compared with.
+    pub(super) async fn judge_beside(
+        &self,
+        case: &TestCase,
+        result: ExecutionResult,
+        contest: Contest<'_>,
+    ) -> ExecutionResult {
+        let body = match case.made_body() {
+            Ok(body) => body,
+            Err(err) => return broken(result.execution, internal(&err.to_string())),
+        };
+        let checks: Vec<Check> = body.checks.iter().filter(|it| it.compares()).cloned().collect();
+        let ExecutionResult { execution, results, judge_cost_usd, judge_usage, .. } = result;
+        let mut sum = Judged {
+            results,
+            outcome: Outcome::Passed,
+            cost_usd: judge_cost_usd,
+            usage: judge_usage,
+            halt: None,
+        };
+        let evidence = Seen { execution: &execution, baseline: None, contest: Some(contest) };
+        add(&mut sum, judge(&checks, evidence, &self.judges).await, None);
+        self.concluded(case, execution, sum)
+    }
+
+    /// What all results of an execution add up to.
+    fn concluded(&self, case: &TestCase, execution: Execution, mut sum: Judged) -> ExecutionResult {
+        let outcome = match case.threshold {
+            Some(threshold) => {
+                let outcome = Outcome::against(threshold, &sum.results);
+                // What is required must hold, however well the rest has done.
+                let required = sum.halt.as_ref().filter(|it| it.failed);
+                let outcome = required.map_or(outcome, |_| outcome.max(Outcome::Failed));
+                sum.results.extend(aggregate_score(threshold, &sum.results));
+                outcome
+            }
+            None => Outcome::of(&sum.results),
+        };
+        let outcome = match outcome {
+            Outcome::Scored if self.run.options.strict => Outcome::Failed,
+            outcome => outcome,
+        };
+        ExecutionResult {
+            execution,
+            error: self.unjudged(&sum.results),
+            results: sum.results,
+            outcome,
+            judge_cost_usd: sum.cost_usd,
+            judge_usage: sum.usage,
+        }
+    }
+
+    /// What was to be asked, and was not for want of money, has not been run.
+    fn unjudged(&self, results: &[AssertionResult]) -> Option<ExecutionError> {
+        let reason = self.judges.calls.exhausted()?;
+        let lacks = |it: &AssertionResult| matches!(&it.verdict, Verdict::Errored { message, .. } if message.contains(reason));
+        let reason = reason.to_owned();
+        results.iter().any(lacks).then_some(ExecutionError::NotRun { reason })
+    }
+
+    async fn judge_turns(
+        &self,
+        body: &CaseBody,
+        model: Option<&Model>,
+        execution: &Execution,
+        sum: &mut Judged,
+    ) {
+        let price = model.and_then(|it| it.price);
+        for turn in &body.conversation {
+            let label = turn.label.as_str();
+            if let Some(halt) = &sum.halt {
+                let results = turn.checks.iter().map(|it| turns::not_sent(it, label, halt));
+                sum.results.extend(results.collect::<Vec<_>>());
+                continue;
+            }
+            // By label, as a turn without a message is passed over when the model is done before it.
+            let reached = execution.turns.iter().position(|it| it.label == label);
+            let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, price))
+            else {
+                let reached = execution.turns.len();
+                let results =
+                    turn.checks.iter().map(|check| turns::not_reached(check, label, reached));
+                sum.results.extend(results);
+                continue;
+            };
+            let baseline =
+                self.run.baseline.and_then(|it| it.turn(&execution.case, &execution.model, label));
+            let evidence = Seen { execution: &evidence, baseline, contest: None };
+            let judged = judge(&turn.checks, evidence, &self.judges).await;
+            add(sum, judged, Some(label));
+        }
+    }
+}
+
+fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
+    sum.halt = sum.halt.take().or_else(|| {
+        let halt = judged.halt?;
+        let label = turn.map_or_else(|| halt.label.clone(), |it| format!("{it}: {}", halt.label));
+        Some(Halt { label, ..halt })
+    });
+    sum.cost_usd = sum.cost_usd.zip(judged.cost_usd).map(|(sum, cost)| sum + cost);
+    sum.usage += judged.usage;
+    sum.results.extend(judged.results.into_iter().map(|mut result| {
+        if let Some(turn) = turn {
+            result.turn = Some(turn.to_owned());
+        }
+        result
+    }));
+}
+
+/// What the threshold of the test case decides, in promptfoo's words; without a score it decides nothing.
+fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<AssertionResult> {
+    let score = weighted_score(results)?;
+    let held = score >= threshold - TOLERANCE;
+    let reason = format!(
+        "Aggregate score {} {} {} threshold",
+        ecma::to_fixed(score, 2),
+        if held { '≥' } else { '<' },
+        ecma::number(threshold)
+    );
+    let (id, label) = (AGGREGATE_SCORE, "Aggregate score");
+    let result = if held {
+        AssertionResult::pass(id, label)
+    } else {
+        AssertionResult::fail(id, label, SCORE_BELOW_THRESHOLD, reason.as_str())
+    };
+    let score = Score::new(score).ok();
+    // It is made of the others' scores, so it does not count with them.
+    Some(AssertionResult { weight: 0.0, score, ..result.with_reasoning(reason) })
+}
+
+/// The original's words for a conversation that `maxTurns` ended.
+fn truncated(execution: &Execution) -> AssertionResult {
+    let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
+    AssertionResult::fail(
+        "conversation",
+        "Conversation within maxTurns limit",
+        FailureCode::INTERNAL_ERROR,
+        message,
+    )
+}
