@@ -5,12 +5,18 @@ use kindlm_types::Question;
 
 use crate::{Failure, keys};
 
-/// Refuses a run with a budget of which somebody's price is not known.
-pub(crate) fn check(suite: &Suite, plan: &Plan, options: &RunOptions) -> Result<(), Failure> {
+/// Refuses a run with a budget of which somebody's price is not known: of a judge or, if they are asked, of a model under
+/// test.
+pub(crate) fn check(
+    suite: &Suite,
+    plan: &Plan,
+    options: &RunOptions,
+    asks_models: bool,
+) -> Result<(), Failure> {
     if budget_usd(suite, options).is_none() {
         return Ok(());
     }
-    let Some(names) = unpriced_names(suite, plan) else { return Ok(()) };
+    let Some(names) = names(&unpriced(suite, plan, asks_models)) else { return Ok(()) };
     Err(Failure::input(format!("the budget cannot be kept: nobody knows the price of {names}"))
     .with_help(
         "add `price: { input: …, output: … }` to the model or agent, in US dollars for a million tokens, or give \
@@ -20,13 +26,16 @@ pub(crate) fn check(suite: &Suite, plan: &Plan, options: &RunOptions) -> Result<
 
 /// The models without a price, in words; `None` if there are none.
 pub(crate) fn unpriced_names(suite: &Suite, plan: &Plan) -> Option<String> {
-    let names = unpriced(suite, plan);
-    let names = names.iter().map(|it| format!("`{}` ({}:{})", it.id, it.provider, it.name));
+    names(&unpriced(suite, plan, true))
+}
+
+fn names(models: &[&Model]) -> Option<String> {
+    let names = models.iter().map(|it| format!("`{}` ({}:{})", it.id, it.provider, it.name));
     Some(names.collect::<Vec<_>>().join(", ")).filter(|it| !it.is_empty())
 }
 
 /// The models without a price that the plan asks, as those under test and as judges.
-fn unpriced<'s>(suite: &'s Suite, plan: &Plan) -> Vec<&'s Model> {
+fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Model> {
     let mut found: Vec<&Model> = Vec::new();
     let mut look = |model: &'s Model| {
         if model.price.is_none() && found.iter().all(|it| it.id != model.id) {
@@ -35,7 +44,8 @@ fn unpriced<'s>(suite: &'s Suite, plan: &Plan) -> Vec<&'s Model> {
     };
     let mut last = None;
     for unit in &plan.units {
-        if let Some(model) = unit.model.and_then(|it| suite.models.get(it)) {
+        let model = unit.model.filter(|_| asks_models);
+        if let Some(model) = model.and_then(|it| suite.models.get(it)) {
             look(model);
         }
         // The repeats of a case on all its models follow each other.

@@ -20,6 +20,8 @@ pub struct Io {
     pub stderr: Box<dyn Write + Send>,
     /// The environment.
     pub env: Env,
+    /// The names of all variables in it.
+    pub variables: Vec<String>,
     /// What relative paths are relative to.
     pub working_dir: PathBuf,
     /// What is at the other end of the streams.
@@ -49,6 +51,9 @@ impl Io {
             stdout: Box::new(io::stdout()),
             stderr: Box::new(io::stderr()),
             env: Arc::new(|name| std::env::var(name).ok()),
+            variables: std::env::vars_os()
+                .filter_map(|(name, _)| name.into_string().ok())
+                .collect(),
             // A working directory that was deleted is found out when a file is looked for in it.
             working_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
             screen: Screen {
@@ -126,6 +131,7 @@ mod tests {
             env: Arc::new(|name| {
                 vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
             }),
+            variables: vars.iter().map(|(name, _)| (*name).to_owned()).collect(),
             working_dir: PathBuf::new(),
             screen,
             now: Timestamp::now,

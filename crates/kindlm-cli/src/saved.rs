@@ -9,7 +9,7 @@ use kindlm_types::wire::v1;
 use kindlm_types::{AnyReport, Report};
 
 use crate::project::Place;
-use crate::{Failure, Io};
+use crate::{Failure, Io, resume};
 
 /// A report, and what it is called in messages.
 pub(crate) struct Saved {
@@ -85,8 +85,13 @@ fn unfinished(journal: &Journal) -> Failure {
         Ok(index) => format!("{} of {planned} executions are done", index.done()),
         Err(err) => err.to_string(),
     };
+    let advice = if resume::is_of_trace(journal) {
+        "run `kindlm trace` again: what the agent did then is not done again".to_owned()
+    } else {
+        format!("finish it with `kindlm test --resume {id}`, where it was begun")
+    };
     Failure::input(format!("the run `{id}` has no report, as it was never finished: {done}"))
-        .with_help(format!("finish it with `kindlm test --resume {id}`, where it was begun"))
+        .with_help(advice)
 }
 
 fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {

@@ -16,7 +16,8 @@ const REDACTED: &str = "[redacted]";
 /// Shorter values, in bytes, would be found in innocent words.
 const SHORTEST: usize = 6;
 
-/// The values of the environment variables that providers name. Never shown.
+/// The values of the environment variables that providers name, and of those whose names tell that they are secret.
+/// Never shown.
 #[derive(Default)]
 pub(crate) struct Secrets {
     /// Longer ones first: one may be a part of another.
@@ -25,25 +26,13 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// The secrets that the configuration of providers refers to.
+    /// The secrets of a run with these providers: what their configuration refers to, whatever it is called, and
+    /// everything in the environment that is called a secret. Commands, agents that do not say which variables they
+    /// get, and whatever these start see all of it, so no list in a suite could tell what may come back.
     pub(crate) fn of(io: &Io, providers: &Map<String, Value>) -> Self {
-        Self::of_suite(io, providers, &[])
-    }
-
-    /// The same, and those among the variables that scripts and templates may read: their names tell which they are.
-    pub(crate) fn of_suite(io: &Io, providers: &Map<String, Value>, permitted: &[String]) -> Self {
         let mut named: BTreeSet<&str> = providers.values().flat_map(variables).collect();
-        named.extend(permitted.iter().map(String::as_str).filter(|it| is_telling(it)));
+        named.extend(io.variables.iter().map(String::as_str).filter(|it| is_telling(it)));
         Self::new(named.into_iter().filter_map(|it| io.var(it)))
-    }
-
-    /// Those of everything that a suite names: its providers, scripts and templates, and its agents.
-    pub(crate) fn of_all(io: &Io, suite: &kindlm_engine::Suite) -> Self {
-        let agents = suite.models.iter().filter_map(|it| it.agent.as_ref());
-        let agents = agents.flat_map(|it| it.env.iter().flatten());
-        let permitted: Vec<String> =
-            suite.scripts.permissions.env.iter().chain(agents).cloned().collect();
-        Self::of_suite(io, &suite.providers, &permitted)
     }
 
     fn new(values: impl IntoIterator<Item = String>) -> Self {
@@ -304,7 +293,9 @@ impl Secrets {
 /// Whether a variable of this name is likely to hold a secret.
 fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|it| name.contains(it))
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
+        .iter()
+        .any(|it| name.contains(it))
 }
 
 /// The environment variables that a provider's configuration names: `apiKeyEnv`, and headers with `env:`.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kindlm_engine::{
     COMMAND, CaseKind, Durations, Filter, Fingerprint, Pattern, Plan, PlanError, RunOptions, Shard,
-    Suite, Targets, plan as planned, shard as part_of,
+    Suite, Targets, TestCase, plan as planned, shard as part_of,
 };
 use kindlm_store::Runs;
 use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
@@ -12,6 +12,7 @@ use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcom
 use crate::args::SelectArgs;
 use crate::project::Place;
 use crate::resume::Past;
+use crate::trace::MODEL;
 use crate::values::Tag;
 use crate::{Failure, Io, saved};
 
@@ -84,15 +85,40 @@ pub(crate) fn part(
 /// What did not pass in the last run of the suite.
 fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let mut report = saved::find(io, place, None)?.report;
-    if !is_of(&report, suite) {
+    if !is_of(&report, suite) || is_traced(&report) {
         // Several suites may share a folder.
         let runs = Runs::new(place.state());
         let ids = runs.list().map_err(|err| Failure::store(&err))?;
-        let mut reports = ids.iter().rev().filter_map(|id| runs.open(id).ok());
-        report = reports.find(|it| is_of(it, suite)).ok_or_else(|| {
-            Failure::input(format!("there is no run of the suite `{}` yet", suite.info.name))
-                .with_help("run `kindlm test` first")
-        })?;
+        let reports = ids.iter().rev().filter_map(|id| runs.open(id).ok());
+        let mut traced = None;
+        let mut reports = reports.filter(|it| is_of(it, suite)).filter(|it| {
+            if is_traced(it) {
+                traced.get_or_insert_with(|| it.run.id.clone());
+            }
+            !is_traced(it)
+        });
+        let found = reports.next();
+        drop(reports);
+        let name = &suite.info.name;
+        report = match (found, &traced) {
+            (Some(report), _) => report,
+            (None, Some(id)) => {
+                return Err(Failure::input(format!(
+                    "the last run of the suite `{name}`, `{id}`, is of `kindlm trace`, and what the agent did then is not done again"
+                ))
+                .with_help("run `kindlm trace` again, or `kindlm test` without `--failed`"));
+            }
+            (None, None) => {
+                return Err(Failure::input(format!("there is no run of the suite `{name}` yet"))
+                    .with_help("run `kindlm test` first"));
+            }
+        };
+        if let Some(traced) = traced {
+            let id = &report.run.id;
+            io.tell(&format!(
+                "the run `{traced}` is of `kindlm trace` and passed over: the last of `kindlm test` is `{id}`"
+            ));
+        }
     }
     let id = &report.run.id;
     let mut targets = Targets::default();
@@ -105,7 +131,7 @@ fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure>
         io.tell(&format!("nothing was run in the last run, `{id}`"));
     } else if targets.is_empty() {
         io.tell(&format!("everything passed in the last run, `{id}`"));
-    } else if !suite.cases.iter().any(|it| targets.has_case(&it.name)) {
+    } else if !still_has(suite, &targets) {
         io.tell(&format!("what did not pass in the last run, `{id}`, is no longer in the suite"));
     }
     Ok(targets)
@@ -126,7 +152,7 @@ fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure
             }
         });
         // Those that cannot be read tell nothing.
-        if !report.is_ok_and(|it| is_of(&it, suite)) {
+        if !report.is_ok_and(|it| is_of(&it, suite) && !is_traced(&it)) {
             continue;
         }
         runs += 1;
@@ -165,19 +191,33 @@ fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure
 /// Of each case that is not skipped: its digest, and the models to run it on.
 fn expected(suite: &Suite) -> HashMap<&str, (Option<Fingerprint>, Vec<&str>)> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
-    let expected = cases.map(|case| {
-        let models = match case.kind {
-            CaseKind::Command => vec![COMMAND],
-            CaseKind::Prompt => case.models.iter().map(String::as_str).collect(),
-        };
-        (case.name.as_str(), (case.digest, models))
-    });
+    let expected = cases.map(|case| (case.name.as_str(), (case.digest, models_of(case))));
     expected.filter(|(_, (_, models))| !models.is_empty()).collect()
 }
 
 /// Whether any repeat was sent.
 fn was_run(case: &CaseResult) -> bool {
     case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
+}
+
+/// Whether the suite has any of these cases on the model that is named with it.
+fn still_has(suite: &Suite, targets: &Targets) -> bool {
+    let all = suite.cases.iter();
+    all.flat_map(|case| models_of(case).into_iter().map(move |it| (case, it)))
+        .any(|(case, model)| targets.contains(&case.name, model))
+}
+
+/// What a case is run on, whether or not it is skipped.
+fn models_of(case: &TestCase) -> Vec<&str> {
+    match case.kind {
+        CaseKind::Command => vec![COMMAND],
+        CaseKind::Prompt => case.models.iter().map(String::as_str).collect(),
+    }
+}
+
+/// Whether a report is of what an agent did by itself, and not of what was sent.
+fn is_traced<Cases>(report: &Report<Cases>) -> bool {
+    report.models.iter().any(|it| it.provider == MODEL)
 }
 
 fn is_of<Cases>(report: &Report<Cases>, suite: &Suite) -> bool {

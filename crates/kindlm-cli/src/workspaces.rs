@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use kindlm_engine::{Plan, Suite};
 use kindlm_store::Folder;
@@ -9,15 +10,27 @@ use kindlm_workspace::{Folders, FoldersOptions};
 
 use crate::{Failure, Io};
 
-/// Whoever makes folders for the agents of a plan. What they need must be installed: that is found out before anything
-/// is sent.
+/// Whoever makes folders for the agents of a plan; `None` if none works in one. What they need must be installed: that
+/// is found out before anything is sent.
 pub(crate) fn open(
     io: &Io,
     files: &Folder,
     suite: &Suite,
     plan: &Plan,
     (allow_outside, keep): (bool, bool),
-) -> Result<Folders, Failure> {
+) -> Result<Option<Folders>, Failure> {
+    let mut seen = HashSet::new();
+    let mut specs = HashSet::new();
+    let mut wanted = Vec::new();
+    for unit in plan.units.iter().filter(|it| it.model.is_none() && seen.insert(it.case)) {
+        let Some(case) = suite.cases.get(unit.case) else { continue };
+        if let Some(spec) = case.body.workspace().filter(|it| specs.insert(Arc::clone(it))) {
+            wanted.push((case, spec));
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(None);
+    }
     let folders = Folders::new(FoldersOptions {
         suite: files.root().to_path_buf(),
         allow_outside,
@@ -25,17 +38,10 @@ pub(crate) fn open(
         keep,
         path: io.var("PATH").unwrap_or_default().into(),
     });
-    let mut checked = HashSet::new();
-    let mut seen = HashSet::new();
-    for unit in plan.units.iter().filter(|it| it.model.is_none() && seen.insert(it.case)) {
-        let Some(case) = suite.cases.get(unit.case) else { continue };
-        let Ok(body) = case.body.body() else { continue };
-        let Some(spec) = body.workspace.clone().filter(|it| checked.insert((**it).clone())) else {
-            continue;
-        };
+    for (case, spec) in wanted {
         folders
             .check(&spec)
             .map_err(|err| Failure::input(format!("test case `{}`: {err}", case.name)))?;
     }
-    Ok(folders)
+    Ok(Some(folders))
 }

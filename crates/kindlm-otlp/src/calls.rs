@@ -1,12 +1,12 @@
 //! The calls of tools: those that have spans of their own, and those that a model's answer only asks for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 
 use crate::said::{Asked, Said};
 use crate::step::{self, Kind};
-use crate::tree::Tree;
+use crate::tree::{Step, Tree};
 
 /// One call of a tool.
 #[derive(Clone, Debug)]
@@ -27,43 +27,36 @@ pub(crate) struct Call {
     pub(crate) failed: bool,
 }
 
+/// A call that has a span of its own.
+struct Tool {
+    step: usize,
+    asked: Asked,
+    output: Option<Value>,
+    failed: bool,
+    /// What a model asked for when it was made, where that is found.
+    by_model: Option<Asked>,
+}
+
 /// Finds all calls; `said` has the answers of models, by step, and `answered` results by the ids of their calls.
 pub(crate) fn find(
     tree: &Tree<'_>,
     said: &[(usize, Vec<Said>)],
     answered: &HashMap<String, Value>,
 ) -> Vec<Call> {
-    let tools: Vec<(usize, Asked, Option<Value>, bool)> = tree
-        .of_kind(Kind::Tool)
-        // A frame around a tool, by another instrumentation, is the same call.
-        .filter(|(at, step)| {
-            let name = step::tool(step.span).0.name;
-            let same = |it: &crate::tree::Step<'_>| {
-                it.kind == Kind::Tool && step::tool(it.span).0.name == name
-            };
-            !tree.is_within(*at, same)
-        })
-        .map(|(at, step)| {
-            let (asked, output) = step::tool(step.span);
-            (at, asked, output, step.span.status_code == 2)
-        })
-        .collect();
-    let mut partner: Vec<Option<Asked>> = vec![None; tools.len()];
+    let mut tools = tools(tree);
+    let mut open = Open::new(&tools);
     let mut calls = Vec::new();
     for (at, messages) in said {
         for asked in messages.iter().flat_map(|it| &it.calls) {
-            match partner_of(asked, &tools, &partner) {
-                Some(tool) => {
-                    if let Some(slot) = partner.get_mut(tool) {
-                        *slot = Some(asked.clone());
-                    }
-                }
+            match open.take(asked).and_then(|it| tools.get_mut(it)) {
+                Some(tool) => tool.by_model = Some(asked.clone()),
                 None => calls.push(asked_only(asked, *at, calls.len(), answered)),
             }
         }
     }
-    for ((at, asked, output, failed), partner) in tools.into_iter().zip(partner) {
-        let by_model = partner.as_ref();
+    for tool in tools {
+        let Tool { step: at, asked, output, failed, by_model } = tool;
+        let by_model = by_model.as_ref();
         let written = asked.arguments.as_ref().or(by_model.and_then(|it| it.arguments.as_ref()));
         let (arguments, malformed) = arguments(written);
         let explicit = asked.id.clone().or_else(|| by_model.and_then(|it| it.id.clone()));
@@ -84,25 +77,111 @@ pub(crate) fn find(
     calls
 }
 
-type Tool = (usize, Asked, Option<Value>, bool);
-
-/// The span of the call that a model asks for, if it has one: that with its id, else the first that is like it.
-fn partner_of(asked: &Asked, tools: &[Tool], taken: &[Option<Asked>]) -> Option<usize> {
-    let free = || tools.iter().zip(taken).enumerate().filter(|(_, (_, taken))| taken.is_none());
-    if asked.id.is_some()
-        && let Some((at, _)) = free().find(|(_, ((_, it, ..), _))| it.id == asked.id)
-    {
-        return Some(at);
-    }
-    let alike = |it: &Asked| {
-        let (mine, theirs) =
-            (arguments(asked.arguments.as_ref()), arguments(it.arguments.as_ref()));
-        let unknown = asked.arguments.is_none() || it.arguments.is_none();
-        it.name == asked.name
-            && (it.id.is_none() || asked.id.is_none())
-            && (unknown || mine == theirs)
+/// The spans of tools, in the order in which they began.
+fn tools(tree: &Tree<'_>) -> Vec<Tool> {
+    let read = |(at, step): (usize, &Step<'_>)| {
+        let (asked, output) = step::tool(step.span);
+        let failed = step.span.status_code == 2;
+        Tool { step: at, asked, output, failed, by_model: None }
     };
-    free().find(|(_, ((_, it, ..), _))| alike(it)).map(|(at, _)| at)
+    let all: Vec<Tool> = tree.of_kind(Kind::Tool).map(read).collect();
+    let names: HashMap<usize, &str> =
+        all.iter().map(|it| (it.step, it.asked.name.as_str())).collect();
+    // A frame around a tool, by another instrumentation, is the same call.
+    let is_framed = |it: &Tool| {
+        tree.ancestors(it.step).any(|above| names.get(&above) == Some(&it.asked.name.as_str()))
+    };
+    let framed: Vec<bool> = all.iter().map(is_framed).collect();
+    all.into_iter().zip(framed).filter(|(_, is_framed)| !is_framed).map(|(it, _)| it).collect()
+}
+
+/// What two calls must have in common to be taken for one: the name, the arguments if they are known, and whether there
+/// is an id, which must be the same otherwise.
+#[derive(PartialEq, Eq, Hash)]
+struct Alike {
+    name: String,
+    arguments: Known,
+    has_id: bool,
+}
+
+/// Which arguments are looked for.
+#[derive(PartialEq, Eq, Hash)]
+enum Known {
+    /// Whatever they are.
+    Any,
+    /// Those that nobody told.
+    Untold,
+    /// These, with their keys in order.
+    These(String),
+}
+
+/// The spans of calls that no model was found to ask for yet.
+struct Open {
+    taken: Vec<bool>,
+    by_id: HashMap<String, VecDeque<usize>>,
+    alike: HashMap<Alike, VecDeque<usize>>,
+}
+
+impl Open {
+    fn new(tools: &[Tool]) -> Self {
+        let taken = vec![false; tools.len()];
+        let mut open = Self { taken, by_id: HashMap::new(), alike: HashMap::new() };
+        for (at, Tool { asked, .. }) in tools.iter().enumerate() {
+            if let Some(id) = &asked.id {
+                open.by_id.entry(id.clone()).or_default().push_back(at);
+            }
+            for arguments in [Known::Any, known(asked)] {
+                let (name, has_id) = (asked.name.clone(), asked.id.is_some());
+                let alike = Alike { name, arguments, has_id };
+                open.alike.entry(alike).or_default().push_back(at);
+            }
+        }
+        open
+    }
+
+    /// The span of the call that a model asks for, if it has one: that with its id, else the first that is like it.
+    fn take(&mut self, asked: &Asked) -> Option<usize> {
+        let Self { taken, by_id, alike } = self;
+        let same = asked.id.as_ref().and_then(|id| by_id.get_mut(id));
+        let found = same.and_then(|it| first(it, taken)).or_else(|| {
+            // Where both have an id, and not the same one, they are two calls.
+            let ids = if asked.id.is_some() { &[false][..] } else { &[false, true] };
+            let mut found: Option<usize> = None;
+            for &has_id in ids {
+                let kinds = match known(asked) {
+                    Known::Untold => vec![Known::Any],
+                    these => vec![these, Known::Untold],
+                };
+                for arguments in kinds {
+                    let key = Alike { name: asked.name.clone(), arguments, has_id };
+                    let next = alike.get_mut(&key).and_then(|it| first(it, taken));
+                    found = found.into_iter().chain(next).min();
+                }
+            }
+            found
+        })?;
+        if let Some(slot) = taken.get_mut(found) {
+            *slot = true;
+        }
+        Some(found)
+    }
+}
+
+/// The first that is not taken; those that are, are never looked at again.
+fn first(queue: &mut VecDeque<usize>, taken: &[bool]) -> Option<usize> {
+    while queue.front().is_some_and(|at| taken.get(*at) == Some(&true)) {
+        queue.pop_front();
+    }
+    queue.front().copied()
+}
+
+fn known(asked: &Asked) -> Known {
+    if asked.arguments.is_none() {
+        return Known::Untold;
+    }
+    let (mut value, malformed) = arguments(asked.arguments.as_ref());
+    value.sort_all_objects();
+    Known::These(format!("{value}\n{}", malformed.unwrap_or_default()))
 }
 
 fn asked_only(

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-use crate::json::decode_value;
+use crate::json::decode_any;
 use crate::{DecodeError, Decoded, decode_protobuf};
 
 /// The first bytes of what is gzipped.
@@ -49,12 +49,12 @@ fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     }
 }
 
-/// Any number of JSON values, one after the other.
+/// Any number of JSON values, one after the other. The collector may write all signals into one file.
 fn decode_lines(text: &[u8]) -> Result<Decoded, DecodeError> {
     let mut all = Decoded::default();
     for payload in serde_json::Deserializer::from_slice(text).into_iter::<Value>() {
         let payload = payload.map_err(|err| DecodeError::Json(err.to_string()))?;
-        all.append(decode_value(&payload)?);
+        all.append(decode_any(&payload)?);
     }
     Ok(all)
 }
@@ -74,9 +74,11 @@ fn decode_framed(mut bytes: &[u8]) -> Result<Decoded, DecodeError> {
 }
 
 impl Decoded {
-    fn append(&mut self, mut more: Self) {
-        self.spans.append(&mut more.spans);
-        self.events.append(&mut more.events);
-        self.rejected.append(&mut more.rejected);
+    pub(crate) fn append(&mut self, more: Self) {
+        let Self { spans, events, rejected, passed_over } = more;
+        self.spans.extend(spans);
+        self.events.extend(events);
+        self.rejected.extend(rejected);
+        self.passed_over += passed_over;
     }
 }

@@ -21,7 +21,7 @@ pub struct Received {
 impl Received {
     /// Takes in what a request or a file held; returns why spans were not taken, one text for each.
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
-        let Decoded { spans, events, mut rejected } = decoded;
+        let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
         for span in spans {
             let key = (span.trace_id.clone(), span.span_id.clone());
             if self.known.contains(&key) {

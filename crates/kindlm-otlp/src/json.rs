@@ -39,8 +39,28 @@ pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
 
 /// Reads the body of an export request of log records, of which only events of the conventions are kept.
 pub fn decode_logs_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    let payload = parse(bytes)?;
-    let Some(Value::Array(groups)) = field(&payload, "resourceLogs") else {
+    decode_logs_value(&parse(bytes)?)
+}
+
+/// Reads any export request that is JSON already: what it tells of agents, and how much it is of something else.
+pub(crate) fn decode_any(payload: &Value) -> Result<Decoded, DecodeError> {
+    let has = |key: &str| field(payload, key).is_some();
+    let mut decoded = match (has("resourceSpans"), has("resourceLogs")) {
+        (true, _) => decode_value(payload)?,
+        (false, true) => return decode_logs_value(payload),
+        (false, false) if has("resourceMetrics") || has("resourceProfiles") => {
+            return Ok(Decoded { passed_over: 1, ..Decoded::default() });
+        }
+        (false, false) => return Err(DecodeError::NoResourceSpans),
+    };
+    if has("resourceLogs") {
+        decoded.append(decode_logs_value(payload)?);
+    }
+    Ok(decoded)
+}
+
+fn decode_logs_value(payload: &Value) -> Result<Decoded, DecodeError> {
+    let Some(Value::Array(groups)) = field(payload, "resourceLogs") else {
         return Err(DecodeError::NoResourceLogs);
     };
     let scopes = groups.iter().flat_map(|it| items(field(it, "scopeLogs")));

@@ -58,7 +58,7 @@ pub fn read(
     for span in spans {
         if filter.keeps(span)? { kept.push(span) } else { left_out.push(span) }
     }
-    let tree = Tree::new(&kept, mapping);
+    let tree = Tree::new(spans, &kept, mapping);
     let of_inference = |read: &dyn Fn(&OtlpSpan) -> Vec<crate::said::Said>| {
         tree.of_kind(Kind::Inference).map(|(at, step)| (at, read(step.span))).collect()
     };

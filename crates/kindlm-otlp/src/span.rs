@@ -68,6 +68,8 @@ pub struct Decoded {
     pub events: Vec<LooseEvent>,
     /// Why others could not be read, one text for each.
     pub rejected: Vec<String>,
+    /// How many requests are of signals that tell nothing of agents, such as metrics.
+    pub passed_over: usize,
 }
 
 const NS_PER_MS: u64 = 1_000_000;

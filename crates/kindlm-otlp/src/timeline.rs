@@ -163,8 +163,8 @@ impl Timeline<'_, '_> {
             if step.span.status_code != 2 || step.kind == Kind::Tool {
                 continue;
             }
-            let above = self.tree.ancestors(at);
-            if step.kind == Kind::Other && !above.is_empty() {
+            let mut above = self.tree.ancestors(at).peekable();
+            if step.kind == Kind::Other && above.peek().is_some() {
                 continue;
             }
             around.extend(above);

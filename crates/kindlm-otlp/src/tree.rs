@@ -23,22 +23,36 @@ pub(crate) struct Step<'s> {
 pub(crate) struct Tree<'s> {
     /// In the order in which they came.
     pub(crate) steps: Vec<Step<'s>>,
-    /// The step above each; `None` where it is not among them.
+    /// The nearest step above each, whatever stands between them; `None` where there is none.
     parents: Vec<Option<usize>>,
+    /// The steps in the order in which they began; as they came, where times cannot be gone by.
+    in_time: Vec<usize>,
+    /// Whether everything above each has come, up to a span without a parent.
+    is_rooted: Vec<bool>,
     /// Whether times can be gone by: no span ended before it began.
     pub(crate) has_time: bool,
 }
 
 impl<'s> Tree<'s> {
-    pub(crate) fn new(spans: &[&'s OtlpSpan], mapping: &SpanMapping) -> Self {
-        let key = |it: &OtlpSpan, id: &str| (it.trace_id.clone(), id.to_owned());
-        let ids: HashMap<(String, String), usize> =
-            spans.iter().enumerate().map(|(at, it)| (key(it, &it.span_id), at)).collect();
-        let parent = |it: &&OtlpSpan| {
-            let id = it.parent_span_id.as_deref()?;
-            ids.get(&key(it, id)).copied()
+    /// Makes a tree of the spans that count. What stands above a step is looked for in `all` that came: a span that is
+    /// left out does not part what is below it from what is above.
+    pub(crate) fn new(all: &'s [OtlpSpan], spans: &[&'s OtlpSpan], mapping: &SpanMapping) -> Self {
+        let ids: HashMap<(&str, &str), &OtlpSpan> =
+            all.iter().map(|it| ((it.trace_id.as_str(), it.span_id.as_str()), it)).collect();
+        let steps: HashMap<(&str, &str), usize> = spans
+            .iter()
+            .enumerate()
+            .map(|(at, it)| ((it.trace_id.as_str(), it.span_id.as_str()), at))
+            .collect();
+        let key = |it: &&'s OtlpSpan| Some((it.trace_id.as_str(), it.parent_span_id.as_deref()?));
+        let above = |it: &&'s OtlpSpan| key(it).and_then(|it| ids.get(&it)).copied();
+        let chain = |it: &'s OtlpSpan| std::iter::successors(Some(it), above).take(MAX_CLIMB);
+        let parent = |it: &&'s OtlpSpan| {
+            chain(it).filter_map(|it| key(&it)).find_map(|it| steps.get(&it).copied())
         };
         let parents: Vec<Option<usize>> = spans.iter().map(parent).collect();
+        let is_rooted = |it: &&'s OtlpSpan| chain(it).any(|it| it.parent_span_id.is_none());
+        let is_rooted = spans.iter().map(is_rooted).collect();
         let step = |it: &&'s OtlpSpan| Step {
             span: it,
             kind: step::kind(it, mapping),
@@ -46,7 +60,15 @@ impl<'s> Tree<'s> {
         };
         let steps = spans.iter().map(step).collect();
         let has_time = !spans.iter().any(|it| it.is_backwards());
-        let mut tree = Self { steps, parents, has_time };
+        let mut in_time: Vec<usize> = (0..spans.len()).collect();
+        if has_time {
+            // A frame begins with its first step.
+            let depth = |at: usize| climb(&parents, at).count();
+            let keys: Vec<(u64, usize)> =
+                spans.iter().enumerate().map(|(at, it)| (it.start_ns, depth(at))).collect();
+            in_time.sort_by_key(|at| keys.get(*at).copied());
+        }
+        let mut tree = Self { steps, parents, in_time, is_rooted, has_time };
         tree.count_once();
         tree
     }
@@ -71,27 +93,18 @@ impl<'s> Tree<'s> {
     }
 
     /// The positions of the steps above this one, from the inside out.
-    pub(crate) fn ancestors(&self, at: usize) -> Vec<usize> {
-        let above = |at: &usize| self.parents.get(*at).copied().flatten();
-        std::iter::successors(above(&at), above).take(MAX_CLIMB).collect()
+    pub(crate) fn ancestors(&self, at: usize) -> impl Iterator<Item = usize> {
+        climb(&self.parents, at)
     }
 
     /// The positions of the steps in the order in which they began; as they came, where times cannot be gone by.
-    pub(crate) fn in_time(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.steps.len()).collect();
-        if self.has_time {
-            // A frame begins with its first step.
-            let depths: Vec<usize> = order.iter().map(|at| self.ancestors(*at).len()).collect();
-            let start = |at: usize| self.steps.get(at).map_or(0, |it| it.span.start_ns);
-            order.sort_by_key(|at| (start(*at), depths.get(*at).copied()));
-        }
-        order
+    pub(crate) fn in_time(&self) -> impl Iterator<Item = usize> {
+        self.in_time.iter().copied()
     }
 
     /// The steps of a kind, in the order in which they began.
     pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (usize, &Step<'s>)> {
-        let order = self.in_time();
-        order.into_iter().filter_map(move |at| {
+        self.in_time().filter_map(move |at| {
             let step = self.steps.get(at)?;
             (step.kind == kind).then_some((at, step))
         })
@@ -99,17 +112,22 @@ impl<'s> Tree<'s> {
 
     /// Whether a step of this kind is above.
     pub(crate) fn is_within(&self, at: usize, is: impl Fn(&Step<'_>) -> bool) -> bool {
-        self.ancestors(at).into_iter().filter_map(|it| self.steps.get(it)).any(is)
+        self.ancestors(at).filter_map(|it| self.steps.get(it)).any(is)
     }
 
     /// The outermost steps: those without a parent or, where the one at the top has not come, without one that has.
     pub(crate) fn roots(&self) -> Vec<&'s OtlpSpan> {
-        let spans = || self.steps.iter().map(|it| it.span);
-        let roots: Vec<&OtlpSpan> = spans().filter(|it| it.parent_span_id.is_none()).collect();
-        if !roots.is_empty() {
-            return roots;
-        }
-        let alone = spans().zip(&self.parents).filter(|(_, parent)| parent.is_none());
-        alone.map(|(span, _)| span).collect()
+        let alone = || {
+            let steps = self.steps.iter().zip(&self.parents).zip(&self.is_rooted);
+            steps.filter(|((_, parent), _)| parent.is_none()).map(|((it, _), rooted)| (it, *rooted))
+        };
+        let any_rooted = alone().any(|(_, is_rooted)| is_rooted);
+        alone().filter(|(_, it)| *it || !any_rooted).map(|(it, _)| it.span).collect()
     }
+}
+
+/// The positions above one, from the inside out.
+fn climb(parents: &[Option<usize>], at: usize) -> impl Iterator<Item = usize> {
+    let above = |at: &usize| parents.get(*at).copied().flatten();
+    std::iter::successors(above(&at), above).take(MAX_CLIMB)
 }

@@ -84,6 +84,10 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
+    /// Start although there is a budget and the price of a judge is not known; what it costs is not counted
+    #[arg(long)]
+    pub(crate) allow_unpriced: bool,
+
     /// Keep nothing on disk while the traces are judged
     #[arg(long)]
     pub(crate) no_journal: bool,

@@ -239,17 +239,16 @@ impl Subject {
         }
         let root = self.files.root();
         let options = ClientOptions::new(Arc::clone(&io.env), root).with_concurrency(concurrency);
-        let (client, secrets): (Client, Secrets) = match &self.suite {
+        let client: Client = match &self.suite {
             Some(suite) => {
                 let runner = Runner::new(io, root)?;
                 let options = project::with_limits(options, suite)
                     .with_scripts(project::scripts(&suite.scripts, &runner));
-                let env = &suite.scripts.permissions.env;
-                let secrets = Secrets::of_suite(io, &suite.providers, env);
-                (client(&suite.providers, &self.files, options)?, secrets)
+                client(&suite.providers, &self.files, options)?
             }
-            None => (client(&Map::new(), &self.files, options)?, Secrets::of(io, &self.providers)),
+            None => client(&Map::new(), &self.files, options)?,
         };
+        let secrets = Secrets::of(io, &self.providers);
         let kept = args.responses.open(io, &self.place.state(), &self.providers, &secrets)?;
         let client = Scripted::new(&client, Runner::new(io, root)?);
         let backend = Recorded::new(&client, kept);

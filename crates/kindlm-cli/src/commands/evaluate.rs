@@ -43,7 +43,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let options = project::with_limits(options, suite)
             .with_scripts(project::scripts(&suite.scripts, &runner));
         let client = client(&suite.providers, &project.files, options)?;
-        let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
+        let secrets = Secrets::of(io, &suite.providers);
         let state = project.place.state();
         let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
         let client = Scripted::new(&client, Runner::new(io, &base)?);

@@ -77,18 +77,17 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     if args.dry_run {
         return look(io, past.as_ref(), (&suite, &plan), &options, &info.id);
     }
-    check_spending(
-        io,
-        &place,
-        (&suite, &plan),
-        &options,
-        (args.responses.may_ask(), args.allow_unpriced),
-    )?;
+    let spending = Spending {
+        may_ask: args.responses.may_ask(),
+        allow_unpriced: args.allow_unpriced,
+        asks_models: true,
+    };
+    spending.check(io, &place, (&suite, &plan), &options)?;
     let waits = Stop::default();
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let runner = Runner::new(io, files.root())?;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
-    let secrets = Secrets::of_all(io, &suite);
+    let secrets = Secrets::of(io, &suite.providers);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
     let keeping = (args.suite.allow_outside, args.keep_workspaces);
     let workspaces = workspaces::open(io, &files, &suite, &plan, keeping)?;
@@ -97,7 +96,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let mut kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
     let quiet = verbosity == Verbosity::Quiet;
     let can_resume = kept.is_some();
-    let (workspaces, observed) = (Some(workspaces), None);
+    let observed = None;
     let run = Run {
         place,
         suite,
@@ -147,26 +146,38 @@ fn options_of(args: &TestArgs) -> RunOptions {
     }
 }
 
-/// What can be known to go wrong before anything is sent: judges that nobody may trust, prices that nobody knows, keys
-/// that are not there.
-fn check_spending(
-    io: &mut Io,
-    place: &Place,
-    (suite, plan): (&Suite, &Plan),
-    options: &RunOptions,
-    (may_ask, allow_unpriced): (bool, bool),
-) -> Result<(), Failure> {
-    trust::check(&place.state(), &place.name, suite, plan)?;
-    if !may_ask {
-        return Ok(());
+/// What a run may spend, and on whom.
+pub(super) struct Spending {
+    /// Whether anything is sent; else all answers are recorded.
+    pub(super) may_ask: bool,
+    /// Whether prices may be unknown although there is a budget.
+    pub(super) allow_unpriced: bool,
+    /// Whether the models under test are asked, and not only judges.
+    pub(super) asks_models: bool,
+}
+
+impl Spending {
+    /// What can be known to go wrong before anything is sent: judges that nobody may trust, prices that nobody knows, keys
+    /// that are not there.
+    pub(super) fn check(
+        &self,
+        io: &mut Io,
+        place: &Place,
+        (suite, plan): (&Suite, &Plan),
+        options: &RunOptions,
+    ) -> Result<(), Failure> {
+        trust::check(&place.state(), &place.name, suite, plan)?;
+        if !self.may_ask {
+            return Ok(());
+        }
+        if !self.allow_unpriced {
+            budget::check(suite, plan, options, self.asks_models)?;
+        }
+        for warning in keys::missing_for(io, suite, plan) {
+            io.tell(&format!("warning: {warning}"));
+        }
+        Ok(())
     }
-    if !allow_unpriced {
-        budget::check(suite, plan, options)?;
-    }
-    for warning in keys::missing_for(io, suite, plan) {
-        io.tell(&format!("warning: {warning}"));
-    }
-    Ok(())
 }
 
 /// Whether the suite is only looked at.
@@ -362,13 +373,16 @@ impl Run {
             io.tell("`kindlm merge` puts the reports of all shards together, and decides over the gates");
         }
         if let Some(err) = failure {
-            let go_on = resume::command(&self.place, &report.run.id);
-            return Err(Failure {
-                status: status.or(ExitStatus::Internal),
-                ..Failure::internal(err.to_string()).with_help(format!(
+            let failure = Failure::internal(err.to_string());
+            let failure = if self.can_resume {
+                let go_on = resume::command(&self.place, &report.run.id);
+                failure.with_help(format!(
                     "once that is mended, {go_on} runs what is missing, and nothing else"
                 ))
-            });
+            } else {
+                failure
+            };
+            return Err(Failure { status: status.or(ExitStatus::Internal), ..failure });
         }
         if status == ExitStatus::Interrupted {
             io.tell(if summary.broken_off > 0 {

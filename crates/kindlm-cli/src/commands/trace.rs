@@ -9,7 +9,7 @@ use kindlm_reporters::Verbosity;
 use kindlm_store::responses::Recorded;
 
 use super::gate::set_pass_rate;
-use super::test::{Run, baseline_for, check_compliance_folder, client};
+use super::test::{Run, Spending, baseline_for, check_compliance_folder, client};
 use crate::args::{SelectArgs, TraceArgs};
 use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
@@ -19,7 +19,7 @@ use crate::resume::{Identity, TRACE};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
 use crate::trace::{Gathering, MODEL, Observations, Options, gather, model, read_files};
-use crate::{Failure, Io, identity, keys, responses, select, trust};
+use crate::{Failure, Io, identity, responses, select, trust};
 
 /// How long no more spans must have come, if nobody says.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     let Some(plan) = select::plan(io, &suite, &options)? else {
         return Err(Failure::internal("no test case was selected"));
     };
-    trust::check(&place.state(), &place.name, &suite, &plan)?;
-    if args.responses.may_ask() {
-        for warning in keys::missing_for(io, &suite, &plan) {
-            io.tell(&format!("warning: {warning}"));
-        }
-    }
+    let spending = Spending {
+        may_ask: args.responses.may_ask(),
+        allow_unpriced: args.allow_unpriced,
+        asks_models: false,
+    };
+    spending.check(io, &place, (&suite, &plan), &options)?;
 
     let mut info = identity::begin((io.now)(), &place.folder);
     let observed = observe(io, &mut suite, args, files.root(), quiet)?;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     let runner = Runner::new(io, files.root())?;
     let concurrency = suite.defaults.concurrency;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
-    let secrets = Secrets::of_suite(io, &suite.providers, &suite.scripts.permissions.env);
+    let secrets = Secrets::of(io, &suite.providers);
     let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
     let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);

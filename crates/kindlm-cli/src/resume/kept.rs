@@ -165,7 +165,13 @@ impl Record for Kept {
 
 impl ReadRecord for Kept {
     fn read(&self, at: usize) -> Result<ExecutionResult, RecordError> {
-        self.reader.read(self.place(at)?).map_err(|err| RecordError(err.to_string()))
+        let read = self.reader.read(self.place(at)?);
+        let mut result = read.map_err(|err| RecordError(err.to_string()))?;
+        if self.past.is_some() {
+            // An earlier process may have known of fewer secrets.
+            self.secrets.redact_execution(&mut result);
+        }
+        Ok(result)
     }
 
     fn written(&self, position: usize, units: Range<usize>) -> Result<Option<String>, RecordError> {

@@ -58,7 +58,8 @@ pub(crate) fn find(place: &Place, suite: &Suite, run: Option<&str>) -> Result<Pa
         .with_help("start one with `kindlm test`"))
 }
 
-fn is_of_trace(journal: &Journal) -> bool {
+/// Whether a journal is of a run of `kindlm trace`.
+pub(crate) fn is_of_trace(journal: &Journal) -> bool {
     journal.header().arguments.iter().any(|it| it == TRACE)
 }
 
@@ -153,8 +154,7 @@ impl Identity<'_> {
         place: &Place,
         past: Option<Past>,
     ) -> Result<Kept, Failure> {
-        let secrets =
-            Secrets::of_suite(io, &self.suite.providers, &self.suite.scripts.permissions.env);
+        let secrets = Secrets::of(io, &self.suite.providers);
         if let Some(Past(journal)) = past {
             let resumed = JournalWriter::resume(&journal, Durability::Flush);
             let (writer, index) = resumed.map_err(|err| failure(&err))?;

@@ -14,7 +14,7 @@ const MAX_FILE: usize = 256 * 1024 * 1024;
 /// Reads all files, as if their spans had come one after the other.
 pub(crate) fn read_files(io: &Io, files: &[PathBuf]) -> Result<Told, Failure> {
     let mut received = Received::default();
-    let mut rejected = Vec::new();
+    let (mut rejected, mut notes) = (Vec::new(), Vec::new());
     for file in files {
         let name = file.display();
         let failed = |why: &str| Failure::input(format!("cannot read traces from `{name}`: {why}"));
@@ -29,12 +29,19 @@ pub(crate) fn read_files(io: &Io, files: &[PathBuf]) -> Result<Told, Failure> {
                 "it takes OTLP JSON, JSON lines as the collector's file exporter writes them, or OTLP protobuf, gzipped or not",
             )
         })?;
+        let count = decoded.passed_over;
+        if count > 0 {
+            let s = if count == 1 { "" } else { "s" };
+            notes.push(format!("`{name}`: {count} export{s} of other signals passed over"));
+        }
         rejected.extend(received.add(decoded).into_iter().map(|why| format!("{name}: {why}")));
     }
     if received.spans() == 0 {
         let names: Vec<String> = files.iter().map(|it| format!("`{}`", it.display())).collect();
-        return Err(Failure::input(format!("there are no spans in {}", names.join(", ")))
+        let told = [vec![format!("there are no spans in {}", names.join(", "))], notes].concat();
+        let message = told.join("; ");
+        return Err(Failure::input(message)
             .with_help("nothing was judged: without spans nothing is known of the agent"));
     }
-    Ok(Told { traces: received.into_traces(), rejected, ..Told::default() })
+    Ok(Told { traces: received.into_traces(), rejected, notes, ..Told::default() })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kindlm_providers::command::run;
 use kindlm_types::{CommandOutput, CommandSpec, ExitStatus, ProviderError};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::receiver::{Inbox, Receiver, State};
 use super::{Told, agent};
@@ -63,13 +63,14 @@ pub(crate) fn gather(io: &mut Io, gathering: &Gathering<'_>) -> Result<Told, Fai
                 None => gathering.wait(&receiver.inbox).await,
             }
         };
-        let (command, failure) = tokio::select! {
+        let Ended { command, failure, note } = tokio::select! {
             ended = working => ended,
             () = interrupted() => return Err(given_up()),
             never = receiver.serve() => match never {},
         };
         let (all, rejected) = receiver.inbox.take();
-        Ok(Told { traces: all.into_traces(), command, failure, rejected })
+        let notes = note.into_iter().collect();
+        Ok(Told { traces: all.into_traces(), command, failure, rejected, notes })
     });
     runtime.shutdown_background();
     told
@@ -105,7 +106,14 @@ async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
     })
 }
 
-type Ended = (Option<CommandOutput>, Option<ProviderError>);
+/// How the wait for spans came to its end.
+#[derive(Default)]
+struct Ended {
+    command: Option<CommandOutput>,
+    failure: Option<ProviderError>,
+    /// What speaks against having seen everything.
+    note: Option<String>,
+}
 
 impl Gathering<'_> {
     /// Waits for the command, then for what it has sent last.
@@ -114,12 +122,15 @@ impl Gathering<'_> {
             CommandSpec { env: agent::env(address), ..CommandSpec::new(command, self.timeout) };
         let output = match run(&spec, self.folder).await {
             Ok(output) => output,
-            Err(err) => return (None, Some(err)),
+            Err(err) => return Ended { failure: Some(Self::unfinished(err)), ..Ended::default() },
         };
         if let Some(crash) = agent::crash(&output) {
-            return (Some(output), Some(crash));
+            return Ended { command: Some(output), failure: Some(crash), note: None };
         }
-        self.settle(inbox, Instant::now()).await;
+        // Something that it started may go on, and send spans for ever.
+        let ended = Instant::now();
+        let settled = timeout_at(ended + self.timeout, self.settle(inbox, ended)).await;
+        let note = settled.err().map(|_| self.unsettled("after the command had ended"));
         let failure = (inbox.state().spans == 0).then(|| {
             let code = output.exit_code.map_or_else(String::new, |it| format!(" with exit code {it}"));
             let message = format!(
@@ -127,7 +138,21 @@ impl Gathering<'_> {
             );
             agent::error(agent::with_stderr(message, &output.stderr))
         });
-        (Some(output), failure)
+        Ended { command: Some(output), failure, note }
+    }
+
+    /// The same error, with the names of the settings that hold here.
+    fn unfinished(err: ProviderError) -> ProviderError {
+        // Whoever runs commands takes them for those of tests.
+        let message = err.message.replace("`defaults.timeoutMs`", "`trace.timeoutMs`");
+        ProviderError { message, ..err }
+    }
+
+    fn unsettled(&self, when: &str) -> String {
+        format!(
+            "warning: spans still came {} ms {when}, and what came later is not judged; raise `trace.timeoutMs` or `--timeout`, or stop who sends them",
+            self.timeout.as_millis()
+        )
     }
 
     /// Waits for whoever sends something.
@@ -139,17 +164,17 @@ impl Gathering<'_> {
             }
             self.settle(inbox, begun).await;
         };
-        tokio::select! {
-            () = all => {}
-            () = sleep_until(begun + self.timeout) => {}
-        }
+        let settled = timeout_at(begun + self.timeout, all).await;
+        // Where some are missing, that is said of those.
+        let is_late = settled.is_err() && self.has_enough(inbox.state());
+        let note = is_late.then(|| self.unsettled("after they were first waited for"));
         let failure = (inbox.state().spans == 0).then(|| {
             agent::missing(format!(
-                "no span came within {} ms: start the agent while `kindlm trace` waits, with `OTEL_EXPORTER_OTLP_ENDPOINT` set to this address, or let `--command` start it; if it needs longer, raise `--timeout`",
+                "no span came within {} ms: start the agent while `kindlm trace` waits, with `OTEL_EXPORTER_OTLP_ENDPOINT` set to this address, or let `--command` start it; if it needs longer, raise `trace.timeoutMs` or `--timeout`",
                 self.timeout.as_millis()
             ))
         });
-        (None, failure)
+        Ended { command: None, failure, note }
     }
 
     fn has_enough(&self, state: State) -> bool {

@@ -24,6 +24,8 @@ pub(crate) struct Told {
     pub(crate) failure: Option<ProviderError>,
     /// What could not be taken in, in words.
     pub(crate) rejected: Vec<String>,
+    /// What else should be known of how it came, in words.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Told {

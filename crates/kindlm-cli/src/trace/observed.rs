@@ -46,12 +46,13 @@ impl Observations {
         told: Told,
         options: &Options,
     ) -> Result<(Self, Vec<String>), Failure> {
-        let Told { mut traces, command, failure, rejected } = told;
+        let Told { mut traces, command, failure, rejected, notes: mut told } = told;
         if options.merge && !traces.is_empty() {
             traces = vec![traces.into_iter().flatten().collect()];
         }
         let mut readings = read_all(suite, &traces)?;
         let mut notes = rejection(&rejected);
+        notes.append(&mut told);
         // Whatever else an agent's process does may have traces of its own.
         let apart = readings.iter().filter(|it| !it.shows_agent).count();
         if apart < readings.len() && apart > 0 {

@@ -12,8 +12,12 @@ const KEY: &str = "correct-horse-battery-staple";
 const TOKEN: &str = "tr0ub4dor\"and3";
 
 fn kindlm(folder: &Path, line: &str) -> Output {
+    kindlm_with(folder, &line.split(' ').collect::<Vec<_>>())
+}
+
+fn kindlm_with(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(binary())
-        .args(line.split(' '))
+        .args(arguments)
         .current_dir(folder)
         .env("MY_KEY", format!("{KEY}\n"))
         .env("MY_TOKEN", TOKEN)
@@ -133,4 +137,75 @@ fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("the key is [redacted]"), "{text}");
     assert!(!leaked(&output.stdout) && !leaked(&output.stderr), "{text}");
+}
+
+/// Speaks the protocol of agents, and says more than it should in each kind of thing that it can say.
+const AGENT: &str = r#"key=$(printf %s "$MY_KEY")
+read -r hello
+echo '{"kindlm":"hello","version":1}'
+echo "progress: $key" >&2
+while read -r turn; do
+  printf '{"kindlm":"event","type":"action.called","callId":"1","name":"send","input":{"to":"%s"}}\n' "$key"
+  printf '{"kindlm":"event","type":"action.result","callId":"1","output":"%s","status":"failed"}\n' "$key"
+  printf '{"kindlm":"event","type":"message","role":"assistant","text":"my key is %s"}\n' "$key"
+  echo '{"kindlm":"result"}'
+done
+"#;
+
+/// Programs see the whole environment, so what they let out is a secret although no provider names it.
+#[test]
+fn secrets_that_only_programs_see_are_in_nothing_that_a_run_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("agent.sh", AGENT);
+    fs::create_dir(folder.path().join("start")).unwrap();
+    write("start/readme", "nothing yet\n");
+    write(
+        "kindlm.yaml",
+        r#"kindlm: 1
+project: p
+suite: { name: leaky }
+agents:
+  all: { command: sh agent.sh, timeoutMs: 20000 }
+  some: { command: sh agent.sh, env: [MY_KEY], timeoutMs: 20000 }
+tests:
+  - name: agent
+    agent: [all, some]
+    conversation: [{ turn: one, user: hi }]
+    expect:
+      output: { contains: [bye] }
+      assert: [{ type: no-failed-actions }, { type: called-tool, value: read }]
+  - name: workspace
+    command: 'echo "$MY_KEY" > kept; echo "$MY_KEY"; exit 3'
+    workspace: { from: start }
+    expect: { assert: [{ type: diff-empty }, { type: command-succeeded, value: 'cat kept; exit 4' }] }
+"#,
+    );
+    let mut outputs = Vec::new();
+    for line in [
+        "test -v --reporter json=reports/json --reporter html=reports/html",
+        "test -v --resume --reporter json=reports/resumed",
+        "test -v --no-journal --reporter junit=reports/junit",
+        "trace -v --timeout 20s --reporter json=reports/trace --command false",
+        "baseline set --force",
+        "report -v",
+    ] {
+        outputs.push(kindlm(folder.path(), line));
+    }
+    let command = r#"echo "$MY_KEY" >&2; exit 127"#;
+    outputs.push(kindlm_with(folder.path(), &["trace", "-v", "--command", command]));
+    for output in &outputs {
+        let said = [output.stdout.as_slice(), &output.stderr].concat();
+        assert!(!leaked(&said), "{}", String::from_utf8_lossy(&said));
+    }
+    assert_eq!(leaks(folder.path()), Vec::<String>::new());
+    for report in ["json", "resumed"] {
+        let json = fs::read_to_string(folder.path().join("reports").join(report)).unwrap();
+        assert!(json.matches("my key is [redacted]").count() >= 2, "{json}");
+        assert!(json.contains("progress: [redacted]"), "{json}");
+        assert!(json.contains(r#""stdout": "[redacted]""#), "{json}");
+    }
+    let said = String::from_utf8_lossy(&outputs[6].stdout);
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("it wrote to stderr: [redacted]"), "{said}");
 }

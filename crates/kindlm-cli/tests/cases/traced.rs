@@ -59,8 +59,10 @@ struct Waiting {
 
 impl Waiting {
     fn start(folder: &Path, more: &[&str]) -> Self {
-        let args =
-            [&["trace", "--port", "0", "--timeout", "60s", "--reporter", "json"], more].concat();
+        let usual = ["trace", "--port", "0", "--reporter", "json"];
+        let timeout: &[&str] =
+            if more.contains(&"--timeout") { &[] } else { &["--timeout", "60s"] };
+        let args = [&usual, timeout, more].concat();
         let mut child = kindlm(folder, &args).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -202,6 +204,36 @@ fn several_traces_are_several_executions() {
     let executions = report["cases"][0]["executions"].as_array().unwrap();
     let outcomes: Vec<&Value> = executions.iter().map(|it| &it["outcome"]).collect();
     assert_eq!(outcomes, ["passed", "failed"]);
+}
+
+#[test]
+fn spans_that_never_end_are_not_waited_for_without_end() {
+    let folder = suite();
+    let mut waiting = Waiting::start(
+        folder.path(),
+        // A pipe that nobody empties yet holds the report of one execution.
+        &["--command", "sleep 1", "--timeout", "3s", "--settle", "400ms", "--merge"],
+    );
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let mut number = 0;
+    while waiting.child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "it waits as long as something comes");
+        number += 1;
+        let body = request(&[chat(&format!("{number:032x}"), "done")]);
+        let head = format!(
+            "POST /v1/traces HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        if let Ok(mut stream) = TcpStream::connect(&waiting.address) {
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let (_, report, stderr) = waiting.end();
+    let words = "spans still came 3000 ms after the command had ended";
+    assert!(stderr.contains(words), "{stderr}");
+    assert!(report["warnings"].to_string().contains(words), "{report}");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use kindlm_types::{CommandSpec, Execution, ExecutionError, ExecutionResult, Outcome, Usage, Written, ecma};
+use kindlm_types::{
+    CommandSpec, Execution, ExecutionError, ExecutionResult, Outcome, Usage, Written, ecma,
+};
 use serde_json::{Map, Value};
 
 use super::Running;

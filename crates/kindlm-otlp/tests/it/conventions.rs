@@ -46,12 +46,12 @@ fn payload(rows: &[Row]) -> Value {
 }
 
 fn reading_of(payload: &Value, logs: Option<&Value>) -> Reading {
+    let settings = TraceSettings::default();
     let mut received = Received::default();
     assert!(received.add(decode_json(payload.to_string().as_bytes()).unwrap()).is_empty());
     if let Some(logs) = logs {
         received.add(decode_logs_json(logs.to_string().as_bytes()).unwrap());
     }
-    let settings = TraceSettings::default();
     let traces = received.into_traces();
     read(&traces[0], &settings.mapping, Filter::new(&settings.filter, None)).unwrap()
 }
@@ -535,4 +535,121 @@ fn a_parent_in_another_process_is_no_gap() {
     let reading = reading_of(&payload, None);
     assert_eq!(reading.gaps, Vec::<String>::new());
     assert_eq!(reading.execution.latency_ms, Some(10.0));
+}
+
+/// A frame, a span of no interest, and the request inside: all three are counted.
+fn framed() -> Vec<Row> {
+    let chat = |count: u64, tokens: u64| json!({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": count});
+    vec![
+        (1, 0, "chat outer", 0, 90, chat(5, 10)),
+        (2, 1, "POST", 10, 80, json!({"http.method": "POST"})),
+        (3, 2, "chat inner", 20, 70, chat(5, 10)),
+        (
+            4,
+            1,
+            "execute_tool t",
+            81,
+            85,
+            json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}),
+        ),
+        (
+            5,
+            2,
+            "execute_tool t",
+            82,
+            84,
+            json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}),
+        ),
+        (6, 4, "GET", 82, 84, json!({"http.method": "GET"})),
+        (
+            7,
+            6,
+            "execute_tool t",
+            83,
+            84,
+            json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}),
+        ),
+    ]
+}
+
+#[test]
+fn a_span_that_is_left_out_does_not_make_its_frame_count_twice() {
+    let whole = reading(&framed());
+    let settings = TraceSettings::default();
+    let matches = |name: &str| Ok(name.starts_with("chat") || name.starts_with("execute"));
+    let mut received = Received::default();
+    received.add(decode_json(payload(&framed()).to_string().as_bytes()).unwrap());
+    let spans = received.into_traces().remove(0);
+    let filter = Filter::new(&settings.filter, Some(&matches));
+    let part = read(&spans, &settings.mapping, filter).unwrap();
+    assert_eq!(part.left_out, 2);
+    for it in [&whole, &part] {
+        let execution = &it.execution;
+        let tokens = (execution.usage.input_tokens, execution.usage.output_tokens);
+        assert_eq!((execution.requests, tokens, it.inferences.len()), (1, (10, 5), 1));
+        assert_eq!(execution.tool_calls.len(), 2, "{:?}", execution.tool_calls);
+        assert_eq!(execution.latency_ms, Some(90.0));
+    }
+    // Without the outermost span, what is left of it is what stands directly below.
+    let matches = |name: &str| Ok(name.ends_with("inner"));
+    let filter = Filter::new(&settings.filter, Some(&matches));
+    let part = read(&spans, &settings.mapping, filter).unwrap();
+    assert_eq!(part.execution.latency_ms, Some(50.0));
+}
+
+#[test]
+fn calls_find_the_spans_that_are_theirs() {
+    // `(id, arguments)` as models asked, as spans tell, and how many calls that makes.
+    let none = Value::Null;
+    let cases = [
+        (vec![("1", json!({"a": 1}))], vec![("1", none.clone())], 1),
+        (vec![("1", json!({"a": 1}))], vec![("2", json!({"a": 1}))], 2),
+        (vec![("", json!({"a": 1, "b": 2}))], vec![("", json!({"b": 2, "a": 1}))], 1),
+        (vec![("", json!({"a": 1}))], vec![("", json!({"a": 2}))], 2),
+        (vec![("1", json!({"a": 1}))], vec![("", none.clone())], 1),
+        (vec![("", none.clone())], vec![("", json!({"a": 2})), ("", json!({"a": 3}))], 2),
+        (
+            vec![("", json!({"a": 2})), ("", json!({"a": 1}))],
+            vec![("", json!({"a": 1})), ("", json!({"a": 2}))],
+            2,
+        ),
+        (vec![("1", json!({"a": 1})), ("1", json!({"a": 1}))], vec![("1", json!({"a": 1}))], 2),
+    ];
+    for (asked, told, expected) in cases {
+        let parts: Vec<Value> = asked
+            .iter()
+            .map(|(id, arguments)| {
+                let mut part = json!({"type": "tool_call", "name": "t"});
+                if !id.is_empty() {
+                    part["id"] = json!(id);
+                }
+                if !arguments.is_null() {
+                    part["arguments"] = arguments.clone();
+                }
+                part
+            })
+            .collect();
+        let said = json!([{"role": "assistant", "parts": parts}]).to_string();
+        let mut rows: Vec<Row> = vec![(
+            1,
+            0,
+            "chat",
+            0,
+            10,
+            json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": said}),
+        )];
+        for (at, (id, arguments)) in (2..).zip(&told) {
+            let mut values =
+                json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"});
+            if !id.is_empty() {
+                values["gen_ai.tool.call.id"] = json!(id);
+            }
+            if !arguments.is_null() {
+                values["gen_ai.tool.call.arguments"] = json!(arguments.to_string());
+            }
+            rows.push((at, 0, "execute_tool t", 20 + u64::from(at), 30 + u64::from(at), values));
+        }
+        let calls = reading(&rows).execution.tool_calls;
+        assert_eq!(calls.len(), expected, "{asked:?} {told:?} {calls:#?}");
+    }
 }
