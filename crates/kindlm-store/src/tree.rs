@@ -8,9 +8,6 @@ use std::path::{Path, PathBuf};
 use kindlm_types::FileTree;
 use sha2::{Digest as _, Sha256};
 
-/// Names that do not count, wherever they stand.
-const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
-
 /// Digests a file, or everything in a folder: paths, contents, modes, and where links lead in their own words.
 pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     let mut digest = Sha256::new();
@@ -31,7 +28,7 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
             let mut names = Vec::new();
             for item in fs::read_dir(&at)? {
                 let name = item?.file_name();
-                if !LEFT_OUT.iter().any(|it| name == *it) {
+                if !FileTree::leaves_out(&name) {
                     names.push(name);
                 }
             }

@@ -60,6 +60,19 @@ pub struct CommandOutput {
     pub latency_ms: f64,
 }
 
+impl CommandOutput {
+    /// Why a command with this exit code has not done its work, in words: the shell could not start it, or a signal
+    /// ended it. Any other code is the command's own word.
+    pub fn broken_off(exit_code: Option<i32>) -> Option<&'static str> {
+        match exit_code {
+            Some(127) => Some("the command was not found (exit code 127)"),
+            Some(126) => Some("the command cannot be executed (exit code 126)"),
+            Some(_) => None,
+            None => Some("a signal ended the command before it was done"),
+        }
+    }
+}
+
 /// What a run asks of the world.
 ///
 /// The engine plans and judges; everything that leaves the machine, or starts a process, goes through here.

@@ -1,5 +1,6 @@
 //! The one door through which the pure crates read files.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 /// Files that a suite refers to, by the path written in it.
@@ -26,6 +27,16 @@ pub struct FileTree {
     pub is_folder: bool,
     /// Changes when a name, a content or a mode changes.
     pub digest: String,
+}
+
+impl FileTree {
+    /// Names that are no part of a folder, wherever they stand in it: git's own files, and those of KindLM.
+    const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
+
+    /// Whether a name is no part of a folder when it is digested, copied or compared.
+    pub fn leaves_out(name: &OsStr) -> bool {
+        Self::LEFT_OUT.iter().any(|it| name == *it)
+    }
 }
 
 /// Why a file could not be read.

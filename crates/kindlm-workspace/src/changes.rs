@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use kindlm_types::workspace::{ChangeKind, FileChange};
 use similar::TextDiff;
 
-use crate::tree::{Entry, Limits, walk};
+use crate::tree::{Entry, Limits, Tree, walk};
 
 /// How long the search for the smallest diff of one file may take; then a larger one does.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,22 +28,17 @@ pub(crate) fn ignore(globs: &[String]) -> Result<GlobSet, String> {
     set.build().map_err(|err| err.to_string())
 }
 
-/// Compares two folders; at most so many bytes of texts and diffs are kept.
+/// Compares two folders, of the first of which is known what is in it; at most so many bytes of texts and diffs are kept.
 pub(crate) fn changes(
-    start: &Path,
+    (start, before): (&Path, &Tree),
     end: &Path,
     ignore: &GlobSet,
     limits: Limits,
     mut room: u64,
 ) -> Result<Vec<FileChange>, String> {
-    let unlimited = Limits { bytes: u64::MAX, files: u64::MAX };
-    let before = walk(start, unlimited).map_err(|err| err.words("the start of the workspace"))?;
     let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
     let mut changes = Vec::new();
-    for (path, kind) in differing(start, end, &before, &after)? {
-        if ignore.is_match(&path) {
-            continue;
-        }
+    for (path, kind) in differing((start, before), (end, &after), ignore)? {
         let was = before.get(&path);
         let change = FileChange { path, change: kind, ..FileChange::default() };
         changes.push(described(change, start, end, (was, &after), &mut room)?);
@@ -51,15 +46,14 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// The paths that differ, and how.
+/// The paths that differ, and how. What is ignored is not even read.
 fn differing(
-    start: &Path,
-    end: &Path,
-    before: &BTreeMap<String, Entry>,
-    after: &BTreeMap<String, Entry>,
+    (start, before): (&Path, &Tree),
+    (end, after): (&Path, &Tree),
+    ignore: &GlobSet,
 ) -> Result<BTreeMap<String, ChangeKind>, String> {
     let mut differing = BTreeMap::new();
-    for (path, is) in after {
+    for (path, is) in after.iter().filter(|(path, _)| !ignore.is_match(path)) {
         let kind = match before.get(path) {
             None => ChangeKind::Added,
             Some(was) if was != is => ChangeKind::Changed,
@@ -75,7 +69,7 @@ fn differing(
         };
         differing.insert(path.clone(), kind);
     }
-    let gone = before.keys().filter(|path| !after.contains_key(*path));
+    let gone = before.keys().filter(|path| !after.contains_key(*path) && !ignore.is_match(path));
     differing.extend(gone.map(|path| (path.clone(), ChangeKind::Deleted)));
     Ok(differing)
 }
@@ -103,7 +97,7 @@ fn described(
     mut change: FileChange,
     start: &Path,
     end: &Path,
-    (was, after): (Option<&Entry>, &BTreeMap<String, Entry>),
+    (was, after): (Option<&Entry>, &Tree),
     room: &mut u64,
 ) -> Result<FileChange, String> {
     let is = after.get(&change.path);

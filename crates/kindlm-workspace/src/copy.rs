@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::tree::is_left_out;
+use kindlm_types::FileTree;
+
+use crate::tree::{Count, Limits};
 
 /// What is not copied, by its real place: files that an agent must not see.
 pub(crate) type Except<'a> = &'a [PathBuf];
@@ -12,8 +14,16 @@ pub(crate) type Except<'a> = &'a [PathBuf];
 /// Copies what is in a folder into another one, which exists. Blocks are shared where the file system can.
 ///
 /// Symbolic links are copied as links, and are refused if they lead out; pipes, sockets and devices are refused too.
-/// `.git` and `.kindlm` are left out. The message of an error says which file, and why.
-pub(crate) fn copy(from: &Path, to: &Path, except: Except<'_>) -> Result<(), String> {
+/// `.git` and `.kindlm` are left out. The message of an error says which file, and why; `name` names the folder where it
+/// has more in it than is allowed.
+pub(crate) fn copy(
+    from: &Path,
+    to: &Path,
+    except: Except<'_>,
+    limits: Limits,
+    name: &str,
+) -> Result<(), String> {
+    let mut count = Count::new(limits);
     let root = from.canonicalize().map_err(|err| cannot("read", from, &err))?;
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -22,7 +32,7 @@ pub(crate) fn copy(from: &Path, to: &Path, except: Except<'_>) -> Result<(), Str
             let item = item.map_err(|err| cannot("read", &source, &err))?;
             let relative = folder.join(item.file_name());
             let source = root.join(&relative);
-            if is_left_out(&item.file_name()) || except.contains(&source) {
+            if FileTree::leaves_out(&item.file_name()) || except.contains(&source) {
                 continue;
             }
             let target = to.join(&relative);
@@ -32,7 +42,11 @@ pub(crate) fn copy(from: &Path, to: &Path, except: Except<'_>) -> Result<(), Str
             if kind.is_dir() {
                 fs::create_dir_all(&target).map_err(|err| cannot("make", &target, &err))?;
                 folders.push(relative);
-            } else if kind.is_symlink() {
+                continue;
+            }
+            let bytes = if kind.is_file() { metadata.len() } else { 0 };
+            count.add(bytes).map_err(|err| err.words(name))?;
+            if kind.is_symlink() {
                 copy_link(&root, &relative, &target)?;
             } else if kind.is_file() {
                 reflink_copy::reflink_or_copy(&source, &target)
@@ -137,7 +151,7 @@ mod tests {
         let to = folder.path().join("to");
         fs::create_dir(&to).unwrap();
         let except = [from.canonicalize().unwrap().join("secret.test")];
-        copy(&from, &to, &except).unwrap();
+        copy(&from, &to, &except, Limits::NONE, "it").unwrap();
         let mode = fs::metadata(to.join("run.sh")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
         assert_eq!(fs::read_link(to.join("bin/run")).unwrap(), Path::new("../run.sh"));
@@ -153,7 +167,7 @@ mod tests {
         ] {
             symlink(&leads_to, from.join(at)).unwrap();
             let to = tempfile::tempdir().unwrap();
-            let words = copy(&from, to.path(), &[]).unwrap_err();
+            let words = copy(&from, to.path(), &[], Limits::NONE, "it").unwrap_err();
             assert!(
                 words.contains(&format!("{at}` leads out of the folder, to `{leads_to}`")),
                 "{words}"
@@ -164,6 +178,10 @@ mod tests {
         symlink("inner/away", from.join("chain")).unwrap();
         symlink("../../outside", from.join("inner/away")).unwrap();
         let to = tempfile::tempdir().unwrap();
-        assert!(copy(&from, to.path(), &[]).unwrap_err().contains("leads out of the folder"));
+        assert!(
+            copy(&from, to.path(), &[], Limits::NONE, "it")
+                .unwrap_err()
+                .contains("leads out of the folder")
+        );
     }
 }

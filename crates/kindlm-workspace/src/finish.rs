@@ -1,19 +1,20 @@
 //! Finds out what an agent has done, when it has finished.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::workspace::{
     CommandRan, FileChange, FileSeen, Gather, O11y, TestFormat, TestsRan, Workspace, in_ms,
 };
-use kindlm_types::{Backend, Execution, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{Backend, CommandOutput, Execution, WorkspaceError, WorkspaceSpec};
 use serde_json::json;
 
 use crate::changes::{changes, ignore};
 use crate::inside::Inside;
 use crate::isolation::Wrap;
 use crate::reports;
-use crate::start::blocking;
+use crate::start::{Start, blocking};
 use crate::tree::Limits;
 
 /// How much of a file a check gets to see, in bytes: 1 MiB.
@@ -28,7 +29,7 @@ const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.j
 /// What is to be finished.
 pub(crate) struct Finish<'a> {
     pub(crate) spec: &'a WorkspaceSpec,
-    pub(crate) start: &'a Path,
+    pub(crate) start: &'a Arc<Start>,
     pub(crate) hidden: &'a [(PathBuf, PathBuf)],
     pub(crate) wrap: &'a Wrap,
     pub(crate) folder: &'a Path,
@@ -42,6 +43,8 @@ pub(crate) async fn finish(
     wanted: &[Gather],
     backend: &dyn Backend,
 ) -> Result<Workspace, WorkspaceError> {
+    // The agent has finished: whatever it left running has no more to do with the folder.
+    task.wrap.end(task.folder, backend).await;
     let (changes, files) = look(&task, wanted).await?;
     prepare(&task, execution).await?;
     let isolation = task.spec.isolation;
@@ -67,9 +70,8 @@ async fn look(
     task: &Finish<'_>,
     wanted: &[Gather],
 ) -> Result<(Vec<FileChange>, Vec<FileSeen>), WorkspaceError> {
-    let (start, folder) = (task.start.to_path_buf(), task.folder.to_path_buf());
-    let WorkspaceSpec { max_bytes, max_files, max_diff_bytes, .. } = *task.spec;
-    let limits = Limits { bytes: max_bytes, files: max_files };
+    let (start, folder) = (Arc::clone(task.start), task.folder.to_path_buf());
+    let (limits, max_diff_bytes) = (Limits::of(task.spec), task.spec.max_diff_bytes);
     let globs = task.spec.ignore.clone();
     let paths: Vec<String> = wanted
         .iter()
@@ -79,7 +81,10 @@ async fn look(
         })
         .collect();
     blocking(move || {
-        let changes = changes(&start, &folder, &ignore(&globs)?, limits, max_diff_bytes)?;
+        let changes = {
+            let start = (&*start.folder, &start.tree);
+            changes(start, &folder, &ignore(&globs)?, limits, max_diff_bytes)?
+        };
         let inside = open(&folder)?;
         let seen = |path: String| {
             let (text, problem) = match inside.text(&path, MAX_FILE) {
@@ -133,20 +138,25 @@ impl Finish<'_> {
     ) -> (CommandRan, String) {
         let timeout_ms = timeout.map(in_ms);
         let timeout = timeout.unwrap_or(self.timeout);
-        let mut command = self.wrap.command(self.folder, line, timeout, self.spec.network);
-        let own = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-        command.env.extend(own);
+        let command = self.wrap.command(self.folder, line, timeout, self.spec.network, env);
         let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
         match backend.run(&command).await {
-            Err(err) => (CommandRan { problem: Some(err.message), ..ran }, String::new()),
+            Err(err) => {
+                // It may be that only whoever started it was stopped.
+                self.wrap.end(self.folder, backend).await;
+                (CommandRan { problem: Some(err.message), ..ran }, String::new())
+            }
             Ok(output) => {
-                let problem = broken_off(output.exit_code);
+                let problem = self
+                    .wrap
+                    .not_started(output.exit_code, &output.stderr)
+                    .or_else(|| CommandOutput::broken_off(output.exit_code).map(str::to_owned));
                 let ran = CommandRan {
                     exit_code: output.exit_code,
                     stdout: end_of(&output.text),
                     stderr: end_of(&output.stderr),
                     duration_ms: output.latency_ms,
-                    problem: problem.map(str::to_owned),
+                    problem,
                     ..ran
                 };
                 (ran, output.text)
@@ -176,21 +186,24 @@ impl Finish<'_> {
         // Colours would be in the messages; nextest wants to be asked for what it may still change.
         let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
         let (command, stdout) = self.run(line, timeout, &env, backend).await;
-        let text = match &report {
-            None => Ok(stdout),
-            Some(path) => match open(self.folder).and_then(|it| it.text(path, MAX_REPORT)) {
-                Ok(Some(text)) => Ok(text),
-                Ok(None) => Err(format!("there is no report: the tests have not written `{path}`")),
-                Err(why) => Err(why),
-            },
-        };
-        let read = text.and_then(|it| reports::read(format, &it, &self.seen_folder()));
-        let (tests, problem) = match read {
+        let (folder, seen) = (self.folder.to_path_buf(), self.seen_folder());
+        let path = report.clone();
+        // A report may be large, and others should not wait for its reading.
+        let read = blocking(move || {
+            let text = match path {
+                None => stdout,
+                Some(path) => open(&folder)?.text(&path, MAX_REPORT)?.ok_or_else(|| {
+                    format!("there is no report: the tests have not written `{path}`")
+                })?,
+            };
+            reports::read(format, &text, &seen)
+        });
+        let (tests, problem) = match read.await {
             Ok(tests) => {
                 let problem = reports::contradiction(command.exit_code, &tests);
                 (tests, problem)
             }
-            Err(why) => (Vec::new(), Some(why)),
+            Err(why) => (Vec::new(), Some(why.0)),
         };
         let problem = command.problem.clone().or(problem);
         Ok(TestsRan { command, format, report, tests, problem })
@@ -199,16 +212,6 @@ impl Finish<'_> {
     /// The folder as the tests see it.
     fn seen_folder(&self) -> String {
         self.wrap.seen(self.folder).display().to_string()
-    }
-}
-
-/// Why a command has not said anything about the agent's work.
-fn broken_off(exit_code: Option<i32>) -> Option<&'static str> {
-    match exit_code {
-        Some(127) => Some("the command was not found (exit code 127)"),
-        Some(126) => Some("the command cannot be executed (exit code 126)"),
-        Some(_) => None,
-        None => Some("a signal ended the command"),
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 
-use crate::tree::is_left_out;
+use kindlm_types::FileTree;
 
 /// An open folder.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Inside {
             }
             for item in fs::read_dir(&from)? {
                 let item = item?;
-                if !is_left_out(&item.file_name()) {
+                if !FileTree::leaves_out(&item.file_name()) {
                     open.push((item.path(), to.join(item.file_name())));
                 }
             }

@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::finish::{Finish, finish};
 use crate::folders::FoldersOptions;
-use crate::isolation::Wrap;
-use crate::start::{Start, copy_start};
+use crate::isolation::{Checkout, Wrap};
+use crate::start::{Start, blocking, copy_start};
 
 /// The variable that tells an agent where the suite is.
 const SUITE: &str = "KINDLM_SUITE";
 /// The variable that tells an agent where it works.
-const WORKSPACE: &str = "KINDLM_WORKSPACE";
+pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
 
 /// A folder that is ready for one agent.
 #[derive(Debug)]
@@ -32,10 +32,10 @@ pub(crate) struct Open {
     folder: PathBuf,
     keep: bool,
     timeout: Duration,
-    /// Whether nothing runs in it any more.
-    ended: bool,
-    /// Removed before that in which it is.
-    work: TempDir,
+    /// What git remembers of it, where it is a worktree. Removed before the folder.
+    checkout: Option<Checkout>,
+    /// Removed before that in which it is; absent when everything has ended.
+    work: Option<TempDir>,
     _root: Arc<TempDir>,
 }
 
@@ -49,11 +49,12 @@ impl Open {
         of: WorkFor<'_>,
         backend: &dyn Backend,
     ) -> Result<Self, WorkspaceError> {
-        let folder = if let Some(worktrees) = &start.worktrees {
-            worktrees.like(&start.folder, work.path(), backend).await?
+        // In a folder of its own: what is beside it in `..` is nobody else's work.
+        let folder = work.path().join("work");
+        let (folder, checkout) = if let Some(worktrees) = &start.worktrees {
+            let (folder, checkout) = worktrees.like(&start.folder, &folder, backend).await?;
+            (folder, Some(checkout))
         } else {
-            // In a folder of its own: what is beside it in `..` is nobody else's work.
-            let folder = work.path().join("work");
             std::fs::create_dir(&folder).map_err(|err| {
                 WorkspaceError(format!(
                     "cannot make a folder in `{}`: {err}",
@@ -61,11 +62,10 @@ impl Open {
                 ))
             })?;
             copy_start(&start.folder, &folder).await?;
-            folder
+            (folder, None)
         };
-        let (spec, timeout) = (spec.clone(), of.timeout);
-        let ended = false;
-        Ok(Self { spec, start, hidden, wrap, folder, keep, timeout, ended, work, _root: root })
+        let (spec, timeout, work) = (spec.clone(), of.timeout, Some(work));
+        Ok(Self { spec, start, hidden, wrap, folder, keep, timeout, checkout, work, _root: root })
     }
 
     async fn finish(
@@ -75,10 +75,36 @@ impl Open {
         backend: &dyn Backend,
     ) -> Result<Workspace, WorkspaceError> {
         let Self { spec, start, hidden, wrap, folder, timeout, .. } = self;
-        let task = Finish { spec, start: &start.folder, hidden, wrap, folder, timeout: *timeout };
-        let mut workspace = finish(task, execution, wanted, backend).await?;
+        let timeout = *timeout;
+        let mut workspace = finish(
+            Finish { spec, start, hidden, wrap, folder, timeout },
+            execution,
+            wanted,
+            backend,
+        )
+        .await?;
         workspace.kept = self.keep.then(|| folder.display().to_string());
         Ok(workspace)
+    }
+
+    /// Ends what still runs, and removes the folder unless it is to be kept. An error says why it is still there.
+    async fn remove(&mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
+        self.wrap.end(&self.folder, backend).await;
+        let (checkout, work) = (self.checkout.take(), self.work.take());
+        if self.keep {
+            checkout.into_iter().for_each(Checkout::keep);
+            return Ok(());
+        }
+        // Removing many files takes a while, and others should not wait for it.
+        let removed = blocking(move || {
+            let closed = work.map_or(Ok(()), TempDir::close);
+            closed.map_err(|err| format!("the folder cannot be removed: {err}"))
+        });
+        removed.await?;
+        match checkout {
+            Some(checkout) => checkout.remove(backend).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -88,7 +114,11 @@ impl OpenWorkspace for Open {
     }
 
     fn command(&self, line: &str, timeout: Duration) -> CommandSpec {
-        self.wrap.command(&self.folder, line, timeout, self.spec.network)
+        self.wrap.command(&self.folder, line, timeout, self.spec.network, &[])
+    }
+
+    fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
+        self.wrap.not_started(exit_code, stderr)
     }
 
     fn close<'a>(
@@ -102,24 +132,35 @@ impl OpenWorkspace for Open {
     {
         Box::pin(async move {
             let finished = self.finish(execution, wanted, backend).await;
-            self.wrap.end(&self.folder, backend).await;
-            self.ended = true;
-            if let (Some(worktrees), false) = (&self.start.worktrees, self.keep) {
-                worktrees.remove(self.work.path(), backend).await;
+            let removed = self.remove(backend).await;
+            let mut workspace = finished?;
+            // What was found out is no less true because the folder is still there; but it is told.
+            if removed.is_err() && self.folder.exists() {
+                workspace.kept = Some(self.folder.display().to_string());
             }
-            // Removing many files takes a while, and others should not wait for it.
-            let removed = tokio::task::spawn_blocking(move || drop(self)).await;
-            removed
-                .map_err(|err| WorkspaceError(format!("the folder cannot be removed: {err}")))?;
-            finished
+            Ok(workspace)
+        })
+    }
+
+    fn discard<'a>(mut self: Box<Self>, backend: &'a dyn Backend) -> BoxFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        Box::pin(async move {
+            // The execution has failed for a reason of its own, and that is what is told.
+            let _ = self.remove(backend).await;
         })
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if !self.ended {
+        // Nobody waits for it any more: the run was stopped.
+        if self.work.is_some() {
             self.wrap.abandon(&self.folder);
+        }
+        if self.keep {
+            self.checkout.take().into_iter().for_each(Checkout::keep);
         }
     }
 }

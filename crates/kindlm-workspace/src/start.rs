@@ -4,16 +4,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kindlm_types::workspace::{Container, Isolation};
-use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{Backend, CommandOutput, CommandSpec, WorkspaceError, WorkspaceSpec};
 use tempfile::TempDir;
 
 use crate::copy::copy;
 use crate::folders::folder;
 use crate::isolation::{Worktrees, Wrap};
-use crate::tree::{Limits, walk};
+use crate::tree::{Limits, Tree, walk};
 
 /// How long a setup may take at least: it may have to install what the agent works with.
 const SETUP: Duration = Duration::from_mins(10);
+
+/// A command that does nothing, so that it fails only if what is around it does not start.
+const NOTHING: &str = "true";
 
 /// What tells two starts apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +27,8 @@ pub(crate) struct StartKey {
     reference: Option<String>,
     container: Option<Container>,
     hidden: Vec<String>,
+    network: bool,
+    limits: (u64, u64),
 }
 
 impl StartKey {
@@ -35,6 +40,8 @@ impl StartKey {
             reference: spec.reference.clone(),
             container: spec.container.clone(),
             hidden: spec.hidden.iter().map(|it| it.from.clone()).collect(),
+            network: spec.network,
+            limits: (spec.max_bytes, spec.max_files),
         }
     }
 }
@@ -44,9 +51,11 @@ impl StartKey {
 pub(crate) struct Start {
     /// The folder that is copied.
     pub(crate) folder: PathBuf,
+    /// What is in it.
+    pub(crate) tree: Tree,
     /// Where further worktrees come from.
     pub(crate) worktrees: Option<Worktrees>,
-    made: TempDir,
+    _made: TempDir,
 }
 
 impl Start {
@@ -61,40 +70,96 @@ impl Start {
         backend: &dyn Backend,
     ) -> Result<Self, WorkspaceError> {
         let made = folder(root.path(), "start-", false)?;
-        let start = if spec.isolation == Isolation::Worktree {
+        let limits = Limits::of(spec);
+        let hidden: Vec<PathBuf> = hidden.iter().map(|(from, _)| from.clone()).collect();
+        let mut at = made.path().join("start");
+        let mut worktrees = None;
+        if spec.isolation == Isolation::Worktree {
             let reference = spec.reference.as_deref().unwrap_or("HEAD");
-            let worktrees = Worktrees::find(&source, reference, backend).await?;
-            let folder = worktrees.check_out(made.path(), backend).await?;
-            Self { folder, worktrees: Some(worktrees), made }
+            let found = Worktrees::find(&source, reference, &hidden, backend).await?;
+            let (folder, checkout) =
+                found.check_out(&made.path().join("worktree"), backend).await?;
+            prepare(spec, &folder, wrap, timeout, backend).await?;
+            // Nobody works with git here any more.
+            at = found.make_plain(checkout, &at, backend).await?;
+            worktrees = Some(found);
         } else {
-            let limits = Limits { bytes: spec.max_bytes, files: spec.max_files };
-            let except: Vec<PathBuf> = hidden.iter().map(|(from, _)| from.clone()).collect();
-            let (from, to) = (source, made.path().to_path_buf());
+            let (from, to) = (source, at.clone());
             let name = format!("the folder `{}`", spec.from);
             blocking(move || {
-                walk(&from, limits).map_err(|err| err.words(&name))?;
-                copy(&from, &to, &except)
+                std::fs::create_dir(&to)
+                    .map_err(|err| format!("cannot make `{}`: {err}", to.display()))?;
+                copy(&from, &to, &hidden, limits, &name)
             })
             .await?;
-            Self { folder: made.path().to_path_buf(), worktrees: None, made }
-        };
-        if let Some(setup) = &spec.setup {
-            let mut command = wrap.command(&start.folder, setup, timeout.max(SETUP), true);
-            command.env.push(("CI".to_owned(), "1".to_owned()));
-            run(&command, "`workspace.setup`", backend).await?;
+            prepare(spec, &at, wrap, timeout, backend).await?;
         }
-        if let Some(worktrees) = &start.worktrees {
-            // Nobody works with git here any more.
-            worktrees.forget(start.made.path(), backend).await?;
-        }
-        Ok(start)
+        let tree = blocking({
+            let at = at.clone();
+            move || walk(&at, limits).map_err(|err| err.words("the start of the workspace"))
+        })
+        .await?;
+        Ok(Self { folder: at, tree, worktrees, _made: made })
     }
 }
 
-/// Runs a command that must succeed; `what` names it.
+/// Makes sure that what is around commands starts, and runs the setup.
+async fn prepare(
+    spec: &WorkspaceSpec,
+    folder: &Path,
+    wrap: &Wrap,
+    timeout: Duration,
+    backend: &dyn Backend,
+) -> Result<(), WorkspaceError> {
+    let watched = Watched { wrap, folder, is_over: false };
+    let prepared = async {
+        if wrap.is_sandbox() {
+            // As the agent will be: a setup reaches the network where the agent may not.
+            let nothing = wrap.command(folder, NOTHING, timeout.max(SETUP), spec.network, &[]);
+            let what = format!("the sandbox of `isolation: {}`", spec.isolation.as_str());
+            run(&nothing, &what, Some(wrap), backend).await?;
+        }
+        if let Some(setup) = &spec.setup {
+            let setup = wrap.command(folder, setup, timeout.max(SETUP), true, &[("CI", "1")]);
+            run(&setup, "`workspace.setup`", Some(wrap), backend).await?;
+        }
+        Ok(())
+    };
+    let prepared = prepared.await;
+    watched.over(prepared.is_err(), backend).await;
+    prepared
+}
+
+/// Commands that run in a start. Whoever stops waiting for them ends them, too.
+struct Watched<'a> {
+    wrap: &'a Wrap,
+    folder: &'a Path,
+    is_over: bool,
+}
+
+impl Watched<'_> {
+    /// What a setup that succeeded has left running is there for the agents.
+    async fn over(mut self, has_failed: bool, backend: &dyn Backend) {
+        if has_failed {
+            self.wrap.end(self.folder, backend).await;
+        }
+        self.is_over = true;
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.wrap.abandon(self.folder);
+        }
+    }
+}
+
+/// Runs a command that must succeed; `what` names it, `wrap` is what is around it.
 pub(crate) async fn run(
     command: &CommandSpec,
     what: &str,
+    wrap: Option<&Wrap>,
     backend: &dyn Backend,
 ) -> Result<String, WorkspaceError> {
     let ran = backend.run(command).await;
@@ -102,10 +167,14 @@ pub(crate) async fn run(
     if ran.exit_code == Some(0) {
         return Ok(ran.text);
     }
-    let ended = ran.exit_code.map_or_else(
-        || "was ended by a signal".to_owned(),
-        |code| format!("ended with exit code {code}"),
-    );
+    if let Some(why) = wrap.and_then(|it| it.not_started(ran.exit_code, &ran.stderr)) {
+        return Err(WorkspaceError(format!("{what}: {why}")));
+    }
+    let code = || ran.exit_code.map(|code| format!("ended with exit code {code}"));
+    let ended = CommandOutput::broken_off(ran.exit_code)
+        .map(|why| format!("did not do its work: {why}"))
+        .or_else(code)
+        .unwrap_or_default();
     let said = if ran.stderr.trim().is_empty() { &ran.text } else { &ran.stderr };
     let lines: Vec<&str> = said.trim().lines().collect();
     let last = lines[lines.len().saturating_sub(5)..].join("\n");
@@ -124,8 +193,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Copies a start to where an agent will work.
+/// Copies a start, whose size is known to be allowed, to where an agent will work.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
-    blocking(move || copy(&from, &to, &[])).await
+    blocking(move || copy(&from, &to, &[], Limits::NONE, "the start of the workspace")).await
 }

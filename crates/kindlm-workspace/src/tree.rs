@@ -5,13 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names that are no part of a workspace, wherever they stand: git's own files, and those of KindLM.
-const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
+use kindlm_types::{FileTree, WorkspaceSpec};
 
-/// Whether a name is no part of a workspace.
-pub(crate) fn is_left_out(name: &std::ffi::OsStr) -> bool {
-    LEFT_OUT.iter().any(|it| name == *it)
-}
+/// Everything below a folder but folders, by its path from there with `/` between parts.
+pub(crate) type Tree = BTreeMap<String, Entry>;
 
 /// Something below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +26,43 @@ pub(crate) enum Entry {
 pub(crate) struct Limits {
     pub(crate) bytes: u64,
     pub(crate) files: u64,
+}
+
+impl Limits {
+    /// No limits.
+    pub(crate) const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
+
+    /// Those of a workspace.
+    pub(crate) fn of(spec: &WorkspaceSpec) -> Self {
+        Self { bytes: spec.max_bytes, files: spec.max_files }
+    }
+}
+
+/// What has been found below a folder so far, held against its limits.
+#[derive(Debug)]
+pub(crate) struct Count {
+    limits: Limits,
+    bytes: u64,
+    files: u64,
+}
+
+impl Count {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, bytes: 0, files: 0 }
+    }
+
+    /// One more, of so many bytes.
+    pub(crate) fn add(&mut self, bytes: u64) -> Result<(), WalkError> {
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.files > self.limits.files {
+            return Err(WalkError::Files(self.limits.files));
+        }
+        if self.bytes > self.limits.bytes {
+            return Err(WalkError::Bytes(self.limits.bytes));
+        }
+        Ok(())
+    }
 }
 
 /// Why a folder cannot be walked through.
@@ -56,16 +90,16 @@ impl WalkError {
     }
 }
 
-/// Everything below a folder but folders, by its path from there with `/` between parts.
-pub(crate) fn walk(root: &Path, limits: Limits) -> Result<BTreeMap<String, Entry>, WalkError> {
+/// What is below a folder.
+pub(crate) fn walk(root: &Path, limits: Limits) -> Result<Tree, WalkError> {
     let mut found = BTreeMap::new();
-    let mut bytes_in_all = 0_u64;
+    let mut count = Count::new(limits);
     let mut folders = vec![(root.to_path_buf(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {
         let failed = |err| WalkError::Io(folder.clone(), err);
         for item in fs::read_dir(&folder).map_err(failed)? {
             let item = item.map_err(failed)?;
-            if is_left_out(&item.file_name()) {
+            if FileTree::leaves_out(&item.file_name()) {
                 continue;
             }
             let path = format!("{prefix}{}", item.file_name().to_string_lossy());
@@ -80,18 +114,12 @@ pub(crate) fn walk(root: &Path, limits: Limits) -> Result<BTreeMap<String, Entry
             } else if kind.is_symlink() {
                 Entry::Link(fs::read_link(&at).map_err(failed)?)
             } else if kind.is_file() {
-                bytes_in_all = bytes_in_all.saturating_add(metadata.len());
                 Entry::File { bytes: metadata.len(), executable: is_executable(&metadata) }
             } else {
                 Entry::Other
             };
+            count.add(if kind.is_file() { metadata.len() } else { 0 })?;
             found.insert(path, entry);
-            if found.len() as u64 > limits.files {
-                return Err(WalkError::Files(limits.files));
-            }
-            if bytes_in_all > limits.bytes {
-                return Err(WalkError::Bytes(limits.bytes));
-            }
         }
     }
     Ok(found)

@@ -42,12 +42,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 /// What speaks against an agent whose command came back: it was never started, or crashed, and what it left undone would
 /// look as if it had behaved. Any other exit code is the program's own word.
 pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {
-    let what = match output.exit_code {
-        Some(127) => "the command was not found (exit code 127)",
-        Some(126) => "the command cannot be executed (exit code 126)",
-        None => "a signal ended the command before it was done",
-        Some(_) => return None,
-    };
+    let what = CommandOutput::broken_off(output.exit_code)?;
     Some(error(with_stderr(what.to_owned(), &output.stderr)))
 }
 

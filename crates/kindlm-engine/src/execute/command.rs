@@ -1,6 +1,8 @@
 //! Runs the program of a test, and says when it was not able to do anything wrong.
 
-use kindlm_types::{CommandSpec, Event, Execution, ProviderError, ProviderErrorKind};
+use kindlm_types::{
+    CommandOutput, CommandSpec, Event, Execution, OpenWorkspace, ProviderError, ProviderErrorKind,
+};
 
 use super::Running;
 use crate::COMMAND;
@@ -10,6 +12,7 @@ impl Running<'_> {
     pub(super) async fn command(
         &self,
         spec: &CommandSpec,
+        around: Option<&dyn OpenWorkspace>,
         mut execution: Execution,
     ) -> (Execution, Option<Unanswered>) {
         // What a program spends is not known to us.
@@ -28,7 +31,7 @@ impl Running<'_> {
                 execution.exit_code = output.exit_code;
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
-                let error = crash(&execution).or_else(|| unreadable(&output.unreadable));
+                let error = crash(&execution, around).or_else(|| unreadable(&output.unreadable));
                 (execution, error.map(Unanswered::Provider))
             }
             Err(error) => (execution, Some(error.into())),
@@ -50,14 +53,14 @@ fn unreadable(lines: &[String]) -> Option<ProviderError> {
 /// What speaks against a command that came back: it was never started, or a signal ended it.
 ///
 /// Any other exit code is the program's own word and no failure by itself, as in the original. But a program
-/// that was not there, or crashed, has done nothing wrong either, and every negative check would hold.
-fn crash(execution: &Execution) -> Option<ProviderError> {
-    let what = match execution.exit_code {
-        Some(127) => "the command was not found (exit code 127)",
-        Some(126) => "the command cannot be executed (exit code 126)",
-        None => "a signal ended the command before it was done",
-        Some(_) => return None,
-    };
+/// that was not there, or crashed, has done nothing wrong either, and every negative check would hold. The same is true
+/// of one whose sandbox did not start: only what is around it knows that.
+fn crash(execution: &Execution, around: Option<&dyn OpenWorkspace>) -> Option<ProviderError> {
+    let (exit_code, stderr) = (execution.exit_code, execution.stderr.as_str());
+    if let Some(why) = around.and_then(|it| it.not_started(exit_code, stderr)) {
+        return Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, why));
+    }
+    let what = CommandOutput::broken_off(exit_code)?;
     let said = execution.stderr.trim();
     let said: String = said.chars().take(500).collect();
     let message = if said.is_empty() {

@@ -117,12 +117,19 @@ impl Running<'_> {
                     Some(open) => open.command(command_line, timeout),
                     None => CommandSpec::new(command_line, timeout),
                 };
-                self.command(&spec, execution).await
+                self.command(&spec, open.as_deref(), execution).await
             }
             (Subject::Prompt { .. }, None) => {
                 let message = "a prompt was planned without a model".to_owned();
                 return broken(execution, ExecutionError::Internal { message }).into();
             }
+        };
+        let open = match (open, &error) {
+            (Some(open), Some(_)) => {
+                open.discard(self.run.backend).await;
+                None
+            }
+            (open, _) => open,
         };
         let finished = match error {
             Some(Unanswered::Provider(error)) => {

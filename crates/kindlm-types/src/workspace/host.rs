@@ -38,6 +38,13 @@ pub trait OpenWorkspace: Send + Sync {
     /// A command of the agent: in this folder, with the isolation around it.
     fn command(&self, line: &str, timeout: Duration) -> CommandSpec;
 
+    /// Why a command of the agent was never started by what is around it, in words; `None` if it was.
+    ///
+    /// A sandbox that does not start ends like a program that did nothing, and whoever did nothing did nothing wrong.
+    fn not_started(&self, _exit_code: Option<i32>, _stderr: &str) -> Option<String> {
+        None
+    }
+
     /// Finds out what the agent has done, when it has finished, and what checks want to know; then removes the folder.
     fn close<'a>(
         self: Box<Self>,
@@ -45,6 +52,11 @@ pub trait OpenWorkspace: Send + Sync {
         wanted: &'a [Gather],
         backend: &'a dyn Backend,
     ) -> BoxFuture<'a, Result<Workspace, WorkspaceError>>
+    where
+        Self: 'a;
+
+    /// Removes the folder of an agent that failed, with whatever still runs there: nothing more is wanted of it.
+    fn discard<'a>(self: Box<Self>, backend: &'a dyn Backend) -> BoxFuture<'a, ()>
     where
         Self: 'a;
 }

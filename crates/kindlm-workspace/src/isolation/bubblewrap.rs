@@ -1,18 +1,39 @@
-//! `bwrap`: everything but the folder is read-only.
+//! `bwrap`: everything but the folder is read-only, and what belongs to others is out of sight.
 
 use std::path::{Path, PathBuf};
 
 use kindlm_types::{WorkspaceError, WorkspaceSpec};
 
-use super::{installed, quoted};
+use super::{Inner, installed, quoted};
 use crate::folders::FoldersOptions;
+
+/// Where sockets of Docker, of agents that hold keys, of desktops and of services are. A file that cannot be written can
+/// still be spoken with, if it is a socket.
+const SOCKETS: [&str; 2] = ["/run", "/var/run"];
+
+/// What programs need of those folders: the names of hosts, and on NixOS the programs themselves.
+const NEEDED: [&str; 3] =
+    ["/run/systemd/resolve/stub-resolv.conf", "/run/current-system", "/run/wrappers"];
+
+/// Variables that lead to sockets elsewhere.
+const LEADING_OUT: [&str; 7] = [
+    "SSH_AUTH_SOCK",
+    "GPG_AGENT_INFO",
+    "DOCKER_HOST",
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+];
 
 /// A sandbox made by `bwrap`.
 #[derive(Debug)]
 pub(crate) struct Bubblewrap {
     program: PathBuf,
-    /// The suite, which stays in sight even if it is below `/tmp`.
-    suite: String,
+    /// The suite, which stays in sight even if it is below what is hidden.
+    suite: PathBuf,
+    /// The folder for temporary files, in which other agents work.
+    temp: PathBuf,
     /// Files and folders of the suite that nobody in it may read.
     masked: Vec<PathBuf>,
 }
@@ -25,24 +46,44 @@ impl Bubblewrap {
         let help = "install the package `bubblewrap`, or choose another `workspace.isolation`";
         let program = installed("bwrap", options, "`isolation: bubblewrap`", help)?;
         let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());
+        let temp = options.temp.canonicalize().unwrap_or_else(|_| options.temp.clone());
         let masked = spec.hidden.iter().filter_map(|it| suite.join(&it.from).canonicalize().ok());
         let masked = masked.collect();
-        Ok(Self { program, masked, suite: suite.display().to_string() })
+        Ok(Self { program, suite, temp, masked })
     }
 
-    /// The command line of a command in the sandbox.
-    pub(super) fn line(&self, folder: &Path, line: &str, network: bool) -> String {
-        let folder = folder.display().to_string();
-        let program = self.program.display().to_string();
+    /// All that stands before the line of a command that runs in the sandbox.
+    pub(super) fn before(&self, folder: &Path, inner: Inner<'_>) -> String {
+        let shown = |path: &Path| path.display().to_string();
+        let (program, suite, temp) = (shown(&self.program), shown(&self.suite), shown(&self.temp));
+        let folder = shown(folder);
         let mut words: Vec<&str> = vec!["exec", &program, "--unshare-all"];
-        if network {
+        if inner.network {
             words.push("--share-net");
         }
         words.extend(["--die-with-parent", "--new-session"]);
         words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
-        words.extend(["--tmpfs", "/tmp", "--ro-bind", &self.suite, &self.suite]);
+        for name in LEADING_OUT {
+            words.extend(["--unsetenv", name]);
+        }
+        for path in SOCKETS {
+            // A link leads to the other one.
+            if Path::new(path).symlink_metadata().is_ok_and(|it| it.is_dir()) {
+                words.extend(["--tmpfs", path]);
+            }
+        }
+        for path in NEEDED {
+            words.extend(["--ro-bind-try", path, path]);
+        }
+        words.extend(["--tmpfs", "/tmp"]);
+        // Whichever of the two is in the other is put in its place later.
+        if self.temp.starts_with(&self.suite) {
+            words.extend(["--ro-bind", &suite, &suite, "--tmpfs", &temp]);
+        } else {
+            words.extend(["--tmpfs", &temp, "--ro-bind", &suite, &suite]);
+        }
         let masked: Vec<(bool, String)> =
-            self.masked.iter().map(|it| (it.is_dir(), it.display().to_string())).collect();
+            self.masked.iter().map(|it| (it.is_dir(), shown(it))).collect();
         for (is_folder, path) in &masked {
             match is_folder {
                 true => words.extend(["--tmpfs", path]),
@@ -50,7 +91,15 @@ impl Bubblewrap {
             }
         }
         words.extend(["--bind", &folder, &folder, "--chdir", &folder]);
-        words.extend(["--", "sh", "-c", line]);
+        words.extend(["--", "sh", "-c"]);
         quoted(words)
+    }
+
+    /// What `bwrap` says when it could not make the sandbox. It has no exit code of its own for that, so what counts is
+    /// that nobody but itself has spoken first.
+    pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {
+        let said = stderr.lines().find(|it| !it.trim().is_empty())?;
+        (exit_code == Some(1) && said.starts_with("bwrap: "))
+            .then(|| format!("the sandbox did not start, says `bwrap`: {}", said.trim()))
     }
 }

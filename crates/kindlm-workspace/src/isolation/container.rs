@@ -7,7 +7,7 @@ use std::time::Duration;
 use kindlm_types::workspace::{Container, ContainerEngine};
 use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
 
-use super::{find, quoted};
+use super::{Inner, find, quoted};
 use crate::folders::FoldersOptions;
 
 /// Where the folder is in a container.
@@ -52,8 +52,8 @@ impl Boxed {
         Ok(Self { engine, program, container, suite: options.suite.clone() })
     }
 
-    /// The command line of a command in the container.
-    pub(super) fn line(&self, folder: &Path, line: &str, network: bool) -> String {
+    /// All that stands before the line of a command that runs in the container.
+    pub(super) fn before(&self, folder: &Path, inner: Inner<'_>) -> String {
         let program = self.program.display().to_string();
         let volume = format!("{}:{FOLDER}", folder.display());
         let workspace = format!("KINDLM_WORKSPACE={FOLDER}");
@@ -68,16 +68,36 @@ impl Boxed {
             (ContainerEngine::Docker, None) => {}
         }
         words.extend(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
-        if !network {
+        if !inner.network {
             words.extend(["--network", "none"]);
         }
         words.extend(["--env", "HOME=/tmp", "--env", &workspace]);
-        for name in &self.container.env {
+        for name in self.container.env.iter().map(String::as_str).chain(inner.env.iter().copied()) {
             // By its name alone: the value is not to be seen in a list of processes.
             words.extend(["--env", name]);
         }
-        words.extend([self.container.image.as_str(), "sh", "-c", line]);
+        words.extend([self.container.image.as_str(), "sh", "-c"]);
         quoted(words)
+    }
+
+    /// What the engine says of a container that did not start. 125 is the exit code that it keeps for that; with 126 and
+    /// 127 it says that the image has no shell, unless it was the shell who said so of what it should run.
+    pub(super) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
+        let says = match self.engine {
+            ContainerEngine::Docker => "docker: ",
+            ContainerEngine::Podman => "Error: ",
+        };
+        let own = stderr.lines().find(|it| it.starts_with(says));
+        let what = match exit_code {
+            Some(125) => "the container did not start",
+            Some(126 | 127) if own.is_some() => "the container has no `sh` that it can run",
+            _ => return None,
+        };
+        let last = || stderr.lines().rfind(|it| !it.trim().is_empty());
+        let said = own.or_else(last).map(|it| format!(": {}", it.trim())).unwrap_or_default();
+        let (engine, image) = (self.engine.program(), &self.container.image);
+        let code = exit_code.unwrap_or_default();
+        Some(format!("{what}, says `{engine}` with exit code {code} of the image `{image}`{said}"))
     }
 
     /// Ends a container whose client was killed; that there is none is what is hoped for.
@@ -88,24 +108,28 @@ impl Boxed {
             CommandSpec { folder: Some(self.suite.clone()), ..CommandSpec::new(line, PATIENCE) };
         let _ = backend.run(&command).await;
     }
-}
 
-impl Boxed {
     /// Ends a container that nobody waits for any more, without keeping anybody waiting.
     pub(super) fn abandon(&self, folder: &Path) {
         let mut command = Command::new(&self.program);
         command.args(["rm", "--force", &name(folder)]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        std::thread::spawn(move || {
-            let _ = command.status();
-        });
+        // Neither a Ctrl-C nor the end of KindLM ends it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        // It is started before anybody goes on, so it runs even if KindLM ends with the next line.
+        if let Ok(mut child) = command.spawn() {
+            std::thread::spawn(move || child.wait());
+        }
     }
 }
 
-/// The name of the container for a folder, whose own name is like no other.
+/// The name of the container for a folder: that of the folder and of the one it is in, one of which is like no other.
 fn name(folder: &Path) -> String {
-    let folder = folder.file_name().unwrap_or_default().to_string_lossy();
-    format!("kindlm-{}", folder.trim_start_matches('.'))
+    let within = folder.parent().and_then(Path::file_name).unwrap_or_default();
+    let (within, own) = (within.to_string_lossy(), folder.file_name().unwrap_or_default());
+    let own = own.to_string_lossy();
+    format!("kindlm-{}-{}", within.trim_start_matches(['.', '-']), own)
 }
 
 /// Whoever runs KindLM; `None` where users have no numbers.

@@ -2,6 +2,7 @@
 
 mod bubblewrap;
 mod container;
+mod leftovers;
 mod worktree;
 
 use std::ffi::OsStr;
@@ -12,10 +13,10 @@ use kindlm_types::workspace::Isolation;
 use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
 
 use crate::folders::FoldersOptions;
-use crate::open::variables;
+use crate::open::{WORKSPACE, variables};
 use bubblewrap::Bubblewrap;
 use container::Boxed;
-pub(crate) use worktree::Worktrees;
+pub(crate) use worktree::{Checkout, Worktrees};
 
 /// What is put around every command that runs in a workspace.
 #[derive(Debug)]
@@ -30,6 +31,15 @@ enum Kind {
     Plain,
     Bubblewrap(Bubblewrap),
     Container(Boxed),
+}
+
+/// What a command needs of that which is around it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inner<'a> {
+    /// Whether it reaches the network.
+    pub(crate) network: bool,
+    /// Names of variables that it gets, where it does not get all of them.
+    pub(crate) env: &'a [&'a str],
 }
 
 impl Wrap {
@@ -50,21 +60,46 @@ impl Wrap {
         Ok(Self { options: options.clone(), kind })
     }
 
-    /// A command in a folder, with all that is around it.
+    /// A command in a folder, with all that is around it. `env` are variables of its own.
     pub(crate) fn command(
         &self,
         folder: &Path,
         line: &str,
         timeout: Duration,
         network: bool,
+        env: &[(&str, &str)],
     ) -> CommandSpec {
-        let line = match &self.kind {
-            Kind::Plain => line.to_owned(),
-            Kind::Bubblewrap(it) => it.line(folder, line, network),
-            Kind::Container(it) => it.line(folder, line, network),
+        let names: Vec<&str> = env.iter().map(|(name, _)| *name).collect();
+        let line = match self.before(folder, Inner { network, env: &names }) {
+            None => line.to_owned(),
+            Some(before) => format!("{before} {}", quoted([line])),
         };
-        let env = variables(&self.options, folder);
-        CommandSpec { command_line: line, timeout, folder: Some(folder.to_path_buf()), env }
+        let mut all = variables(&self.options, folder);
+        all.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
+        CommandSpec { command_line: line, timeout, folder: Some(folder.to_path_buf()), env: all }
+    }
+
+    /// What stands before a line that is quoted as one word; `None` if it stands alone.
+    fn before(&self, folder: &Path, inner: Inner<'_>) -> Option<String> {
+        match &self.kind {
+            Kind::Plain => None,
+            Kind::Bubblewrap(it) => Some(it.before(folder, inner)),
+            Kind::Container(it) => Some(it.before(folder, inner)),
+        }
+    }
+
+    /// Whether there is anything around commands that may fail to start.
+    pub(crate) fn is_sandbox(&self) -> bool {
+        !matches!(self.kind, Kind::Plain)
+    }
+
+    /// Why a command was never started by what is around it; `None` if it was.
+    pub(crate) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
+        match &self.kind {
+            Kind::Plain => None,
+            Kind::Bubblewrap(_) => Bubblewrap::not_started(exit_code, stderr),
+            Kind::Container(it) => it.not_started(exit_code, stderr),
+        }
     }
 
     /// The folder as commands see it.
@@ -75,19 +110,26 @@ impl Wrap {
         }
     }
 
-    /// Ends whatever a command has left running.
+    /// Ends whatever commands have left running in a folder. A sandbox of `bwrap` leaves nothing.
     pub(crate) async fn end(&self, folder: &Path, backend: &dyn Backend) {
-        if let Kind::Container(it) = &self.kind {
-            it.end(folder, backend).await;
+        match &self.kind {
+            Kind::Plain => {
+                let folder = folder.to_path_buf();
+                let ended = tokio::task::spawn_blocking(move || leftovers::end(WORKSPACE, &folder));
+                // It does not panic, and a runtime that is ending has nobody to go on.
+                let _ = ended.await;
+            }
+            Kind::Bubblewrap(_) => {}
+            Kind::Container(it) => it.end(folder, backend).await,
         }
     }
-}
 
-impl Wrap {
-    /// The same for a folder of which nothing more is wanted.
+    /// The same for a folder of which nothing more is wanted, at once.
     pub(crate) fn abandon(&self, folder: &Path) {
-        if let Kind::Container(it) = &self.kind {
-            it.abandon(folder);
+        match &self.kind {
+            Kind::Plain => leftovers::end(WORKSPACE, folder),
+            Kind::Bubblewrap(_) => {}
+            Kind::Container(it) => it.abandon(folder),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The JSON lines of `go test -json`.
 
+use std::collections::{HashMap, HashSet};
+
 use kindlm_types::workspace::{TestRan, TestStatus};
 use serde::Deserialize;
 
@@ -27,15 +29,15 @@ struct Seen {
 
 pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let mut all: Vec<Seen> = Vec::new();
+    let mut places: HashMap<(String, Option<String>), usize> = HashMap::new();
     for (index, line) in report.lines().enumerate() {
         if !line.starts_with('{') {
             continue;
         }
         let line: Line =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", index + 1))?;
-        let known = all.iter().position(|it| it.package == line.package && it.test == line.test);
-        let at = known.unwrap_or_else(|| {
-            let (package, test) = (line.package.clone(), line.test.clone());
+        let at = *places.entry((line.package, line.test)).or_insert_with_key(|(package, test)| {
+            let (package, test) = (package.clone(), test.clone());
             all.push(Seen { package, test, status: None, output: String::new(), elapsed: None });
             all.len() - 1
         });
@@ -52,26 +54,43 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     if all.is_empty() {
         return Err("no line of it is JSON".to_owned());
     }
-    Ok(all.iter().filter(|it| stands_alone(it, &all)).map(one).collect())
+    let groups = Groups::of(&all);
+    Ok(all.iter().filter(|it| groups.leave(it)).map(one).collect())
 }
 
-/// Groups and packages count only where nothing in them says why they failed.
-fn stands_alone(it: &Seen, all: &[Seen]) -> bool {
-    let is_within = |other: &&Seen| match (&it.test, &other.test) {
-        (Some(group), Some(test)) => {
-            it.package == other.package
-                && test.strip_prefix(group.as_str()).is_some_and(|rest| rest.starts_with('/'))
+/// What has other tests within it. Without a name, a package.
+#[derive(Default)]
+struct Groups<'a> {
+    all: HashSet<(&'a str, Option<&'a str>)>,
+    /// Those in which a test has failed.
+    failed: HashSet<(&'a str, Option<&'a str>)>,
+}
+
+impl<'a> Groups<'a> {
+    fn of(all: &'a [Seen]) -> Self {
+        let mut groups = Self::default();
+        for it in all {
+            let Some(test) = it.test.as_deref() else { continue };
+            let within = test.match_indices('/').map(|(at, _)| Some(&test[..at]));
+            for group in within.chain([None]).map(|group| (it.package.as_str(), group)) {
+                groups.all.insert(group);
+                if status(it) == TestStatus::Failed {
+                    groups.failed.insert(group);
+                }
+            }
         }
-        (None, Some(_)) => it.package == other.package,
-        _ => false,
-    };
-    let within: Vec<&Seen> = all.iter().filter(is_within).collect();
-    let explained = within.iter().any(|it| status(it) == TestStatus::Failed);
-    let failed = status(it) == TestStatus::Failed;
-    match &it.test {
-        // A package without tests is `skip`; that is no test.
-        None => it.status == Some(TestStatus::Failed) && !explained,
-        Some(_) => within.is_empty() || (failed && !explained),
+        groups
+    }
+
+    /// Groups and packages count only where nothing in them says why they failed.
+    fn leave(&self, it: &Seen) -> bool {
+        let key = (it.package.as_str(), it.test.as_deref());
+        let has_failed_alone = status(it) == TestStatus::Failed && !self.failed.contains(&key);
+        match &it.test {
+            // A package without tests is `skip`; that is no test.
+            None => it.status.is_some() && has_failed_alone,
+            Some(_) => !self.all.contains(&key) || has_failed_alone,
+        }
     }
 }
 

@@ -12,7 +12,9 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         return Err(format!("the root element is `{}`, not `testsuites`", root.tag_name().name()));
     }
     let mut tests = Vec::new();
-    for suite in root.descendants().filter(|it| it.has_tag_name("testsuite")) {
+    // Some runners write tests that are in no suite beside the suites.
+    let is_suite = |it: &Node<'_, '_>| matches!(it.tag_name().name(), "testsuites" | "testsuite");
+    for suite in root.descendants().filter(is_suite) {
         let cases: Vec<Node<'_, '_>> =
             suite.children().filter(|it| it.has_tag_name("testcase")).collect();
         for case in &cases {
@@ -49,10 +51,29 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
     let status = match (bad.is_empty(), is_skipped) {
         (false, _) => TestStatus::Failed,
         (true, true) => TestStatus::Skipped,
-        (true, false) => TestStatus::Passed,
+        (true, false) => in_words(case)?,
     };
     let seconds = case.attribute("time").and_then(|it| it.replace(',', "").parse::<f64>().ok());
     Ok(test(name, status, Some(bad.join("\n")), seconds.map(|it| it * 1000.0)))
+}
+
+/// What the attributes of a test say that some runners of C++ tests write: a test that was not run has no child that
+/// says so.
+fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
+    let mut status = TestStatus::Passed;
+    for key in ["status", "result"] {
+        let Some(word) = case.attribute(key) else { continue };
+        match word.trim().to_ascii_lowercase().as_str() {
+            "" | "run" | "completed" | "finished" | "passed" | "pass" | "ok" | "success"
+            | "successful" => {}
+            "notrun" | "not run" | "disabled" | "suppressed" | "skipped" | "skip" | "ignored"
+            | "pending" => status = TestStatus::Skipped,
+            "fail" | "failed" | "failure" | "error" | "broken" | "panicked" | "aborted"
+            | "interrupted" | "timedout" | "timeout" => return Ok(TestStatus::Failed),
+            _ => return Err(format!("a `testcase` has the {key} `{word}`")),
+        }
+    }
+    Ok(status)
 }
 
 /// The message of a failure, and what stands in it if that says more.

@@ -1,4 +1,4 @@
-//! Reports of real runners, whole and broken.
+//! Short reports in the formats of the runners, whole and broken.
 
 use proptest::prelude::*;
 
@@ -57,6 +57,14 @@ fn every_single_test_of_a_report_is_told() {
              Failed shop::shop > cart::rounds: assertion `left == right` failed\n\
              Skipped shop::shop > cart::taxes\n",
         ),
+        (
+            TestFormat::Junit,
+            "<testsuites tests='6'><testcase name='a'/><testsuite tests='5'>\
+             <testcase name='b' status='run' result='completed'/><testcase name='c' status='notrun'/>\
+             <testcase name='d' status='run' result='suppressed'/><testcase name='e' status='fail'/>\
+             <testcase name='f' status='Disabled'><failure message='x'/></testcase></testsuite></testsuites>",
+            "Passed a\nPassed b\nSkipped c\nSkipped d\nFailed e\nFailed f: x\n",
+        ),
         (TestFormat::CargoNextest, "<testsuite><testcase name='a'/></testsuite>", "Passed a\n"),
         (
             TestFormat::CargoTest,
@@ -110,6 +118,16 @@ fn what_is_missing_from_a_report_is_noticed() {
             TestFormat::Junit,
             JUNIT.replace("tests=\"4\"", "tests=\"9\""),
             "says that it has 9 tests",
+        ),
+        (
+            TestFormat::Junit,
+            "<testsuites tests='2'><testcase name='a'/></testsuites>".to_owned(),
+            "says that it has 2 tests, and 1 are told",
+        ),
+        (
+            TestFormat::Junit,
+            "<testsuite><testcase name='a' status='perhaps'/></testsuite>".to_owned(),
+            "a `testcase` has the status `perhaps`",
         ),
         (TestFormat::Junit, JUNIT.replace("</testsuites>", ""), "no readable `junit`"),
         (TestFormat::Junit, "<html/>".to_owned(), "the root element is `html`"),

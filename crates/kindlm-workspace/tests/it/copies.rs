@@ -168,6 +168,16 @@ fn limits_are_kept() {
             "the folder `repo` has more than the 1 bytes",
         ),
         (
+            WorkspaceSpec { max_files: 3, setup: Some("touch b c d".to_owned()), ..spec() },
+            "rm *",
+            "the start of the workspace has more than the 3 files",
+        ),
+        (
+            WorkspaceSpec { setup: Some("no-such-program-here".to_owned()), ..spec() },
+            "true",
+            "`workspace.setup` did not do its work: the command was not found (exit code 127): ",
+        ),
+        (
             WorkspaceSpec { setup: Some("echo why >&2; exit 7".to_owned()), ..spec() },
             "true",
             "`workspace.setup` ended with exit code 7: why",
@@ -210,6 +220,21 @@ fn a_start_is_made_once_and_nothing_in_it_leads_out() {
     symlink("../../outside", suite.path("repo/way")).unwrap();
     let words = suite.agent(&spec, "true", &[]).unwrap_err().to_string();
     assert!(words.contains("leads out of the folder, to `../../outside`"), "{words}");
+}
+
+/// A process that has left its group is not reached by killing that.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_an_agent_left_running_is_ended_before_anything_is_looked_at() {
+    let suite = Suite::new(&[("repo/a.txt", "a\n")]);
+    let agent = "setsid sh -c 'sleep 0.3; echo late > a.txt; sleep 4117' >/dev/null 2>&1 &";
+    let checks = [command("sleep 0.5; cat a.txt; setsid sleep 4118 >/dev/null 2>&1 &")];
+    let workspace = suite.agent(&spec(), agent, &checks).unwrap();
+    assert_eq!(workspace.changes, []);
+    let running = std::process::Command::new("ps").args(["-eo", "args"]).output().unwrap();
+    let running = String::from_utf8_lossy(&running.stdout).into_owned();
+    assert!(!running.contains("sleep 4117") && !running.contains("sleep 4118"), "{running}");
+    assert_eq!(suite.left(), 0);
 }
 
 #[test]

@@ -4,7 +4,11 @@ use std::fs;
 use std::process::Command;
 
 use kindlm_testing::installed;
-use kindlm_types::workspace::{Container, ContainerEngine, HiddenFiles, Isolation, WorkspaceSpec};
+use kindlm_types::workspace::{
+    Container, ContainerEngine, Gather, HiddenFiles, Isolation, TestFormat, WorkspaceSpec,
+};
+use kindlm_types::{WorkFor, Workspaces as _};
+use kindlm_workspace::Folders;
 
 use crate::support::{Suite, command, program, spec};
 
@@ -50,6 +54,44 @@ fn git_works_in_a_worktree_and_forgets_it_afterwards() {
 }
 
 #[test]
+fn worktrees_do_not_show_what_is_hidden_and_those_of_the_user_are_left_alone() {
+    if !installed("git") {
+        return;
+    }
+    let suite = Suite::new(&[
+        ("repo/a.txt", "a\n"),
+        ("repo/EVAL.txt", "hidden\n"),
+        ("hidden/deep/x", "hidden\n"),
+    ]);
+    git(&suite, &["init", "--quiet", "--initial-branch=main"]);
+    git(&suite, &["add", "."]);
+    git(&suite, &["commit", "--quiet", "-m", "first"]);
+    // One of the user's, on a disk that is not there just now.
+    let own = suite.folder.path().join("own");
+    git(&suite, &["worktree", "add", "--quiet", "--detach", own.to_str().unwrap()]);
+    fs::remove_dir_all(&own).unwrap();
+    let before = git(&suite, &["worktree", "list"]);
+    let hidden = |from: &str, to: &str| HiddenFiles { from: from.to_owned(), to: to.to_owned() };
+    let spec = WorkspaceSpec {
+        isolation: Isolation::Worktree,
+        hidden: vec![hidden("repo/EVAL.txt", "EVAL.txt"), hidden("hidden", "")],
+        setup: Some("test ! -e EVAL.txt && test ! -e ../hidden".to_owned()),
+        ..spec()
+    };
+    let agent = "set -e; test ! -e EVAL.txt; test ! -e ../hidden; test -z \"$(git status --short)\"
+        echo b > b.txt; git worktree lock --reason mine ..; rm ../.git";
+    let workspace = suite.agent(&spec, agent, &[command("cat EVAL.txt deep/x")]).unwrap();
+    assert_eq!(workspace.commands[0].stdout, "hidden\nhidden");
+    let paths: Vec<&str> = workspace.changes.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(paths, ["b.txt"]);
+    assert_eq!(git(&suite, &["worktree", "list"]), before);
+    let failing = WorkspaceSpec { setup: Some("exit 3".to_owned()), ..spec };
+    assert!(suite.agent(&failing, "true", &[]).is_err());
+    assert_eq!(git(&suite, &["worktree", "list"]), before);
+    assert_eq!((workspace.kept, suite.left()), (None, 0));
+}
+
+#[test]
 fn bwrap_keeps_an_agent_in_its_folder() {
     let bubblewrap = WorkspaceSpec {
         isolation: Isolation::Bubblewrap,
@@ -68,8 +110,12 @@ fn bwrap_keeps_an_agent_in_its_folder() {
     }
     let outside = suite.folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
+    // Somebody else works beside it, and somebody listens.
+    let beside = suite.options.temp.join("beside");
+    fs::create_dir(&beside).unwrap();
     let agent = format!(
-        "test -z \"$(cat \"$KINDLM_SUITE/EVAL.txt\")\" && ! touch {}/x 2>/dev/null && ! touch \"$KINDLM_SUITE/x\" 2>/dev/null && echo b > b.txt",
+        "test ! -e {} && test ! -e /run/lock && test -z \"$SSH_AUTH_SOCK$DISPLAY$DOCKER_HOST\" && test -z \"$(cat \"$KINDLM_SUITE/EVAL.txt\")\" && ! touch {}/x 2>/dev/null && ! touch \"$KINDLM_SUITE/x\" 2>/dev/null && echo b > b.txt",
+        beside.display(),
         outside.display()
     );
     let workspace = suite.agent(&bubblewrap, &agent, &[command("cat EVAL.txt")]).unwrap();
@@ -110,11 +156,13 @@ fn bwrap_is_asked_for_what_was_promised() {
             assert_eq!(line.contains("--share-net"), network, "{line}");
             assert!(line.contains("--ro-bind / / ") && line.contains(&masked), "{line}");
             assert!(
-                line.contains("--die-with-parent") && line.contains("--tmpfs /tmp --ro-bind "),
+                line.contains("--die-with-parent") && line.contains("--tmpfs /tmp --tmpfs "),
                 "{line}"
             );
+            assert!(line.contains("--unsetenv SSH_AUTH_SOCK --unsetenv"), "{line}");
         }
-        assert_eq!(words.lines().count(), 2, "{words}");
+        // Whether it starts is found out first.
+        assert_eq!(words.lines().count(), 3, "{words}");
         fs::remove_file(suite.path("words")).unwrap();
     }
 }
@@ -159,8 +207,8 @@ fn containers_are_asked_for_what_was_promised_and_are_ended() {
         assert_eq!(workspace.changes.len(), 1);
         let said = fs::read_to_string(&words).unwrap();
         let lines: Vec<&str> = said.lines().collect();
-        let [agent, check, end] = lines[..] else { panic!("{said}") };
-        for line in [agent, check] {
+        let [probe, agent, _, check, end] = lines[..] else { panic!("{said}") };
+        for line in [probe, agent, check] {
             assert!(
                 line.starts_with(&format!("{engine} run --rm --init --name kindlm-")),
                 "{line}"
@@ -178,4 +226,139 @@ fn containers_are_asked_for_what_was_promised_and_are_ended() {
         assert_eq!(end, format!("{engine} rm --force {name}"));
         fs::remove_file(&words).unwrap();
     }
+}
+
+/// A suite with a program that stands for `bwrap` or an engine.
+fn with(name: &str, fake: &str) -> Suite {
+    let mut suite = Suite::new(&[("repo/a.txt", "a\n")]);
+    let programs = suite.folder.path().join("programs");
+    fs::create_dir(&programs).unwrap();
+    program(&programs.join(name), fake);
+    suite.options.path = programs.into();
+    suite
+}
+
+fn isolated(isolation: Isolation) -> WorkspaceSpec {
+    let (image, env) = ("node:22".to_owned(), Vec::new());
+    let container = Some(Container { image, engine: None, env });
+    WorkspaceSpec { isolation, container, ..spec() }
+}
+
+#[test]
+fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
+    let (bwrap, container) = (Isolation::Bubblewrap, Isolation::Container);
+    for (name, isolation, code, stderr, setup, why) in [
+        (
+            "bwrap",
+            bwrap,
+            1,
+            "bwrap: setting up uid map: Permission denied",
+            None,
+            "the sandbox of `isolation: bubblewrap`: the sandbox did not start, says `bwrap`: bwrap: setting up uid map",
+        ),
+        (
+            "docker",
+            container,
+            125,
+            "Unable to find image 'node:22' locally\ndocker: Error response from daemon: pull access denied.\n\nRun 'docker run --help' for more information",
+            None,
+            "the container did not start, says `docker` with exit code 125 of the image `node:22`: docker: Error response from daemon: pull access denied.",
+        ),
+        (
+            "docker",
+            container,
+            127,
+            "docker: Error response from daemon: exec: \"sh\": executable file not found",
+            Some("true"),
+            "the container has no `sh` that it can run, says `docker` with exit code 127",
+        ),
+        (
+            "podman",
+            container,
+            126,
+            "Error: crun: open executable: Permission denied",
+            None,
+            "the container has no `sh` that it can run, says `podman` with exit code 126",
+        ),
+        ("podman", container, 1, "usage: git", None, "ended with exit code 1: usage: git"),
+    ] {
+        let fake = format!(
+            "#!/bin/sh\n[ \"$1\" = rm ] || {{ cat >&2 <<'E'\n{stderr}\nE\nexit {code}; }}\n"
+        );
+        let suite = with(name, &fake);
+        let spec = WorkspaceSpec { setup: setup.map(str::to_owned), ..isolated(isolation) };
+        let words = suite.agent(&spec, "true", &[]).unwrap_err().to_string();
+        assert!(words.contains(why), "{words}");
+        assert_eq!(suite.left(), 0);
+    }
+}
+
+/// It starts for the first command, and not for a later one.
+#[test]
+fn what_is_around_a_command_and_the_command_are_told_apart() {
+    let run = "#!/bin/sh\n[ \"$1\" = run ] || exit 0\nwhile [ \"$1\" != sh ]; do shift; done; exec \"$@\"\n";
+    let suite = with("docker", run);
+    let of =
+        WorkFor { case: "a", model: "b", repeat: 0, timeout: std::time::Duration::from_mins(1) };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let spec = isolated(Isolation::Container);
+    let folders = Folders::new(suite.options.clone());
+    let open = runtime.block_on(folders.open(&spec, of, &suite.shell)).unwrap();
+    for (code, stderr, is_around) in [
+        (Some(0), "", false),
+        (Some(1), "docker: no", false),
+        (Some(125), "", true),
+        (Some(127), "sh: 1: agent: not found", false),
+        (Some(127), "docker: no sh", true),
+        (None, "docker: no", false),
+    ] {
+        assert_eq!(open.not_started(code, stderr).is_some(), is_around, "{code:?} {stderr}");
+    }
+    drop(open);
+    // The fake fails for good when the agent has finished: the checks are not run, and do not read as failed.
+    let agent = "printf '#!/bin/sh\\n[ \"$1\" = rm ] && exit 0; echo docker: no daemon >&2; exit 125\\n' > ../../../../programs/docker";
+    let checks = [command("true")];
+    let workspace = suite.agent(&spec, agent, &checks).unwrap();
+    let problem = workspace.commands[0].problem.as_deref().unwrap();
+    assert!(problem.contains("the container did not start") && problem.contains("no daemon"));
+}
+
+#[test]
+fn each_execution_has_a_container_of_its_own_with_the_variables_of_its_commands() {
+    let run = "#!/bin/sh\necho \"$@\" >> \"$KINDLM_SUITE/words\" 2>/dev/null\n[ \"$1\" = run ] || exit 0\nwhile [ \"$1\" != sh ]; do shift; done; exec \"$@\"\n";
+    let suite = with("docker", run);
+    let spec = WorkspaceSpec {
+        setup: Some("test \"$CI\" = 1".to_owned()),
+        ..isolated(Isolation::Container)
+    };
+    let folders = Folders::new(suite.options.clone());
+    let (run, report, timeout) = ("printf '1..1\\nok 1 - a\\n'".to_owned(), None, None);
+    let tests = [Gather::Tests { run, format: TestFormat::Tap, report, timeout }];
+    for _ in 0..2 {
+        let workspace = suite.agent_in(&folders, &spec, "true", &tests).unwrap();
+        assert_eq!(workspace.tests[0].problem, None);
+    }
+    let said = fs::read_to_string(suite.path("words")).unwrap();
+    let lines: Vec<&str> = said.lines().filter(|it| it.starts_with("run")).collect();
+    let [_, setup, first, tests, second, _] = lines[..] else { panic!("{said}") };
+    assert!(setup.contains(" --env CI node:22 "), "{setup}");
+    let own = " --env NO_COLOR --env NEXTEST_EXPERIMENTAL_LIBTEST_JSON node:22 ";
+    assert!(tests.contains(own), "{tests}");
+    let name = |line: &str| line.split(' ').nth(4).unwrap().to_owned();
+    assert_ne!(name(first), name(second));
+    assert_eq!(name(first), name(tests));
+}
+
+#[test]
+fn a_container_whose_setup_takes_too_long_is_ended() {
+    let mut suite = with("docker", "#!/bin/sh\nexit 0\n");
+    suite.shell.too_slow = Some("npm ci");
+    let spec = WorkspaceSpec { setup: Some("npm ci".to_owned()), ..isolated(Isolation::Container) };
+    let words = suite.agent(&spec, "true", &[]).unwrap_err().to_string();
+    assert_eq!(words, "`workspace.setup`: the command did not end in time");
+    let lines = suite.shell.lines.lock().unwrap();
+    let [_, setup, end] = &lines[..] else { panic!("{lines:?}") };
+    let name = setup.split(' ').nth(6).unwrap();
+    assert!(end.ends_with(&format!(" rm --force {name}")), "{end}");
+    assert_eq!(suite.left(), 0);
 }

@@ -16,6 +16,8 @@ use kindlm_workspace::{Folders, FoldersOptions};
 #[derive(Default)]
 pub(crate) struct Shell {
     pub(crate) lines: Mutex<Vec<String>>,
+    /// Words of lines that do not come to their end in time.
+    pub(crate) too_slow: Option<&'static str>,
 }
 
 fn nobody() -> ProviderError {
@@ -48,6 +50,10 @@ impl Backend for Shell {
     ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
         Box::pin(async {
             self.lines.lock().unwrap().push(command.command_line.clone());
+            if self.too_slow.is_some_and(|it| command.command_line.contains(it)) {
+                let message = "the command did not end in time";
+                return Err(ProviderError::new(ProviderErrorKind::Timeout, "shell", message));
+            }
             let output = Command::new("sh")
                 .args(["-c", &command.command_line])
                 .current_dir(command.folder.as_ref().unwrap())
