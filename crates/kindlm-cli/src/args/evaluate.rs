@@ -14,7 +14,7 @@ use crate::values;
 /// that cannot be read gives an object with `error` and `line`, and the stream goes on.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n  kindlm evaluate -c kindlm.yaml --jsonl logs.jsonl --output results.jsonl --resume --summary summary.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached"
+    after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n  kindlm evaluate -c kindlm.yaml --jsonl logs.jsonl --output results.jsonl --resume --summary summary.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached, 130 interrupted (what was found out is in `--output`)"
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct EvaluateArgs {

@@ -61,8 +61,10 @@ pub(crate) fn plan(
     let mut plan = Plan { cases: Vec::new(), check: String::new(), prompts: BTreeSet::new() };
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut problems = Vec::new();
+    let (rows, mut own) = (labels.rows.len(), 0);
     for row in labels.rows {
         let line = row.line;
+        own += usize::from(row.question.is_some());
         let placed = plan.place(row, question, setup, judge, &mut known);
         if let Err(message) = placed {
             problems.push(format!("{name}:{line}: {message}"));
@@ -71,7 +73,29 @@ pub(crate) fn plan(
             break;
         }
     }
-    if problems.is_empty() { Ok(plan) } else { Err(Failure::inputs(problems)) }
+    if !problems.is_empty() {
+        return Err(Failure::inputs(problems));
+    }
+    if let Some(named) = named(question).filter(|_| own == rows && rows > 0) {
+        return Err(Failure::input(format!(
+            "`{named}` would do nothing: every row of {name} says itself what the judge is asked"
+        ))
+        .with_help(format!(
+            "leave `{named}` out, or take the column that says it out of the table"
+        )));
+    }
+    Ok(plan)
+}
+
+/// The argument that says what the judge is asked, if one does.
+fn named(question: &Question) -> Option<&'static str> {
+    let Question { criteria, assertions, check, .. } = question;
+    let named = [
+        (criteria.is_some(), "--criteria"),
+        (assertions.is_some(), "--assertions"),
+        (check.is_some(), "--check"),
+    ];
+    named.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
 }
 
 impl Plan {

@@ -1,22 +1,28 @@
 //! `kindlm evaluate`: checks outputs that exist already.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kindlm_engine::{Model, judge_of};
+use kindlm_engine::{Control, Model, judge_of};
+use kindlm_providers::transport::Stop;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::one_line;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
 use kindlm_types::{ExitStatus, Limits, NoFiles, Params, SuiteInfo, suggest};
 use serde_json::Map;
+use tokio::sync::watch;
 
 use crate::args::{ConfigArgs, EvaluateArgs};
-use crate::evaluate::{Asking, Evaluator, Output, no_record, run_stream};
+use crate::evaluate::{
+    Asking, Basis, Evaluator, Output, Referred, Stoppable, no_record, run_stream,
+};
 use crate::failure::Outcome;
+use crate::interrupt::{Abortable, attend};
 use crate::output::{check_target, resolved};
 use crate::programs::Purpose;
 use crate::scripts::{Runner, Scripted};
@@ -30,7 +36,9 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         .map_err(|err| Failure::input(format!("cannot use `--base`: {err}")))?
         .allow_outside(args.allow_outside);
     let concurrency = args.concurrency as usize;
-    let options = ClientOptions::new(Arc::clone(&io.env), &base);
+    let referred = Referred::new(&files);
+    let (control, waits) = (Control::default(), Stop::default());
+    let options = ClientOptions::new(Arc::clone(&io.env), &base).with_stop(waits.clone());
     if let Some(config) = &args.config {
         let config = ConfigArgs {
             config: config.clone(),
@@ -47,16 +55,23 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let state = project.place.state();
         let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
         let client = Scripted::new(&client, Runner::new(io, &base)?);
-        let backend = Recorded::new(&client, responses);
+        let recorded = Recorded::new(&client, responses);
+        let (backend, abort) = Abortable::new(&recorded);
         let default = suite.defaults.judge_model.as_deref();
         let judge = judge_of(&suite.models, default);
         check_price(args, judge)?;
         let asking =
             Asking::somebody(&backend, &suite.models, default, concurrency, args.budget_usd)?;
         let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
-        let evaluator = Evaluator::new(&files, Some(&ids), asking, args.echo).with_suite(suite, io);
-        let outcome = with(&evaluator.with_secrets(secrets), Some(&suite.info), args, io);
-        responses::tell(io, backend.responses(), false);
+        let basis = Basis::new(&referred, &suite.models, default).with_suite(suite);
+        let evaluator = Evaluator::new(&referred, Some(&ids), asking, args.echo)
+            .with_suite(suite, io)
+            .with_basis(args.output.as_ref().map(|_| basis))
+            .with_control(control.clone())
+            .with_secrets(secrets);
+        let around = Surroundings { suite: Some(&suite.info), control, waits, abort };
+        let outcome = with(&evaluator, around, args, io);
+        responses::tell(io, recorded.responses(), false);
         return outcome;
     }
     let client = client(&Map::new(), &NoFiles, options)?;
@@ -67,16 +82,22 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let state = io.working_dir.join(".kindlm");
     let responses = args.responses.open(io, &state, &providers, &secrets)?;
     let client = Scripted::new(&client, Runner::new(io, &base)?);
-    let backend = Recorded::new(&client, responses);
+    let recorded = Recorded::new(&client, responses);
+    let (backend, abort) = Abortable::new(&recorded);
     let asking = if models.is_empty() {
         Asking::nobody(&backend)?
     } else {
         check_price(args, models.first())?;
         Asking::somebody(&backend, &models, None, concurrency, args.budget_usd)?
     };
-    let evaluator = Evaluator::new(&files, None, asking, args.echo).with_secrets(secrets);
-    let outcome = with(&evaluator, None, args, io);
-    responses::tell(io, backend.responses(), false);
+    let basis = Basis::new(&referred, &models, None);
+    let evaluator = Evaluator::new(&referred, None, asking, args.echo)
+        .with_basis(args.output.as_ref().map(|_| basis))
+        .with_control(control.clone())
+        .with_secrets(secrets);
+    let around = Surroundings { suite: None, control, waits, abort };
+    let outcome = with(&evaluator, around, args, io);
+    responses::tell(io, recorded.responses(), false);
     outcome
 }
 
@@ -140,9 +161,19 @@ fn check_price(args: &EvaluateArgs, judge: Option<&Model>) -> Result<(), Failure
     ))
 }
 
+/// What an evaluation has besides its records and rules.
+struct Surroundings<'a> {
+    suite: Option<&'a SuiteInfo>,
+    control: Control,
+    /// Ends the waits of requests that are to be sent.
+    waits: Stop,
+    /// Gives up what is under way.
+    abort: watch::Sender<bool>,
+}
+
 fn with(
     evaluator: &Evaluator<'_>,
-    suite: Option<&SuiteInfo>,
+    around: Surroundings<'_>,
     args: &EvaluateArgs,
     io: &mut Io,
 ) -> Outcome {
@@ -151,33 +182,48 @@ fn with(
     if file.is_none() && io.screen.stdin_is_terminal {
         io.tell("reading from the terminal; end with Ctrl-D");
     }
-    let input: &mut (dyn Read + Send) = match &mut file {
-        Some(file) => file,
-        None => &mut *io.stdin,
-    };
+    let suite = around.suite;
     let outcome = if args.jsonl {
         let workers = if evaluator.may_wait() { args.concurrency as usize } else { cores() };
         match &args.output {
-            None => run_stream(evaluator, input, &mut *io.stdout, None, workers),
+            None => {
+                let input: &mut (dyn Read + Send) = match &mut file {
+                    Some(file) => file,
+                    None => &mut *io.stdin,
+                };
+                run_stream(evaluator, input, &mut *io.stdout, None, workers)
+            }
             Some(path) => {
-                into_file(evaluator, input, io.working_dir.join(path), args.resume, workers)
+                let input: Box<dyn Read + Send> = match file {
+                    Some(file) => Box::new(file),
+                    None => std::mem::replace(&mut io.stdin, Box::new(std::io::empty())),
+                };
+                let output = (path.as_path(), args.resume);
+                into_file(evaluator, input, output, workers, around, io)
             }
         }
     } else {
+        let input: &mut (dyn Read + Send) = match &mut file {
+            Some(file) => file,
+            None => &mut *io.stdin,
+        };
         one(evaluator, input, &mut *io.stdout)
     };
     if let Some(path) = &args.summary {
         evaluator.write_summary(&io.working_dir.join(path), suite)?;
+        io.tell(&format!("summary written to {}", path.display()));
     }
     for warning in evaluator.warnings() {
         io.tell(&format!("warning: {}", one_line(&warning)));
     }
-    if evaluator.lacked_judge() {
-        io.tell(
-            "some checks ask a model: name one with `--judge provider:model`, or a suite with `-c`",
-        );
+    match outcome {
+        Ok(status) if evaluator.lacked_judge() => Err(Failure {
+            status: status.or(ExitStatus::InvalidInput),
+            ..Failure::input("some checks ask a model, and none is configured that could answer")
+                .with_help("name one with `--judge provider:model`, or a suite with `-c`")
+        }),
+        outcome => outcome,
     }
-    outcome
 }
 
 /// Refuses to write one file over another, before anything is judged.
@@ -199,18 +245,45 @@ fn check_targets(io: &Io, args: &EvaluateArgs) -> Result<(), Failure> {
     }
 }
 
-/// Evaluates a stream into a file, which is whole when the stream came to its end.
+/// Evaluates a stream into a file, which is whole when the stream came to its end. Ctrl-C leaves it so that it can be gone
+/// on with.
 fn into_file(
     evaluator: &Evaluator<'_>,
-    input: &mut (dyn Read + Send),
-    path: PathBuf,
-    resume: bool,
+    input: Box<dyn Read + Send>,
+    (path, resume): (&Path, bool),
     workers: usize,
+    around: Surroundings<'_>,
+    io: &mut Io,
 ) -> Outcome {
-    let mut output = Output::open(path, resume)?;
+    let Surroundings { control, waits, abort, .. } = around;
+    let mut output = Output::open(io.working_dir.join(path), resume)?;
     let kept = output.kept.take();
-    let status = run_stream(evaluator, input, &mut output.file, kept, workers)?;
+    let mut input = Stoppable::new(input, control.clone())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let said = RefCell::new(&mut *io);
+    let (status, interrupted) = std::thread::scope(|scope| {
+        let file = &mut output.file;
+        scope.spawn(move || tell.send(run_stream(evaluator, &mut input, file, kept, workers)));
+        let say = |text: &str| said.borrow_mut().tell(text);
+        runtime.block_on(attend(told, &control, &waits, abort, say))
+    });
+    let status = status.map_err(|_| Failure::internal("the evaluation stopped"));
+    let status = match status? {
+        // Nothing had come yet.
+        Err(failure) if !interrupted => return Err(failure),
+        Err(_) => ExitStatus::Interrupted,
+        Ok(status) => status,
+    };
     output.finish()?;
+    io.tell(&format!("{}: {}", path.display(), evaluator.counts()));
+    if interrupted {
+        io.tell("interrupted: the same command with `--resume` evaluates the other records, and those that are errored");
+        return Ok(status.or(ExitStatus::Interrupted));
+    }
     Ok(status)
 }
 

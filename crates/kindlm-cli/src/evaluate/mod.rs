@@ -1,6 +1,8 @@
 //! Evaluates outputs that exist already, record by record.
 
+mod basis;
 mod cache;
+mod input;
 mod judge;
 mod kept;
 mod line;
@@ -12,8 +14,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use kindlm_assertions::{Check, Evidence, Setup};
-use kindlm_engine::Suite;
-use kindlm_store::Folder;
+use kindlm_engine::{Control, Suite};
 use kindlm_types::wire::evaluate::{Evaluation, LineError};
 use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo};
 use serde_json::value::RawValue;
@@ -21,7 +22,9 @@ use serde_json::{Map, Value};
 
 use crate::secrets::Secrets;
 use crate::{Failure, Io};
-use cache::{Cache, Made};
+pub(crate) use basis::{Basis, Referred};
+use cache::{Cache, Compiled, Made};
+pub(crate) use input::Stoppable;
 pub(crate) use judge::Asking;
 pub(crate) use kept::{Kept, Output};
 use line::{Line, Malformed};
@@ -42,13 +45,16 @@ pub(crate) struct Evaluator<'a> {
     notes: Notes,
     totals: Totals,
     secrets: Secrets,
+    /// Where results are kept to go on from.
+    basis: Option<Basis<'a>>,
+    control: Control,
 }
 
 impl<'a> Evaluator<'a> {
     /// An evaluator that reads the files of `expect` blocks from `files`. `models` are the ids that checks may
     /// refer to; `None` where that is not checked.
     pub(crate) fn new(
-        files: &'a Folder,
+        files: &'a Referred<'a>,
         models: Option<&'a [String]>,
         asking: Asking<'a>,
         echo: bool,
@@ -56,7 +62,20 @@ impl<'a> Evaluator<'a> {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
         let setup = Setup::new(files, models).with_yaml(kindlm_config::yaml);
         let totals = Totals::default();
-        Self { setup, asking, echo, cache, notes, totals, secrets }
+        let (basis, control) = (None, Control::default());
+        Self { setup, asking, echo, cache, notes, totals, secrets, basis, control }
+    }
+
+    /// Says in each result what it was made of.
+    pub(crate) fn with_basis(mut self, basis: Option<Basis<'a>>) -> Self {
+        self.basis = basis;
+        self
+    }
+
+    /// Takes no more records in once this says so.
+    pub(crate) fn with_control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
     }
 
     /// Keeps these secrets out of the evaluations.
@@ -104,7 +123,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Takes over the result of a record that was evaluated before, if it is one and the ids are the same; says how it went.
+    /// Takes over the result of a record that was evaluated before, if it is one and was made of the same; says how it
+    /// went.
     fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;
@@ -112,6 +132,12 @@ impl<'a> Evaluator<'a> {
             self.notes.other_id();
             return None;
         }
+        let _ = self.checks_of(&line);
+        if evaluation.digest != self.digest(json, &line) {
+            self.notes.changed();
+            return None;
+        }
+        self.notes.kept();
         self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
         out.extend_from_slice(kept);
         Some(status(evaluation.outcome, &[]))
@@ -119,9 +145,13 @@ impl<'a> Evaluator<'a> {
 
     /// Keeps the results for which there is no record in this stream.
     fn keep_rest(&self, mut rest: Kept, output: &mut dyn Write) -> io::Result<()> {
+        // Where no more records are taken in, they are those of the rest.
+        let is_stopped = self.control.reason().is_some();
         while let Some(line) = rest.next() {
             output.write_all(&line)?;
-            self.notes.without_record();
+            if !is_stopped {
+                self.notes.without_record();
+            }
         }
         output.flush()
     }
@@ -147,14 +177,8 @@ impl<'a> Evaluator<'a> {
     fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
-        let expect = line.expect.map(RawValue::get);
-        let assertions = line.assertions.map(RawValue::get);
-        let checks = self.cache.get(
-            expect,
-            assertions,
-            || serde_json::to_string(line.vars()).unwrap_or_default(),
-            || self.compile(expect, assertions, line.vars()),
-        );
+        let checks = self.checks_of(&line);
+        let digest = self.digest(json, &line);
         let checks = match checks.as_ref() {
             Ok(checks) if !checks.is_empty() && !line.has_evidence() => {
                 let error = "the record has no `agent_output`".to_owned();
@@ -170,6 +194,7 @@ impl<'a> Evaluator<'a> {
             self.notes.unchecked(number, line.id.as_ref());
         }
         let mut evaluation = Evaluation::new(line.id.take(), &results, line.threshold);
+        evaluation.digest = digest;
         if self.echo {
             let mut extra = line::extra(json).unwrap_or_default();
             self.secrets.map(&mut extra);
@@ -178,6 +203,26 @@ impl<'a> Evaluator<'a> {
         self.totals.observe(number, &evaluation, &results);
         let status = status(evaluation.outcome, &results);
         Ok((evaluation, status))
+    }
+
+    fn checks_of(&self, line: &Line<'_>) -> Compiled {
+        let [expect, assertions] = rules(line);
+        self.cache.get(
+            expect,
+            assertions,
+            || serde_json::to_string(line.vars()).unwrap_or_default(),
+            || self.compile(expect, assertions, line.vars()),
+        )
+    }
+
+    /// What the result of a record is made of, once its rules are compiled.
+    fn digest(&self, json: &[u8], line: &Line<'_>) -> Option<String> {
+        Some(self.basis.as_ref()?.digest(json, rules(line)))
+    }
+
+    /// How many records there were, and how many of them had their result before, in words.
+    pub(crate) fn counts(&self) -> String {
+        self.totals.words(self.notes.count_kept())
     }
 
     /// Rules are applied right here; only records that ask a model go the long way.
@@ -231,6 +276,11 @@ impl<'a> Evaluator<'a> {
         }
         Ok(checks)
     }
+}
+
+/// What a record says must hold, as it is written: `expect`, then `assertions`.
+fn rules<'a>(line: &Line<'a>) -> [Option<&'a str>; 2] {
+    [line.expect, line.assertions].map(|it| it.map(RawValue::get))
 }
 
 fn compiled(

@@ -23,6 +23,10 @@ pub(super) struct Notes {
     misspelt: Mutex<BTreeSet<String>>,
     /// Results of before that were of a record with another id.
     other_ids: AtomicU64,
+    /// Results of before that were made of something else.
+    changed: AtomicU64,
+    /// Results of before that stand.
+    kept: AtomicU64,
     /// Results of before for which there is no record any more.
     without_record: AtomicU64,
 }
@@ -49,6 +53,21 @@ impl Notes {
     /// The result of before at this place is of a record with another id.
     pub(super) fn other_id(&self) {
         self.other_ids.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The result of before at this place was made of another record, or by other rules or judges.
+    pub(super) fn changed(&self) {
+        self.changed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The result of before at this place stands.
+    pub(super) fn kept(&self) {
+        self.kept.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many results of before stand.
+    pub(super) fn count_kept(&self) -> u64 {
+        self.kept.load(Ordering::Relaxed)
     }
 
     /// A result of before has no record in this stream.
@@ -88,8 +107,10 @@ impl Notes {
         };
         let others = "were of records with another id, and were found out anew: `--resume` wants the same records in the same order";
         let without = "have no record in this stream: they stay at the end of the file, and are not in the counts";
-        let others = count(&self.other_ids, others);
-        others.into_iter().chain(count(&self.without_record, without))
+        let changed =
+            "were found out anew: their records, what must hold, or who judges had changed";
+        let others = count(&self.other_ids, others).into_iter();
+        others.chain(count(&self.changed, changed)).chain(count(&self.without_record, without))
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use kindlm_engine::Control;
 use kindlm_types::ExitStatus;
 
 use super::{Evaluator, Kept, Malformed};
@@ -63,7 +64,8 @@ pub(crate) fn run(
         let to = &mut *output;
         let writer = scope.spawn(move || write_all(to, &results));
         let one_by_one = evaluator.may_wait() || kept.is_some();
-        let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept };
+        let control = &evaluator.control;
+        let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept, control };
         let read = feed.all(input, LONGEST);
         rest = feed.kept.take();
         drop(feed);
@@ -151,7 +153,7 @@ fn write_all(
 }
 
 /// Cuts the input into jobs.
-struct Feed {
+struct Feed<'a> {
     jobs: SyncSender<Job>,
     queue: SyncSender<Receiver<Done>>,
     /// The number of the next line, from 1.
@@ -160,9 +162,11 @@ struct Feed {
     one_by_one: bool,
     /// The results of before, for as many records as there are.
     kept: Option<Kept>,
+    /// Says when no more are wanted.
+    control: &'a Control,
 }
 
-impl Feed {
+impl Feed<'_> {
     /// Reads to the end, or until nobody wants the results any more.
     fn all(&mut self, input: &mut dyn Read, longest: usize) -> io::Result<()> {
         // The beginning of a line whose end has not come yet.
@@ -211,7 +215,8 @@ impl Feed {
                 return Ok(());
             }
         }
-        if !pending.is_empty() {
+        // Where reading was stopped, it is the beginning of a line.
+        if !pending.is_empty() && self.control.reason().is_none() {
             self.lines(pending);
         }
         Ok(())
@@ -221,9 +226,16 @@ impl Feed {
     fn lines(&mut self, block: Vec<u8>) -> bool {
         if self.one_by_one {
             return block.split_inclusive(|&it| it == b'\n').all(|line| {
+                // Before its result of before is looked up, which is lost with it otherwise.
+                if self.control.reason().is_some() {
+                    return false;
+                }
                 let work = self.known(line).unwrap_or_else(|| Work::Lines(line.to_vec()));
                 self.send(work, 1)
             });
+        }
+        if self.control.reason().is_some() {
+            return false;
         }
         let count = block.split_inclusive(|&it| it == b'\n').count() as u64;
         self.send(Work::Lines(block), count)
@@ -268,7 +280,8 @@ mod tests {
     fn fed(input: &[u8], at_once: usize, one_by_one: bool) -> Vec<(u64, String)> {
         let (jobs, todo) = sync_channel(10_000);
         let (queue, _results) = sync_channel(10_000);
-        let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept: None };
+        let control = &Control::default();
+        let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept: None, control };
         feed.all(&mut Drip(input, at_once), 10).unwrap();
         drop(feed);
         let mut lines = Vec::new();

@@ -62,6 +62,36 @@ impl Totals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).results.malformed_lines += 1;
     }
 
+    /// How many records there were and how they went, in words; `kept` of them had their result before.
+    pub(super) fn words(&self, kept: u64) -> String {
+        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let BatchResults {
+            passed_cases,
+            failed_cases,
+            errored_cases,
+            skipped_cases,
+            malformed_lines,
+            ..
+        } = sums.results;
+        let all = passed_cases + failed_cases + errored_cases + skipped_cases + malformed_lines;
+        let parts = [
+            (passed_cases, "passed"),
+            (failed_cases, "failed"),
+            (errored_cases, "errored"),
+            (skipped_cases, "skipped"),
+            (malformed_lines, "malformed"),
+        ];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        let results = if all == 1 { "1 result".to_owned() } else { format!("{all} results") };
+        let parts =
+            if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+        match kept {
+            0 => results + &parts,
+            kept => format!("{results}{parts}, {kept} of them from before"),
+        }
+    }
+
     /// Writes what they add up to into a file.
     pub(super) fn write(
         &self,

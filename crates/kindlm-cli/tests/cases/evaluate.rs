@@ -172,3 +172,63 @@ fn somebody_who_stops_reading_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[cfg(unix)]
+#[test]
+fn an_evaluation_that_is_interrupted_says_how_it_goes_on_and_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |id: u32| {
+        format!(
+            "{{\"id\":{id},\"agent_output\":\"x\",\"expect\":{{\"output\":{{\"maxLength\":1}}}}}}\n"
+        )
+    };
+    let records: String = (0..40).map(record).collect();
+    std::fs::write(folder.path().join("records.jsonl"), &records).unwrap();
+    let results = folder.path().join("results.jsonl");
+    let mut seen = 0;
+    for at in [10, 20] {
+        let mut child = Command::new(binary())
+            .args(["evaluate", "--jsonl", "--output", "results.jsonl"])
+            .args(if at == 10 { &[][..] } else { &["--resume"] })
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Nobody closes stdin, and the last line has no end yet.
+        let mut stdin = child.stdin.take().unwrap();
+        let text: String = (0..at).map(record).collect();
+        write!(stdin, "{text}{{\"id\":").unwrap();
+        stdin.flush().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+        while std::fs::read_to_string(&results).unwrap_or_default().lines().count() < at as usize {
+            assert!(std::time::Instant::now() < deadline, "nothing comes");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{stderr}");
+        let kept = if at == 10 { String::new() } else { ", 10 of them from before".to_owned() };
+        let words = format!("results.jsonl: {at} results ({at} passed){kept}\n");
+        assert!(stderr.contains(&words), "{stderr}");
+        assert!(stderr.contains("the same command with `--resume`"), "{stderr}");
+        let lines = std::fs::read_to_string(&results).unwrap();
+        assert_eq!(lines.lines().count(), at as usize, "{lines}");
+        seen = at;
+    }
+    let output = Command::new(binary())
+        .args(["evaluate", "--jsonl", "records.jsonl", "--output", "results.jsonl", "--resume"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(
+        stderr,
+        format!("results.jsonl: 40 results (40 passed), {seen} of them from before\n")
+    );
+    assert!(!folder.path().join("results.jsonl.before").exists());
+}

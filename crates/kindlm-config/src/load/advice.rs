@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use kindlm_assertions::{Check, Evidence, first_questions};
+use kindlm_engine::Model;
 use kindlm_types::{Answers, Execution, Files, Message, Place, Question, Role, nearest, suggest};
 use serde_json::{Map, Value};
 
@@ -55,10 +56,21 @@ impl Loader<'_> {
         let jury = self.setup.judging.models.iter().flatten();
         let one = self.suite.defaults.judge_model.as_ref().or(self.listed.first());
         let one = one.filter(|_| self.setup.judging.models.is_none());
-        let Some(judge) = jury.chain(one).find(|it| models.contains(it)) else { return };
+        let model = |id: &str| self.suite.models.iter().find(|it| it.id == id);
+        // One model may have several ids.
+        let is_same = |a: &str, b: &str| {
+            let same = |a: &Model, b: &Model| (&a.provider, &a.name) == (&b.provider, &b.name);
+            a == b || model(a).zip(model(b)).is_some_and(|(a, b)| same(a, b))
+        };
+        let found =
+            jury.chain(one).find_map(|it| Some((it, models.iter().find(|id| is_same(it, id))?)));
+        let Some((judge, tested)) = found else { return };
         self.self_judged.1 += 1;
         if self.self_judged.0.is_none() {
-            let message = format!("`{judge}` judges its own answers in the test `{name}`");
+            let mut message = format!("`{judge}` judges its own answers in the test `{name}`");
+            if judge != tested {
+                message = format!("{message}: it is the same model as `{tested}`");
+            }
             let help = "name another model as `defaults.judge.model`, or this one as `model` of the check if it is meant";
             let diagnostic = piece
                 .error(Code::SELF_JUDGED, &format!("{at}/expect"), Place::Key, message)

@@ -212,6 +212,9 @@ pub struct Evaluation {
     /// The record's extra keys, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
+    /// Changes when the record does, or what it is judged by; where results are kept to go on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// What one check found in one record.
@@ -422,6 +425,7 @@ impl Evaluation {
                 .collect(),
             results: results.iter().map(EvaluatedResult::from).collect(),
             input: None,
+            digest: None,
         }
     }
 }

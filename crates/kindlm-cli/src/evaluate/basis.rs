@@ -1,0 +1,113 @@
+//! What a result was made of: so that one of before is not taken for the answer to what is asked now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_engine::Suite;
+use kindlm_store::{Digest, Folder};
+use kindlm_types::{FileError, FileTree, Files};
+use serde_json::{Value, json};
+
+/// Files that pass through to whoever asks, and are remembered by their digests.
+pub(crate) struct Referred<'a> {
+    files: &'a Folder,
+    digests: Mutex<BTreeMap<String, Digest>>,
+}
+
+impl<'a> Referred<'a> {
+    pub(crate) fn new(files: &'a Folder) -> Self {
+        Self { files, digests: Mutex::default() }
+    }
+
+    /// The files that were read and are named in one of these texts, with what they held.
+    fn named_in(&self, texts: &[&str]) -> String {
+        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = digests.iter().filter(|(path, _)| texts.iter().any(|it| names(it, path)));
+        named.map(|(path, digest)| [path, " ", &digest.to_string(), "\n"].concat()).collect()
+    }
+}
+
+impl Files for Referred<'_> {
+    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        let text = self.files.read(path)?;
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.insert(path.to_owned(), Digest::of(&*text));
+        Ok(text)
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
+        self.files.glob(pattern)
+    }
+
+    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
+        self.files.tree(path)
+    }
+}
+
+/// Whether a text of JSON has a path in it: as a whole, behind `file://`, and before the name of a function.
+fn names(text: &str, path: &str) -> bool {
+    text.match_indices(path).any(|(at, _)| {
+        let before = text.get(..at).and_then(|it| it.chars().next_back());
+        let behind = text.get(at + path.len()..).and_then(|it| it.chars().next());
+        matches!(before, Some('"' | '/')) && matches!(behind, Some('"' | ':'))
+    })
+}
+
+/// What is the same for all records.
+pub(crate) struct Basis<'a> {
+    files: &'a Referred<'a>,
+    /// What the suite says of judges, scripts and checks that records refer to.
+    setup: String,
+}
+
+impl<'a> Basis<'a> {
+    /// Of records that are judged by these models, the one named `judge` where they do not say. Where they are reached,
+    /// and with which key, does not change what they say.
+    pub(crate) fn new(
+        files: &'a Referred<'a>,
+        models: &[kindlm_engine::Model],
+        judge: Option<&str>,
+    ) -> Self {
+        let models: Vec<Value> = models
+            .iter()
+            .map(|it| json!([it.id, it.provider, it.name, format!("{:?}", it.params)]))
+            .collect();
+        Self { files, setup: json!([models, judge]).to_string() }
+    }
+
+    /// And by what a suite says.
+    pub(crate) fn with_suite(mut self, suite: &Suite) -> Self {
+        let scripts = format!("{:?}", suite.scripts);
+        let more = json!([suite.judging, suite.assertion_templates, scripts]);
+        self.setup.push_str(&more.to_string());
+        self
+    }
+
+    /// The digest of one record, whose `rules` have been compiled.
+    pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
+        let [expect, assertions] = rules.map(Option::unwrap_or_default);
+        let files = self.files.named_in(&[expect, assertions, &self.setup]);
+        let head = [self.setup.as_bytes(), files.as_bytes()].map(|it| Digest::of(it).to_string());
+        let text = [head[0].as_bytes(), head[1].as_bytes(), record.trim_ascii()].concat();
+        Digest::of(text).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_where_rules_name_them() {
+        for (text, expected) in [
+            (r#"{"schemaFile": "a.json"}"#, true),
+            (r#"{"value": "file://a.json"}"#, true),
+            (r#"{"value": "file://a.json:check"}"#, true),
+            (r#"{"value": "file://./a.json"}"#, true),
+            (r#"{"value": "ba.json"}"#, false),
+            (r#"{"value": "see a.json"}"#, false),
+        ] {
+            assert_eq!(names(text, "a.json"), expected, "{text}");
+        }
+    }
+}
