@@ -47,11 +47,11 @@ impl Running<'_> {
             }
         };
         let execution = begun_of(case, body.vars.clone(), model, unit);
-        let execution = of_case(execution, case, &body, model);
         if let Some(reason) = self.stopped() {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
             return earlier.unwrap_or_else(|| broken(execution, not_run)).into();
         }
+        let execution = of_case(execution, case, &body, model);
         (self.run.watch)(RunProgress::ExecutionStarted {
             case: &execution.case,
             model: &execution.model,
