@@ -1,6 +1,6 @@
 //! Claude Code: the lines of `claude -p --output-format stream-json --verbose`.
 //!
-//! Written against what versions 2.0 to 2.1 print. One line is one part of an answer; the lines of one answer repeat its
+//! Written from what is documented of versions 2.0 to 2.1, not from recordings. One line is one part of an answer; the lines of one answer repeat its
 //! tokens, so tokens and cost come from `result`. That one counts from the start of the process, so each turn has the
 //! difference to the one before.
 
@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::{Dialect, Step, Told, object, text};
 
-/// Lines that tell how things go, and nothing that happened.
-const SILENT: [&str; 10] = [
+/// Lines that tell how things go, and nothing that happened. Streamlined lines are none of them: they stand in the place of
+/// calls of tools that are not told.
+const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",
     "tool_progress",
@@ -21,12 +22,10 @@ const SILENT: [&str; 10] = [
     "prompt_suggestion",
     "keep_alive",
     "control_response",
-    "streamlined_text",
-    "streamlined_tool_use_summary",
 ];
 
 /// The same for lines of the type `system`.
-const SILENT_SYSTEM: [&str; 17] = [
+const SILENT_SYSTEM: [&str; 16] = [
     "status",
     "hook_started",
     "hook_progress",
@@ -34,7 +33,6 @@ const SILENT_SYSTEM: [&str; 17] = [
     "task_started",
     "task_progress",
     "task_updated",
-    "task_notification",
     "thinking_tokens",
     "api_retry",
     "session_state_changed",
@@ -56,6 +54,8 @@ pub(crate) struct Claude {
     ignored: HashSet<String>,
     /// What the calls are whose results are still to come.
     calls: HashMap<String, Called>,
+    /// Calls of other agents that go on in the background.
+    background: HashSet<String>,
     /// What the process has spent before this turn.
     usage: Usage,
     cost_usd: f64,
@@ -64,7 +64,10 @@ pub(crate) struct Claude {
 #[derive(Debug)]
 enum Called {
     Tool,
-    Subagent,
+    /// Another agent, and whether it works in the background.
+    Subagent {
+        background: bool,
+    },
     Skill(String),
 }
 
@@ -98,7 +101,7 @@ impl Dialect for Claude {
 }
 
 impl Claude {
-    fn system(&self, line: &Value, told: &mut Told) {
+    fn system(&mut self, line: &Value, told: &mut Told) {
         match text(line, "subtype") {
             "init" => {
                 // Thoughts are often left out of the lines, or empty.
@@ -126,9 +129,25 @@ impl Claude {
                 let reason = line.pointer("/compact_metadata/trigger").and_then(Value::as_str);
                 told.push(Event::Compaction { reason: reason.map(str::to_owned) });
             }
+            "task_notification" => self.notify(line, told),
             silent if SILENT_SYSTEM.contains(&silent) => {}
             other => self.unknown(format!("system/{other}"), told),
         }
+    }
+
+    /// What became of an agent in the background. Shells in the background are told in this way, too.
+    fn notify(&mut self, line: &Value, told: &mut Told) {
+        let call_id = text(line, "tool_use_id");
+        if !self.background.remove(call_id) {
+            return;
+        }
+        let status = match text(line, "status") {
+            "completed" => ActionStatus::Completed,
+            "failed" | "stopped" | "killed" => ActionStatus::Failed,
+            other => return self.unknown(format!("system/task_notification/{other}"), told),
+        };
+        let output = line.get("summary").filter(|it| !it.is_null()).cloned();
+        told.push(Event::SubagentCompleted { call_id: call_id.to_owned(), output, status });
     }
 
     /// What the agent says and calls. What another agent says that it called is not its own word.
@@ -164,7 +183,10 @@ impl Claude {
         }
         let input = block.get("input").cloned().unwrap_or_default();
         let called = match name {
-            "Task" | "Agent" => Called::Subagent,
+            "Task" | "Agent" => {
+                let background = input.get("run_in_background").and_then(Value::as_bool);
+                Called::Subagent { background: background.unwrap_or(false) }
+            }
             "Skill" => {
                 let skill = [text(&input, "skill"), text(&input, "command")];
                 let skill = skill.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
@@ -172,11 +194,12 @@ impl Claude {
             }
             _ => Called::Tool,
         };
-        let subagent =
-            matches!(called, Called::Subagent).then(|| match text(&input, "subagent_type") {
+        let subagent = matches!(called, Called::Subagent { .. }).then(|| {
+            match text(&input, "subagent_type") {
                 "" => "general-purpose".to_owned(),
                 name => name.to_owned(),
-            });
+            }
+        });
         let question = (name == "AskUserQuestion").then(|| question(id, &input));
         told.push(Event::ActionCalled {
             call_id: id.to_owned(),
@@ -215,7 +238,12 @@ impl Claude {
         let output = block.get("content").map(plain);
         told.push(Event::ActionResult { call_id: id.to_owned(), output: output.clone(), status });
         match self.calls.remove(id) {
-            Some(Called::Subagent) => {
+            // It has only begun: what this result says is that, and what it does is told later, or not at all.
+            Some(Called::Subagent { background: true }) if !failed => {
+                self.background.insert(id.to_owned());
+                told.incomplete.extend([Channel::Actions, Channel::Subagents, Channel::Skills]);
+            }
+            Some(Called::Subagent { .. }) => {
                 told.push(Event::SubagentCompleted { call_id: id.to_owned(), output, status });
             }
             Some(Called::Skill(skill)) if !failed => {

@@ -1,7 +1,7 @@
 //! Codex: the lines of `codex exec --json`.
 //!
-//! Written against the events that Codex prints since 0.44 (`thread.started`, `item.completed`, …). `turn.completed`
-//! counts the tokens of the whole thread, so each turn has the difference to the one before.
+//! Written from what is documented of the events since 0.44 (`thread.started`, `item.completed`, …), not from recordings.
+//! `turn.completed` counts the tokens of the whole thread, so each turn has the difference to the one before.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,6 +10,10 @@ use serde_json::{Value, json};
 
 use super::claude::since;
 use super::{Dialect, Step, Told, object, text};
+
+/// Items that are calls. Without an id nobody could tell one from the next.
+const CALLS: [&str; 5] =
+    ["command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call"];
 
 /// The reader of Codex' lines.
 #[derive(Debug, Default)]
@@ -40,6 +44,10 @@ impl Codex {
 }
 
 impl Dialect for Codex {
+    fn last_error(&self) -> Option<&str> {
+        self.errors.last().map(String::as_str)
+    }
+
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
         let line = Value::Object(object(line)?);
         match text(&line, "type") {
@@ -57,9 +65,10 @@ impl Dialect for Codex {
                 }
                 told.metadata.insert("threadId".to_owned(), id.into());
             }
+            // What went wrong before it did not keep it from beginning.
             "turn.started" => {
                 self.turn += 1;
-                self.errors.clear();
+                told.warn(std::mem::take(&mut self.errors));
             }
             kind @ ("item.started" | "item.updated" | "item.completed") => {
                 let item = line.get("item").ok_or_else(|| format!("`{kind}` has no `item`"))?;
@@ -68,10 +77,7 @@ impl Dialect for Codex {
             "turn.completed" => {
                 self.spend(line.get("usage"), told);
                 // It went on after them.
-                let warnings = std::mem::take(&mut self.errors);
-                if !warnings.is_empty() {
-                    told.metadata.insert("warnings".to_owned(), warnings.into());
-                }
+                told.warn(std::mem::take(&mut self.errors));
                 return Ok(Step::Done);
             }
             "turn.failed" => {
@@ -94,6 +100,9 @@ impl Dialect for Codex {
 impl Codex {
     fn item(&mut self, item: &Value, is_done: bool, told: &mut Told) -> Result<(), String> {
         let id = format!("{}.{}", self.turn, text(item, "id"));
+        if text(item, "id").is_empty() && CALLS.contains(&text(item, "type")) {
+            return Err(format!("an item of the type `{}` has no `id`", text(item, "type")));
+        }
         match text(item, "type") {
             "agent_message" if is_done => told.say(text(item, "text")),
             "reasoning" if is_done => {
@@ -108,14 +117,16 @@ impl Codex {
                         "output": text(item, "aggregated_output"),
                         "exitCode": item.get("exit_code"),
                     });
-                    end(&id, Some(output), status(item), told);
+                    let status = self.status(item, told);
+                    end(&id, Some(output), status, told);
                 }
             }
             "file_change" => {
                 let input = json!({"changes": item.get("changes")});
                 self.begin(&id, "file_change", Some(ToolKind::FileEdit), input, told);
                 if is_done {
-                    end(&id, None, status(item), told);
+                    let status = self.status(item, told);
+                    end(&id, None, status, told);
                 }
             }
             "mcp_tool_call" => {
@@ -125,7 +136,8 @@ impl Codex {
                 if is_done {
                     let error = item.pointer("/error/message").cloned();
                     let result = item.get("result").filter(|it| !it.is_null()).cloned();
-                    end(&id, error.or(result), status(item), told);
+                    let status = self.status(item, told);
+                    end(&id, error.or(result), status, told);
                 }
             }
             "web_search" => {
@@ -168,7 +180,8 @@ impl Codex {
         if !is_done {
             return;
         }
-        end(id, item.get("agents_states").cloned(), status(item), told);
+        let done = self.status(item, told);
+        end(id, item.get("agents_states").cloned(), done, told);
         if tool == "spawn_agent" {
             let threads = item.get("receiver_thread_ids").and_then(Value::as_array);
             for thread in threads.into_iter().flatten().filter_map(Value::as_str) {
@@ -192,6 +205,22 @@ impl Codex {
         }
     }
 
+    /// How an item that is done has ended. Without a word, by what else it says.
+    fn status(&self, item: &Value, told: &mut Told) -> ActionStatus {
+        let failed = item.get("exit_code").and_then(Value::as_i64).is_some_and(|it| it != 0)
+            || item.get("error").is_some_and(|it| !it.is_null());
+        match text(item, "status") {
+            "failed" => ActionStatus::Failed,
+            "declined" => ActionStatus::Rejected,
+            "" if failed => ActionStatus::Failed,
+            "completed" | "" => ActionStatus::Completed,
+            other => {
+                self.unknown(format!("item/{}/{other}", text(item, "type")), told);
+                ActionStatus::Failed
+            }
+        }
+    }
+
     fn spend(&mut self, usage: Option<&Value>, told: &mut Told) {
         let Some(usage) = usage.filter(|it| it.is_object()) else { return };
         let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
@@ -210,15 +239,6 @@ impl Codex {
 
 fn end(id: &str, output: Option<Value>, status: ActionStatus, told: &mut Told) {
     told.push(Event::ActionResult { call_id: id.to_owned(), output, status });
-}
-
-fn status(item: &Value) -> ActionStatus {
-    match text(item, "status") {
-        "failed" => ActionStatus::Failed,
-        "declined" => ActionStatus::Rejected,
-        // Web searches and older items have none.
-        _ => ActionStatus::Completed,
-    }
 }
 
 fn request(line: &Value) -> InputRequest {

@@ -1,6 +1,6 @@
 //! Agents that are programs: what the lines mean that they write to stdout, and how they are run.
 //!
-//! A dialect reads lines and knows no process, so a recorded output is read in the same way as a running agent's.
+//! A dialect reads lines and knows no process, so an output that somebody has kept is read in the same way as a running agent's.
 
 mod claude;
 mod codex;
@@ -23,6 +23,11 @@ pub const PROTOCOL_VERSION: u64 = 1;
 pub(crate) trait Dialect: Send {
     /// Reads one line, and puts down what it tells. An error is a line that cannot be read, in words.
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String>;
+
+    /// What the agent said last of what went wrong, if it ends without any further word.
+    fn last_error(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// How far a line has brought a turn.

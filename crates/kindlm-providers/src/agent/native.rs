@@ -83,7 +83,7 @@ impl Dialect for Native {
                 let Broken { message } = fields(line_object, "error")?;
                 Ok(Step::Failed(message))
             }
-            _ => self.declaration(line, word, told),
+            _ => self.declaration((line, word), line_object, told),
         }
     }
 }
@@ -108,8 +108,13 @@ impl Native {
         Ok(Step::Ready)
     }
 
-    fn declaration(&mut self, line: &str, word: &str, told: &mut Told) -> Result<Step, String> {
-        match Declaration::read(line) {
+    fn declaration(
+        &mut self,
+        (line, word): (&str, &str),
+        keys: Map<String, Value>,
+        told: &mut Told,
+    ) -> Result<Step, String> {
+        match Declaration::of(word, keys) {
             Some(Declaration::ToolCall(mut call)) => {
                 let id = call.take_id().unwrap_or_else(|| {
                     self.unnamed += 1;

@@ -167,29 +167,44 @@ impl Pipe {
     /// Waits for the end of a process whose stdout has ended, or is not read any more.
     pub(super) async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
-        let status = timeout_at(deadline, self.child.wait()).await;
-        let ended = match status {
-            Ok(status) => Ended::Itself(status.ok().and_then(|it| it.code())),
-            Err(_) => return self.stop(tail).await,
-        };
-        self.drain(tail).await;
-        ended
+        match timeout_at(deadline, self.exit(tail)).await {
+            Ok(code) => {
+                self.drain(tail).await;
+                Ended::Itself(code)
+            }
+            Err(_) => self.stop(tail).await,
+        }
     }
 
     /// Ends the process with everything that it started.
     pub(super) async fn stop(&mut self, tail: &mut Tail) -> Ended {
         self.stdin = None;
         self.group.terminate(&mut self.child);
-        let ended = timeout(GRACE, async {
-            let _ = self.child.wait().await;
-        })
-        .await;
-        if ended.is_err() {
+        if timeout(GRACE, self.exit(tail)).await.is_err() {
             self.group.kill(&mut self.child);
-            let _ = timeout(GRACE, self.child.wait()).await;
+            let _ = timeout(GRACE, self.exit(tail)).await;
         }
         self.drain(tail).await;
         Ended::Stopped
+    }
+
+    /// Waits until the process has ended; its exit code. It is read meanwhile: a process whose pipe is full does not end.
+    async fn exit(&mut self, tail: &mut Tail) -> Option<i32> {
+        loop {
+            let Self { child, stdout, stderr, buffers, .. } = self;
+            let (from_stdout, from_stderr) = buffers;
+            tokio::select! {
+                status = child.wait() => return status.ok().and_then(|it| it.code()),
+                // Nobody wants to know any more what is on stdout.
+                count = read(stdout.as_mut(), from_stdout) => if count == 0 {
+                    *stdout = None;
+                },
+                count = read(stderr.as_mut(), from_stderr) => match count {
+                    0 => *stderr = None,
+                    count => tail.extend(from_stderr.get(..count).unwrap_or_default()),
+                },
+            }
+        }
     }
 
     /// When stdin has been closed, so long is waited for what is still to come.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kindlm_types::{
-    AgentEnd, AgentKind, AgentReply, AgentSession, AgentStart, AgentTurn, BoxFuture, ProviderError,
-    ProviderErrorKind,
+    AgentEnd, AgentKind, AgentReply, AgentSession, AgentStart, AgentTurn, BoxFuture, CommandOutput,
+    ProviderError, ProviderErrorKind,
 };
 use serde_json::{Value, json};
 use tokio::sync::SemaphorePermit;
@@ -296,14 +296,20 @@ impl Session<'_> {
             None => Ended::Itself(None),
         };
         let how = match ended {
-            Ended::Itself(Some(127)) => "its command was not found (exit code 127)".to_owned(),
-            Ended::Itself(Some(126)) => "its command cannot be executed (exit code 126)".to_owned(),
             Ended::Itself(Some(code)) => {
                 self.exit_code = Some(code);
-                format!("it ended with exit code {code} before it had {what}")
+                // It has ended early either way; if the shell could not start it, that is why.
+                match CommandOutput::broken_off(Some(code)) {
+                    Some(why) => format!("it ended before it had {what}: {why}"),
+                    None => format!("it ended with exit code {code} before it had {what}"),
+                }
             }
             Ended::Itself(None) => format!("a signal ended it before it had {what}"),
             Ended::Stopped => format!("it closed its stdout before it had {what}"),
+        };
+        let how = match self.dialect.last_error() {
+            Some(error) => format!("{how}; it said last: {error}"),
+            None => how,
         };
         self.error(ProviderErrorKind::Command, how)
     }

@@ -1,6 +1,6 @@
-//! Recorded outputs, odd lines, and lines of other times.
+//! Outputs written by hand from the formats that agents document, odd lines, and lines of other times.
 
-use kindlm_types::{Channel, Coverage, Facts};
+use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn spec(kind: AgentKind) -> AgentSpec {
     AgentSpec { kind, ..AgentSpec::default() }
 }
 
-/// The turns that a recorded output tells, and what is left of it.
+/// The turns that an output tells, and what is left of it.
 fn turns(kind: AgentKind, output: &str) -> (Vec<ToldTurn>, Told) {
     let mut reader = dialect(&spec(kind));
     let mut told = Told::default();
@@ -31,7 +31,7 @@ fn in_json(turns: &[ToldTurn]) -> Value {
 }
 
 #[test]
-fn recorded_outputs_become_events() {
+fn outputs_become_events() {
     for (name, kind, output) in [
         ("claude-code", AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl")),
         ("codex", AgentKind::Codex, include_str!("transcripts/codex.jsonl")),
@@ -130,6 +130,100 @@ fn lines_that_nobody_knows_are_counted_and_make_the_evidence_incomplete() {
 }
 
 #[test]
+fn the_order_of_keys_does_not_matter() {
+    let output = [
+        r#"{"version":1,"kindlm":"hello"}"#,
+        r#"{"name":"f","arguments":{"a":1},"kindlm":"tool_call"}"#,
+        r#"{"type":"thinking","text":"Hm.","kindlm":"event"}"#,
+        r#"{"data":[1],"kindlm":"output_json"}"#,
+        r#"{"complete":"all","kindlm":"evidence"}"#,
+        r#"{"text":"Done.","kindlm":"result"}"#,
+    ];
+    let (turns, told) = turns(AgentKind::Kindlm, &output.join("\n"));
+    assert_eq!(turns[0].tool_calls[0].arguments, json!({"a": 1}));
+    assert_eq!((turns[0].text.as_str(), &turns[0].output_json), ("Done.", &Some(json!([1]))));
+    assert!(Channel::ALL.into_iter().all(|it| told.coverage().includes(it)));
+}
+
+#[test]
+fn an_agent_in_the_background_has_not_ended_when_it_begins() {
+    let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Task","input":{"subagent_type":"Explore","run_in_background":true}}]}}"#;
+    let began = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"Async agent launched"}]}}"#;
+    let ended = |status: &str| {
+        format!(
+            r#"{{"type":"system","subtype":"task_notification","tool_use_id":"t","status":"{status}","summary":"S"}}"#
+        )
+    };
+    let result =
+        r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"Hi"}"#;
+    for (told_of, states) in [
+        (None, vec![]),
+        (Some("completed"), vec![("S", ActionStatus::Completed)]),
+        (Some("failed"), vec![("S", ActionStatus::Failed)]),
+    ] {
+        let mut lines = vec![r#"{"type":"system","subtype":"init"}"#.to_owned()];
+        lines.extend([call.to_owned(), began.to_owned()]);
+        lines.extend(told_of.map(ended));
+        lines.push(result.to_owned());
+        let (turns, told) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
+        let seen: Vec<_> = turns[0]
+            .events
+            .iter()
+            .filter_map(|it| match it {
+                Event::SubagentCompleted { output, status, .. } => {
+                    Some((output.as_ref()?.as_str()?, *status))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(seen, states);
+        // What it did is not told.
+        assert!(!told.coverage().includes(Channel::Actions));
+        assert!(told.coverage().includes(Channel::Messages));
+    }
+}
+
+#[test]
+fn streamlined_lines_stand_for_calls_that_are_not_told() {
+    for kind in ["streamlined_text", "streamlined_tool_use_summary"] {
+        let lines =
+            format!("{{\"type\":\"system\",\"subtype\":\"init\"}}\n{{\"type\":\"{kind}\"}}");
+        let (_, told) = turns(AgentKind::ClaudeCode, &lines);
+        assert_eq!(told.coverage(), Coverage::Only([].into()), "{kind}");
+    }
+}
+
+#[test]
+fn codex_is_taken_at_its_word() {
+    let item = |rest: &str| format!(r#"{{"type":"item.completed","item":{{"id":"i",{rest}}}}}"#);
+    for (rest, state, unknown) in [
+        (r#""type":"command_execution","status":"completed","exit_code":0"#, "completed", None),
+        (r#""type":"command_execution","exit_code":2"#, "failed", None),
+        (r#""type":"command_execution","status":"declined""#, "rejected", None),
+        (
+            r#""type":"mcp_tool_call","server":"s","tool":"t","error":{"message":"m"}"#,
+            "failed",
+            None,
+        ),
+        (
+            r#""type":"file_change","status":"in_progress""#,
+            "failed",
+            Some("item/file_change/in_progress"),
+        ),
+    ] {
+        let (_, told) = turns(AgentKind::Codex, &item(rest));
+        assert_eq!(Facts::of(&told.events).actions[0].state.as_str(), state, "{rest}");
+        let unknowns = told.metadata().get("unknownLines").cloned();
+        assert_eq!(unknowns, unknown.map(|it| json!({it: 1})), "{rest}");
+    }
+    let error = |message: &str| format!(r#"{{"type":"error","message":"{message}"}}"#);
+    let (begun, done) = (r#"{"type":"turn.started"}"#, r#"{"type":"turn.completed"}"#);
+    let lines = [&error("early"), begun, &error("one"), done, begun, &error("two"), done];
+    let (_, told) = turns(AgentKind::Codex, &lines.join("\n"));
+    assert_eq!(told.metadata()["warnings"], json!(["early", "one", "two"]));
+}
+
+#[test]
 fn an_agent_that_could_not_work_is_no_evidence() {
     for (kind, lines, why) in [
         (
@@ -202,6 +296,11 @@ fn a_line_that_cannot_be_read_says_what_is_wrong() {
             "has no `id`",
         ),
         (AgentKind::Codex, r#"{"type":"item.completed"}"#, "has no `item`"),
+        (
+            AgentKind::Codex,
+            r#"{"type":"item.started","item":{"type":"command_execution","command":"ls"}}"#,
+            "an item of the type `command_execution` has no `id`",
+        ),
         (AgentKind::Codex, r#"{"type":"thread.started"}"#, "has no `thread_id`"),
     ] {
         let said = dialect(&spec(kind)).read(line, &mut Told::default()).unwrap_err();

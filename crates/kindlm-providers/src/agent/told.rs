@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall, Usage};
 use serde_json::{Map, Value};
 
+use crate::command::protocol::calls;
+
 /// What an agent has told: of the turn under way, and of itself.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
@@ -18,6 +20,8 @@ pub(crate) struct Told {
     pub(crate) output_json: Option<Value>,
     /// What it is complete for, by its own word or by what is known of its kind.
     pub(crate) complete: BTreeSet<Channel>,
+    /// What it is not complete for, whatever else it told.
+    pub(crate) incomplete: BTreeSet<Channel>,
     /// What it says of itself.
     pub(crate) metadata: Map<String, Value>,
     /// Lines that nobody understands, by their type.
@@ -51,6 +55,17 @@ impl Told {
         }
     }
 
+    /// Puts down a warning: something went wrong, and the agent went on.
+    pub(crate) fn warn(&mut self, warnings: Vec<String>) {
+        if warnings.is_empty() {
+            return;
+        }
+        let all = self.metadata.entry("warnings").or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(all) = all {
+            all.extend(warnings.into_iter().map(Value::String));
+        }
+    }
+
     /// Puts down that a line of this type, or a part of one, could not be understood.
     pub(crate) fn not_understood(&mut self, what: impl Into<String>) {
         *self.unknown.entry(what.into()).or_default() += 1;
@@ -61,7 +76,8 @@ impl Told {
         if !self.unknown.is_empty() {
             return Coverage::Only(BTreeSet::new());
         }
-        self.complete.union(&self.seen).copied().collect()
+        let told = self.complete.union(&self.seen).copied();
+        told.filter(|it| !self.incomplete.contains(it)).collect()
     }
 
     /// What the agent says of itself, and what of it was not understood.
@@ -85,20 +101,7 @@ impl Told {
     /// Ends the turn under way: what it told, ready for evidence.
     pub(crate) fn take_turn(&mut self) -> ToldTurn {
         let events = std::mem::take(&mut self.events);
-        let mut tool_calls = std::mem::take(&mut self.declared);
-        for call in Event::tool_calls(&events) {
-            if !tool_calls.iter().any(|it| it.id == call.id) {
-                tool_calls.push(call);
-            }
-        }
-        let order: Vec<&str> = events
-            .iter()
-            .filter_map(|it| match it {
-                Event::ActionCalled { call_id, .. } => Some(call_id.as_str()),
-                _ => None,
-            })
-            .collect();
-        tool_calls.sort_by_key(|it| order.iter().position(|id| *id == it.id));
+        let tool_calls = calls(std::mem::take(&mut self.declared), &events);
         let (usage, cost_usd) = Event::usage(&events);
         let said = Event::last_words(&events).unwrap_or_default().to_owned();
         ToldTurn {

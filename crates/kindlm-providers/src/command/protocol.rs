@@ -4,7 +4,7 @@
 //! what it tells completely (`evidence`). Every other line is text, and so is a line that only looks like protocol; but
 //! an event that cannot be read is an error, since evidence must not be lost silently.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall};
 use serde_json::{Map, Value, json};
@@ -79,13 +79,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
             _ => {}
         }
         // Calls that were declared alone keep what only they know: arguments that are not JSON.
-        for call in Event::tool_calls(&events) {
-            if !output.tool_calls.iter().any(|it| it.id == call.id) {
-                output.tool_calls.push(call);
-            }
-        }
-        let order: Vec<&str> = events.iter().filter_map(called).collect();
-        output.tool_calls.sort_by_key(|it| order.iter().position(|id| *id == it.id));
+        output.tool_calls = calls(output.tool_calls, &events);
         output.events = events;
     }
     // What is on stdout is all that it said.
@@ -94,12 +88,19 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     output
 }
 
-/// The id of the call that an event is.
-fn called(event: &Event) -> Option<&str> {
-    match event {
-        Event::ActionCalled { call_id, .. } => Some(call_id),
-        _ => None,
+/// The calls that were declared and those that only events tell, in the order of the events.
+pub(crate) fn calls(declared: Vec<ToolCall>, events: &[Event]) -> Vec<ToolCall> {
+    let mut calls = declared;
+    let known: HashSet<String> = calls.iter().map(|it| it.id.clone()).collect();
+    calls.extend(Event::tool_calls(events).into_iter().filter(|it| !known.contains(&it.id)));
+    let mut order: HashMap<&str, usize> = HashMap::new();
+    for (at, event) in events.iter().enumerate() {
+        if let Event::ActionCalled { call_id, .. } = event {
+            order.entry(call_id).or_insert(at);
+        }
     }
+    calls.sort_by_key(|it| order.get(it.id.as_str()).copied());
+    calls
 }
 
 /// What a line of the protocol declares.
@@ -126,7 +127,13 @@ impl Declaration {
         // The space after the brace is what most JSON writers put there by themselves.
         line.strip_prefix('{')?.trim_start().strip_prefix("\"kindlm\":")?;
         let mut object: Map<String, Value> = serde_json::from_str(line).ok()?;
-        match object.get("kindlm")?.as_str()? {
+        let word = object.remove("kindlm")?;
+        Self::of(word.as_str()?, object)
+    }
+
+    /// What a word declares with the other keys of its line, whatever their order; `None` if it is no declaration.
+    pub(crate) fn of(word: &str, mut object: Map<String, Value>) -> Option<Self> {
+        match word {
             "tool_call" => {
                 let name = object.get("name")?.as_str()?.to_owned();
                 let id = object.get("id").and_then(Value::as_str).map(str::to_owned);
@@ -134,16 +141,13 @@ impl Declaration {
                 Some(Self::ToolCall(DeclaredCall { id, name, arguments, malformed_arguments }))
             }
             "output_json" => Some(Self::OutputJson(object.remove("data"))),
-            "event" => {
-                object.remove("kindlm");
-                Some(match serde_json::from_value(Value::Object(object)) {
-                    Ok(event) => Self::Event(event),
-                    Err(err) => Self::Unreadable(format!(
-                        "an event that cannot be read: {err}; the types are {}",
-                        Event::TYPES.join(", ")
-                    )),
-                })
-            }
+            "event" => Some(match serde_json::from_value(Value::Object(object)) {
+                Ok(event) => Self::Event(event),
+                Err(err) => Self::Unreadable(format!(
+                    "an event that cannot be read: {err}; the types are {}",
+                    Event::TYPES.join(", ")
+                )),
+            }),
             "evidence" => {
                 let complete = object.remove("complete").unwrap_or_default();
                 Some(channels(complete).map_or_else(Self::Unreadable, Self::Evidence))

@@ -90,7 +90,7 @@ async fn what_goes_wrong_is_told_with_its_place_and_the_end_of_stderr() {
             Kind::Command,
             "ended with exit code 4 before it had said hello; the end of its stderr: lost",
         ),
-        ("no-such-program-here", Kind::Command, "its command was not found (exit code 127)"),
+        ("no-such-program-here", Kind::Command, "the command was not found (exit code 127)"),
         (
             "echo Loading",
             Kind::MalformedResponse,
@@ -157,6 +157,31 @@ async fn the_whole_group_ends_with_the_agent() {
     assert!(end.stderr.contains("did not end when its stdin was closed"), "{}", end.stderr);
     assert!(started.elapsed() > Duration::from_secs(5), "it had no time to end");
     assert!(is_gone("sleep\u{0}3111").await && is_gone("sleep\u{0}3113").await);
+}
+
+/// It could not end while nobody reads what it writes, and would have to be stopped.
+#[tokio::test]
+async fn an_agent_that_writes_much_at_its_end_ends_by_itself() {
+    let start = agent(&format!(
+        "echo '{HELLO}'; read -r hello; read -r turn; echo '{{\"kindlm\":\"result\"}}'; read -r end
+        exec >&-; head -c 300000 /dev/zero | tr '\\0' x >&2; exit 3"
+    ));
+    let (_, err, end) = talk(&start, &["hi"], LONG).await;
+    assert_eq!((err, end.error, end.exit_code), (None, None, Some(3)), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn what_codex_says_before_it_ends_is_why() {
+    let script = r#"codex() { cat >/dev/null; echo '{"type":"error","message":"no such model"}'; exit 1; }; codex"#;
+    let mut start = agent("");
+    let command = Some(script.to_owned());
+    start.agent = Arc::new(AgentSpec { kind: AgentKind::Codex, command, ..AgentSpec::default() });
+    let (_, err, _) = talk(&start, &["hi"], LONG).await;
+    let said = err.unwrap().message;
+    assert!(
+        said.contains("exit code 1 before") && said.contains("said last: no such model"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
