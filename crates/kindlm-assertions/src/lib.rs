@@ -44,6 +44,7 @@ mod classifier;
 mod closed_qa;
 pub mod codes;
 mod command_succeeded;
+mod comments;
 mod compare;
 mod config;
 mod contains;

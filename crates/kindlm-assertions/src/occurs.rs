@@ -3,6 +3,7 @@
 use kindlm_types::AssertionResult;
 
 use crate::behaviour::{PhrasePattern, given_up};
+use crate::comments::without_comments;
 use crate::grade::{Grade, text};
 use crate::on::{seen, shown};
 use crate::{Assertion, Evidence};
@@ -15,6 +16,8 @@ pub(crate) struct Occurs {
     pub(crate) label: String,
     /// Whether it must be in the value, or must not.
     pub(crate) wanted: bool,
+    /// Whether comments in the value do not count.
+    pub(crate) strip_comments: bool,
 }
 
 impl Assertion for Occurs {
@@ -23,7 +26,11 @@ impl Assertion for Occurs {
             Ok(value) => value,
             Err(results) => return results,
         };
-        let found = match self.phrase.is_in(&text(&value)) {
+        let mut looked_at = text(&value);
+        if self.strip_comments {
+            looked_at = without_comments(&looked_at).into();
+        }
+        let found = match self.phrase.is_in(&looked_at) {
             Ok(found) => found,
             Err(err) => return given_up(self.id, &self.label, &err),
         };

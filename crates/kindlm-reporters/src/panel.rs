@@ -33,12 +33,27 @@ pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static 
     }
     let is = |key: &str| metadata.get(key) == Some(&Value::Bool(true));
     if is("tie") {
-        lines.push(("tie", "the judge has not chosen the same in each order".to_owned()));
+        lines.push(("tie", tie(metadata).to_owned()));
     }
     if is("borderline") && !metadata.contains_key("panel") && !is("tie") {
         lines.push(("borderline", "judgements differ".to_owned()));
     }
     lines
+}
+
+/// Why nobody alone is the best.
+fn tie(metadata: &serde_json::Map<String, Value>) -> &'static str {
+    if metadata.contains_key("scores") {
+        return "several have the highest score";
+    }
+    let choices = metadata.get("choices").and_then(Value::as_array);
+    let mut best = choices.into_iter().flatten().filter_map(|it| it.get("best"));
+    let first = best.next();
+    if best.any(|it| Some(it) != first) {
+        "the judge has not chosen the same in each order"
+    } else {
+        "several said the same, word for word"
+    }
 }
 
 fn votes(panel: &Value) -> Option<Vec<(&'static str, String)>> {
@@ -107,7 +122,10 @@ mod tests {
                 ],
                 "agreement": 0.5, "spread": 0.7, "borderline": true,
             },
-            "choices": [{"order": ["`a`", "`b`"], "best": "`b`", "reason": "It is short."}],
+            "choices": [
+                {"order": ["`a`", "`b`"], "best": "`b`", "reason": "It is short."},
+                {"order": ["`b`", "`a`"], "best": "`a`"},
+            ],
             "borderline": true,
             "tie": true,
         });
@@ -123,9 +141,27 @@ mod tests {
                 "vote: kind (answer 2) pass 0.90",
                 "vote: judge errored: down",
                 "choice: `b` of `a`, `b`: It is short.",
+                "choice: `a` of `b`, `a`",
                 "tie: the judge has not chosen the same in each order",
             ]
         );
+    }
+
+    #[test]
+    fn a_tie_says_why_there_is_one() {
+        let choice = |best: &str| json!({"order": ["`a`", "`b`"], "best": best});
+        for (metadata, expected) in [
+            (json!({"choices": [choice("`a`"), choice("`b`")]}), "has not chosen the same"),
+            (json!({"choices": [choice("`a` and `b`"), choice("`a` and `b`")]}), "said the same"),
+            // All outputs were equal, so that nobody was asked.
+            (json!({"choices": []}), "said the same"),
+            (json!({"scores": {"a": 0.5, "b": 0.5}}), "several have the highest score"),
+        ] {
+            let mut metadata = metadata.as_object().unwrap().clone();
+            metadata.insert("tie".to_owned(), json!(true));
+            let said = lines(&metadata).pop().unwrap();
+            assert!(said.0 == "tie" && said.1.contains(expected), "{said:?}");
+        }
     }
 
     #[test]

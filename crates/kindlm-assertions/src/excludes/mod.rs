@@ -37,15 +37,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 /// What must not be in the value.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
     /// The text, or a pattern for it. A value that is no text is taken as JSON.
     value: Phrase,
+    /// Whether `//` and `/* … */` comments in the value do not count: for a value that is source code.
+    #[serde(default)]
+    strip_comments: bool,
 }
 
 fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value, strip_comments } = config::read(value)?;
     let phrase = value.pattern("/value")?;
     let label = own.label(&format!("Excludes {phrase}"));
-    Ok(Arc::new(Occurs { id: ID, phrase, label, wanted: own.negate }))
+    Ok(Arc::new(Occurs { id: ID, phrase, label, wanted: own.negate, strip_comments }))
 }

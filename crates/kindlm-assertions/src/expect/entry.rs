@@ -6,7 +6,7 @@ use kindlm_types::{Problem, ProblemKind, Severity};
 use serde_json::{Map, Value};
 
 use super::reference::Whole;
-use super::value::{rendered, resolve};
+use super::value::{fill_in, rendered, resolve};
 use super::{Compiler, EXAMPLES, LIST, NOT, name, normalise_numbers, shape, unknown_type};
 use crate::on::Selector;
 use crate::scripting::{Transform, View};
@@ -15,6 +15,12 @@ use crate::{Build, Check, Options, Own, REGISTRY, Registration};
 
 /// The key under which an entry says which value it is about.
 const ON: &str = "on";
+
+/// The keys under which checks of calls say what a call, and those around it, must look like.
+const OF_CALLS: [&str; 4] = ["input", "output", "before", "after"];
+
+/// The key by which a call in a list names its tool.
+const TOOL: &str = "tool";
 
 /// The key that most assertions of the list form are configured by.
 const VALUE: &str = "value";
@@ -79,6 +85,7 @@ impl Compiler<'_> {
         let options = self.options(map, registration, negate, at);
         let views = self.views(map, at);
         let rendered = self.value(registration, map, at);
+        self.calls(map, at);
         let built = self.build(registration, &mut value, options, at);
         let check = built.filter(|_| self.problems.len() == before)?;
         if entry.contains_key(ON) && !check.assertion.sees_output() {
@@ -230,6 +237,27 @@ impl Compiler<'_> {
                 self.problems.push(problem.under(&format!("{at}/{VALUE}")));
                 None
             }
+        }
+    }
+
+    /// Renders what calls of tools must look like: every text in it.
+    fn calls(&mut self, map: &mut Map<String, Value>, at: &str) {
+        for (key, value) in map.iter_mut() {
+            let place = format!("{at}/{key}");
+            let filled = match value {
+                value if OF_CALLS.contains(&key.as_str()) => {
+                    fill_in(value, &place, self.variables())
+                }
+                Value::Array(items) if key == VALUE => {
+                    let calls =
+                        items.iter_mut().enumerate().filter(|(_, it)| it.get(TOOL).is_some());
+                    let mut filled = calls
+                        .map(|(at, it)| fill_in(it, &format!("{place}/{at}"), self.variables()));
+                    filled.find(Result::is_err).unwrap_or(Ok(()))
+                }
+                _ => continue,
+            };
+            self.problems.extend(filled.err());
         }
     }
 

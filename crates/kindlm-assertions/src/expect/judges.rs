@@ -69,8 +69,13 @@ impl Compiler<'_> {
             return None;
         }
         let is_left_open = !self.names_judges && !block.names_judges();
-        let block = block.over(&self.judging);
-        match block.panel(self.setup) {
+        let whole = block.clone().over(&self.judging);
+        let idle = block.idle(&whole);
+        if !idle.is_empty() {
+            self.report(idle, at);
+            return None;
+        }
+        match whole.panel(self.setup) {
             Ok(panel) => Some(Judges { panel, is_left_open }),
             Err(problems) => {
                 self.report(problems, at);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kindlm_types::{FileError, Problem, ProblemKind};
 use serde_json::Value;
 
+use super::escape;
 use crate::Setup;
 use crate::template::{Variables, is_template};
 
@@ -47,6 +48,24 @@ pub(super) fn resolve<'v>(
 /// Whether an item of a list is a template, or names a file.
 fn is_changed(item: &Value) -> bool {
     item.as_str().is_some_and(|it| is_template(it) || it.starts_with(FILE))
+}
+
+/// Fills the variables into every text within a value, which stands at a place.
+pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Result<(), Problem> {
+    match value {
+        Value::String(text) if is_template(text) => {
+            *text = rendered(text, variables).map_err(|it| it.under(at))?;
+            Ok(())
+        }
+        Value::Array(items) => {
+            let mut items = items.iter_mut().enumerate();
+            items.try_for_each(|(index, it)| fill_in(it, &format!("{at}/{index}"), variables))
+        }
+        Value::Object(entries) => entries
+            .iter_mut()
+            .try_for_each(|(key, it)| fill_in(it, &format!("{at}/{}", escape(key)), variables)),
+        _ => Ok(()),
+    }
 }
 
 /// A text with its variables filled in.

@@ -1,6 +1,5 @@
 //! `javascript`: a script of the user decides.
 
-mod body;
 mod grading;
 
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use serde_json::Value;
 use crate::codes::ASSERTION_FAILED;
 use crate::scripting::grading::SCRIPT_THREW;
 use crate::scripting::{
-    JAVASCRIPT, ScriptSettings, ScriptsBlock, context, label, output, script_file, told,
+    JAVASCRIPT, ScriptSettings, ScriptsBlock, body, context, label, output, script_file, told,
 };
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -84,7 +83,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
     let source = match script_file(&config.value, &JAVASCRIPT, setup) {
         Some(Err(problem)) => return Err(vec![problem.under("/value")]),
         Some(Ok(file)) => ScriptSource::File { path: file.path, function: file.function },
-        None => body::source(&config.value),
+        None => inline(&config.value),
     };
     let settings = match &config.scripts {
         Some(block) => setup.scripts.with(block),
@@ -99,6 +98,13 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         settings,
         own,
     }))
+}
+
+/// The script that a text is.
+fn inline(code: &str) -> ScriptSource {
+    // The third has no argument: it stands for the global of its name, as promptfoo has it.
+    let params = ["output", "context", "process"].map(str::to_owned).to_vec();
+    ScriptSource::Body { params, code: body(code).into() }
 }
 
 impl JavaScript {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, data_rule, fenced, read_score};
+use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "judge";
@@ -143,7 +143,8 @@ impl Assertion for Judge {
             }
             Err(obstacle) => obstacle.result(ID, &self.label, PARSE_ERROR),
         };
-        vec![result.with_metadata("criteria", self.config.criteria.as_str())]
+        let result = result.with_metadata("criteria", self.config.criteria.as_str());
+        vec![result.with_metadata("promptDigest", digest(&[SYSTEM]))]
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

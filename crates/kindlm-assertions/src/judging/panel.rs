@@ -144,6 +144,37 @@ impl JudgeBlock {
         problems
     }
 
+    /// What this block says without effect, where a check is judged as `whole` says. Problems point from the block.
+    pub(crate) fn idle(&self, whole: &Self) -> Vec<Problem> {
+        let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
+        let samples = whole.samples.unwrap_or(1) > 1;
+        let idle = |key: &str, is_idle: bool, message: &str, help: &str| {
+            is_idle.then(|| Problem::key(format!("/{key}"), message).with_help(help))
+        };
+        let (no_jury, asked_once) = ("there is one judge, and no jury", "the judge is asked once");
+        let problems = [
+            idle(
+                "jury",
+                self.jury.is_some() && !several,
+                no_jury,
+                "name several judges in `models`",
+            ),
+            idle(
+                "agg",
+                self.agg.is_some() && !samples,
+                asked_once,
+                "ask several times with `samples: 3`",
+            ),
+            idle(
+                "quorum",
+                self.quorum.is_some() && !several && !samples,
+                "there is one judge, who is asked once",
+                "name several in `models`, or ask several times with `samples: 3`",
+            ),
+        ];
+        problems.into_iter().flatten().collect()
+    }
+
     /// The panel that this makes, with what is wrong with it.
     pub(crate) fn panel(&self, setup: &Setup<'_>) -> Result<Panel, Vec<Problem>> {
         let mut problems = self.problems();

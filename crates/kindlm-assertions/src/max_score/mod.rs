@@ -96,13 +96,18 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     let mut problems = Vec::new();
     for (kind, weight) in &how.weights {
         let at = format!("/value/weights/{}", kind.replace('~', "~0").replace('/', "~1"));
-        let plain = kind.strip_prefix("not-").unwrap_or(kind);
-        if find(plain).is_none() {
-            let ids = crate::REGISTRY.iter().map(|it| it.meta.id);
-            let help = kindlm_types::suggest(plain, "assertions", ids);
-            problems.push(
-                Problem::new(&at, format!("there is no assertion `{plain}`")).with_help(help),
-            );
+        if find(kind).is_none() {
+            let plain = kind.strip_prefix("not-").unwrap_or(kind);
+            let problem = if find(plain).is_some() {
+                let message = "results do not tell checks with `not-` from those without";
+                Problem::key(&at, message)
+                    .with_help(format!("give the entry of `{kind}` a `weight` of its own"))
+            } else {
+                let ids = crate::REGISTRY.iter().map(|it| it.meta.id);
+                Problem::key(&at, format!("there is no assertion `{plain}`"))
+                    .with_help(kindlm_types::suggest(plain, "assertions", ids))
+            };
+            problems.push(problem);
         }
         if !(weight.is_finite() && *weight >= 0.0) {
             problems.push(Problem::new(at, "a weight is a number from 0 on"));

@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::check::negate;
-use crate::judging::{JUDGE_EVAL_ERROR, Obstacle, Reading, answer};
+use crate::judging::{JUDGE_EVAL_ERROR, Obstacle, Reading, answer, digest};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
-use question::inquiry;
+use question::{SYSTEM, inquiry};
 use reply::{Judgement, Judgements};
 use rule::Rule;
 use when::{Applies, When};
@@ -198,9 +198,12 @@ impl Assertion for PromptAssertion {
                     Some(AssertionResult::errored(ID, &rule.id, code, message))
                 }
             };
-            results.extend(result.map(|it| AssertionResult {
-                weight: rule.weight.unwrap_or(it.weight),
-                ..it.with_metadata("id", rule.id.as_str())
+            results.extend(result.map(|it| {
+                AssertionResult {
+                    weight: rule.weight.unwrap_or(it.weight),
+                    ..it.with_metadata("id", rule.id.as_str())
+                        .with_metadata("promptDigest", digest(&[SYSTEM]))
+                }
             }));
         }
         results.extend(judged);

@@ -1,5 +1,6 @@
 //! What everything that runs users' scripts shares: who runs them, what they see, and how they are named.
 
+mod body;
 mod context;
 pub(crate) mod grading;
 pub(crate) mod interpreted;
@@ -10,6 +11,7 @@ mod source;
 mod transform;
 mod view;
 
+pub(crate) use body::body;
 pub(crate) use context::{context, output, output_value, prompt};
 pub(crate) use predicate::{NoVerdict, Predicate};
 pub(crate) use said::{label, told};

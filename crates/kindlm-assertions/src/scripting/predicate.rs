@@ -8,6 +8,7 @@ use kindlm_types::script::{
 use kindlm_types::{Answer, AskError, AssertionResult, FailureCode, Problem, Question, ecma};
 use serde_json::Value;
 
+use super::body::body;
 use super::grading::SCRIPT_THREW;
 use super::{JAVASCRIPT, ScriptSettings, context, script_file, told};
 use crate::{Evidence, Setup};
@@ -33,8 +34,8 @@ pub(crate) struct NoVerdict {
 }
 
 impl Predicate {
-    /// Reads a script as it is written: an expression of `param` and `context`, a function of the two, the body of one
-    /// with its own `return`, or `file://` and a file. Problems point from the text.
+    /// Reads a script as it is written: one line is an expression of `param` and `context`, or a function of the two,
+    /// several lines are the body of one with its own `return`, `file://` names a file. Problems point from the text.
     pub(crate) fn new(
         written: &str,
         param: &str,
@@ -46,7 +47,7 @@ impl Predicate {
             ScriptSource::File { path: file.path, function: file.function }
         } else {
             let params = vec![param.to_owned(), "context".to_owned()];
-            ScriptSource::Body { params, code: body(written, param).into() }
+            ScriptSource::Body { params, code: called(written, param).into() }
         };
         Ok(Self { code: written.to_owned(), source, settings })
     }
@@ -136,30 +137,15 @@ fn said(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     }
 }
 
-/// The body of a function that gives what the code says.
-///
-/// A function is called with the value; code with a `return` is a body as it is; anything else is an expression.
-fn body(code: &str, param: &str) -> String {
-    let trimmed = code.trim().trim_end_matches(';');
-    let is_function = trimmed.starts_with("function")
-        || trimmed.starts_with("async")
-        || trimmed.split_once("=>").is_some_and(|(before, _)| is_parameters(before));
-    let has_return =
-        trimmed.split(|it: char| !it.is_alphanumeric() && it != '_').any(|it| it == "return");
-    if is_function {
-        format!("return (\n{trimmed}\n)({param}, context)")
-    } else if has_return {
-        code.to_owned()
-    } else {
-        format!("return (\n{trimmed}\n)")
-    }
-}
-
-/// Whether a text is what stands before the arrow of a function: `x`, `(x, y)`, `({ id })`.
-fn is_parameters(text: &str) -> bool {
-    let text = text.trim();
-    let is_name = |it: &str| it.chars().all(|it| it.is_alphanumeric() || it == '_' || it == '$');
-    is_name(text) || (text.starts_with('(') && text.find(')') == Some(text.len() - 1))
+/// The body of a function that gives what the code says: read as the `javascript` assertion reads it, and called with the
+/// value if it is a function.
+fn called(code: &str, param: &str) -> String {
+    // The code stands on its own lines, so that places in it are its own.
+    let code = body(code);
+    format!(
+        "const said = await (async () => {{{code}\n}})();\n\
+         return typeof said === 'function' ? said({param}, context) : said"
+    )
 }
 
 #[cfg(test)]
@@ -168,22 +154,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn code_is_an_expression_a_function_or_a_body() {
+    fn code_is_read_as_the_javascript_assertion_reads_it() {
         for (code, expected) in [
-            ("value > 3;", "return (\nvalue > 3\n)"),
-            ("x => x > 3", "return (\nx => x > 3\n)(value, context)"),
-            ("(x) => { return x > 3 }", "return (\n(x) => { return x > 3 }\n)(value, context)"),
-            ("({ id }) => id === 7", "return (\n({ id }) => id === 7\n)(value, context)"),
-            ("value.every(it => it > 0)", "return (\nvalue.every(it => it > 0)\n)"),
-            ("(value.a).some(it => it)", "return (\n(value.a).some(it => it)\n)"),
-            (
-                "function f(x) { return !x }",
-                "return (\nfunction f(x) { return !x }\n)(value, context)",
-            ),
+            ("value > 3;", "return value > 3"),
+            ("x => x > 3", "return x => x > 3"),
+            ("value.includes('return')", "return value.includes('return')"),
+            ("const n = value.length; n > 3", "const n = value.length; return n > 3"),
             ("const a = value;\nreturn a === 1", "const a = value;\nreturn a === 1"),
-            ("value.returned", "return (\nvalue.returned\n)"),
         ] {
-            assert_eq!(body(code, "value"), expected, "{code}");
+            let called = called(code, "value");
+            let inside = called.strip_prefix("const said = await (async () => {");
+            let inside = inside.and_then(|it| it.split_once("\n})();\n"));
+            assert_eq!(inside.map(|it| it.0), Some(expected), "{called}");
+            assert!(called.ends_with("? said(value, context) : said"), "{called}");
         }
     }
 

@@ -3,16 +3,8 @@
 //! Code of several lines is a body as it is, with its own `return`. One line is an expression; if it begins with
 //! a declaration, what comes after its last semicolon is returned.
 
-use kindlm_types::script::ScriptSource;
-
-/// The script that a text is.
-pub(super) fn source(code: &str) -> ScriptSource {
-    // The third has no argument: it stands for the global of its name, as promptfoo has it.
-    let params = ["output", "context", "process"].map(str::to_owned).to_vec();
-    ScriptSource::Body { params, code: body(code).into() }
-}
-
-fn body(code: &str) -> String {
+/// The body of the function that a text is.
+pub(crate) fn body(code: &str) -> String {
     let code = code.trim_end_matches(is_space);
     if code.contains('\n') {
         return code.to_owned();
