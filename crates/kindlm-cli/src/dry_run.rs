@@ -35,7 +35,8 @@ pub(crate) fn describe(
             Failure::internal(format!("the test case `{}` cannot be executed: {err}", case.name))
         })?;
         let requests = requests(&body, model.is_some());
-        let name = one_line(model.map_or("command", |it| it.id.as_str()));
+        let alone = case.kind.alone().unwrap_or_default();
+        let name = one_line(model.map_or(alone, |it| it.id.as_str()));
         let case_name = one_line(&case.name);
         let each = match model.filter(|it| it.agent.is_some()) {
             Some(_) => turns(&body),
@@ -127,6 +128,7 @@ fn requests(body: &CaseBody, on_model: bool) -> u32 {
 #[derive(Default)]
 struct Estimate {
     commands: u64,
+    transcripts: u64,
     agents: u64,
     requests: u64,
     questions: u64,
@@ -155,7 +157,8 @@ impl Estimate {
                 let tools: usize = body.tools.iter().map(described).sum();
                 self.add_requests(model, requests(body, true), tokens(said + turns + tools));
             }
-            _ => self.commands += 1,
+            (_, Subject::Command { .. }) => self.commands += 1,
+            (_, Subject::Transcript(_) | Subject::Prompt { .. }) => self.transcripts += 1,
         }
         let all = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
         let output = model.and_then(|it| it.params.max_tokens).unwrap_or(0);
@@ -218,6 +221,9 @@ impl std::fmt::Display for Estimate {
         }
         if self.commands > 0 {
             writeln!(f, "commands: {}", self.commands)?;
+        }
+        if self.transcripts > 0 {
+            writeln!(f, "transcripts: {}", self.transcripts)?;
         }
         if self.agents > 0 {
             writeln!(f, "agents: {}", executions(self.agents.try_into().unwrap_or(usize::MAX)))?;

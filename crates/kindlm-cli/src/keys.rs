@@ -13,10 +13,7 @@ use crate::secrets::variables;
 pub(crate) fn missing(io: &Io, suite: &Suite) -> Vec<String> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let pairs = cases.flat_map(|case| {
-        let models: &[String] = match case.kind {
-            CaseKind::Prompt => &case.models,
-            CaseKind::Command => &[],
-        };
+        let models: &[String] = if case.kind == CaseKind::Prompt { &case.models } else { &[] };
         let named = models.iter().filter_map(|id| suite.models.iter().find(|it| it.id == *id));
         std::iter::once((case, None)).chain(named.map(move |it| (case, Some(it))))
     });

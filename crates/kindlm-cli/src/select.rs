@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use kindlm_engine::{
-    COMMAND, CaseKind, Durations, Filter, Fingerprint, Pattern, Plan, PlanError, RunOptions, Shard,
-    Suite, Targets, TestCase, plan as planned, shard as part_of,
+    Durations, Filter, Fingerprint, Pattern, Plan, PlanError, RunOptions, Shard, Suite, Targets,
+    TestCase, plan as planned, shard as part_of,
 };
 use kindlm_store::Runs;
 use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
@@ -209,9 +209,9 @@ fn still_has(suite: &Suite, targets: &Targets) -> bool {
 
 /// What a case is run on, whether or not it is skipped.
 fn models_of(case: &TestCase) -> Vec<&str> {
-    match case.kind {
-        CaseKind::Command => vec![COMMAND],
-        CaseKind::Prompt => case.models.iter().map(String::as_str).collect(),
+    match case.kind.alone() {
+        Some(alone) => vec![alone],
+        None => case.models.iter().map(String::as_str).collect(),
     }
 }
 

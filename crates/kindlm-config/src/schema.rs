@@ -164,9 +164,13 @@ pub fn json_schema() -> Value {
         ]}}),
     };
     let mut document = root(&mut generator, items);
-    // With agents there may be nobody else to test.
+    // With agents there may be nobody else to test; transcripts run on nobody.
     document["required"] = json!(["kindlm", "project", "suite", "tests"]);
-    document["anyOf"] = json!([{"required": ["models", "prompts"]}, {"required": ["agents"]}]);
+    document["anyOf"] = json!([
+        {"required": ["models", "prompts"]},
+        {"required": ["agents"]},
+        {"properties": {"tests": {"type": "array", "contains": {"type": "object", "required": ["transcript"]}}}},
+    ]);
     let ids: Vec<&str> = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id).collect();
     document["properties"]["providers"]["additionalProperties"] = json!({
         "type": "object",

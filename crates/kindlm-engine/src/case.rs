@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{Check, Transform, View};
-use kindlm_types::{Message, Role, ToolSpec, WorkspaceSpec};
+use kindlm_types::{Message, Role, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value};
 
-use crate::Fingerprint;
+use crate::{COMMAND, Fingerprint, TRANSCRIPT};
 
 /// A named behaviour with its expectations.
 ///
@@ -32,7 +32,7 @@ pub struct TestCase {
     pub name: String,
     /// What is run.
     pub kind: CaseKind,
-    /// Ids of the models to run it on; ignored for commands.
+    /// Ids of the models to run it on; ignored for commands and transcripts.
     pub models: Arc<[String]>,
     /// How often it is run on each model, from 1.
     pub repeat: u32,
@@ -65,13 +65,26 @@ pub enum Comparison {
     Named(Arc<str>),
 }
 
-/// Whether a case sends a prompt or runs a program.
+/// Whether a case sends a prompt, runs a program, or reads what an agent has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseKind {
     /// Messages, sent to each of the case's models.
     Prompt,
     /// A command line.
     Command,
+    /// A conversation that was recorded elsewhere.
+    Transcript,
+}
+
+impl CaseKind {
+    /// What stands in the place of the model's id for cases that run on no model.
+    pub const fn alone(self) -> Option<&'static str> {
+        match self {
+            Self::Prompt => None,
+            Self::Command => Some(COMMAND),
+            Self::Transcript => Some(TRANSCRIPT),
+        }
+    }
 }
 
 impl TestCase {
@@ -223,6 +236,8 @@ pub enum Subject {
         /// The command line.
         command_line: String,
     },
+    /// A conversation that was recorded elsewhere: nobody is asked.
+    Transcript(Arc<Transcript>),
 }
 
 impl Subject {
@@ -231,6 +246,7 @@ impl Subject {
         match self {
             Self::Prompt { .. } => CaseKind::Prompt,
             Self::Command { .. } => CaseKind::Command,
+            Self::Transcript(_) => CaseKind::Transcript,
         }
     }
 }

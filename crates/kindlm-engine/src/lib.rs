@@ -135,7 +135,7 @@ pub use execute::{Executed, Observed, Run, budget_usd, execute, execute_streamed
 pub use judge::{Halt, Judged, Judges, judge};
 pub use merge::{MergeError, Merged, merge, merge_streamed};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};
-pub use plan::{COMMAND, Plan, PlanError, Unit, plan};
+pub use plan::{COMMAND, Plan, PlanError, TRANSCRIPT, Unit, plan};
 pub use record::{ReadRecord, Record, RecordError};
 pub use report::{evaluate_gates, measure_gates, report, report_streamed, run};
 pub use shard::{Durations, Part, Shard, ShardError, shard};

@@ -9,15 +9,29 @@ use crate::{CaseKind, Comparison, Filter, Part, RunOptions, Suite, TestCase};
 /// The model id under which command tests are reported.
 pub const COMMAND: &str = "command";
 
+/// The model id under which tests of transcripts are reported.
+pub const TRANSCRIPT: &str = "transcript";
+
 /// One execution to be. Small and without text, so that plans of a million stay cheap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
     /// Index into [`Suite::cases`].
     pub case: usize,
-    /// Index into [`Suite::models`]; `None` for a command.
+    /// Index into [`Suite::models`]; `None` for a command or a transcript.
     pub model: Option<usize>,
     /// Which repeat, from 0.
     pub repeat: u32,
+}
+
+impl Unit {
+    /// The id of the model under which it is reported; empty if the suite is another one.
+    pub fn target(self, suite: &Suite) -> &str {
+        match self.model {
+            Some(model) => suite.models.get(model).map(|it| it.id.as_str()),
+            None => suite.cases.get(self.case).and_then(|it| it.kind.alone()),
+        }
+        .unwrap_or_default()
+    }
 }
 
 /// What will be executed, in the order in which it is reported.
@@ -131,8 +145,11 @@ fn targets(
 ) -> Result<Option<Vec<Target>>, PlanError> {
     let mut targets: Vec<Target> = Vec::new();
     match case.kind {
-        CaseKind::Command if filter.selects_model(case, COMMAND, rivals) => targets.push((None, 1)),
-        CaseKind::Command => {}
+        CaseKind::Command | CaseKind::Transcript => {
+            if filter.selects_model(case, case.kind.alone().unwrap_or_default(), rivals) {
+                targets.push((None, 1));
+            }
+        }
         CaseKind::Prompt if case.models.is_empty() => return Ok(None),
         CaseKind::Prompt => {
             for id in case.models.iter() {
@@ -174,7 +191,7 @@ fn check(suite: &Suite, filter: &Filter) -> Result<(), PlanError> {
     }
     for model in &filter.models {
         let known = suite.models.iter().any(|it| it.id == *model)
-            || (model == COMMAND && suite.cases.iter().any(|it| it.kind == CaseKind::Command));
+            || suite.cases.iter().any(|it| it.kind.alone() == Some(model));
         if !known {
             let help = suggest_model(suite, model);
             return Err(PlanError::UnknownModel { model: model.clone(), help });

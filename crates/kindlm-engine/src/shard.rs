@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use kindlm_types::{CaseError, CaseSource, Report, ShardInfo};
 
-use crate::{COMMAND, Comparison, Digest, Plan, RunOptions, Suite, Unit};
+use crate::{Comparison, Digest, Plan, RunOptions, Suite, Unit};
 
 /// The most parts that a run can be divided into.
 const MOST: u32 = 10_000;
@@ -169,7 +169,7 @@ fn deal(
         let weight = match durations {
             Some(durations) => {
                 let name = suite.cases.get(first.case).map_or("", |it| &it.name);
-                durations.micros(name, model(suite, first), executions)
+                durations.micros(name, first.target(suite), executions)
             }
             None => executions as u64,
         };
@@ -192,10 +192,6 @@ fn deal(
     owners
 }
 
-fn model<'s>(suite: &'s Suite, unit: &Unit) -> &'s str {
-    unit.model.and_then(|it| suite.models.get(it)).map_or(COMMAND, |it| &it.id)
-}
-
 /// The same for all parts of one run, and another if anything differs in what is run, how, or by whom.
 fn digest(
     suite: &Suite,
@@ -211,7 +207,7 @@ fn digest(
         digest = digest
             .text(case.map_or("", |it| &it.name))
             .text(&content.map(|it| it.to_string()).unwrap_or_default())
-            .text(model(suite, first))
+            .text(first.target(suite))
             .number(repeats as u64)
             .number(owner(first.case).into());
     }

@@ -12,7 +12,7 @@ use kindlm_types::{
 
 use crate::execute::{Groups, Sink, begun, broken, case_of};
 use crate::gates::Measurements;
-use crate::{COMMAND, Plan, ReadRecord, RecordError, Suite};
+use crate::{Plan, ReadRecord, RecordError, Suite};
 
 /// What has become of a plan whose executions were not held in memory: what is left of each of them, and what they
 /// add up to.
@@ -128,10 +128,7 @@ impl CaseSource for Recorded<'_> {
 
     fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
         let unit = self.plan.units.get(self.streamed.groups.units(position).next()?)?;
-        let model = match unit.model {
-            Some(index) => self.suite.models.get(index)?.id.as_str(),
-            None => COMMAND,
-        };
+        let model = unit.target(self.suite);
         let part = self.plan.part.as_ref();
         let plan_index = part.and_then(|it| it.cases.get(position).copied());
         Some(CaseMark { model, outcome: *self.streamed.outcomes.get(position)?, plan_index })

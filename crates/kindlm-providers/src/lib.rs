@@ -52,6 +52,7 @@ mod dialect;
 pub mod limit;
 pub mod pricing;
 mod registry;
+pub mod transcript;
 #[cfg(feature = "http")]
 pub mod transport;
 

@@ -41,6 +41,7 @@ mod sum;
 mod summary;
 mod trace;
 mod trace_settings;
+mod transcript;
 mod verdict;
 pub mod wire;
 pub mod workspace;
@@ -80,5 +81,6 @@ pub use summary::{
 };
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
+pub use transcript::Transcript;
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

@@ -45,9 +45,11 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
 }
 
 /// What a suite holds, in numbers.
+#[derive(Default)]
 struct Counts {
     prompts: usize,
     commands: usize,
+    transcripts: usize,
     skipped: usize,
     executions: u64,
     checks: usize,
@@ -55,7 +57,7 @@ struct Counts {
 
 impl Counts {
     fn of(suite: &Suite) -> Self {
-        let mut counts = Self { prompts: 0, commands: 0, skipped: 0, executions: 0, checks: 0 };
+        let mut counts = Self::default();
         for case in &suite.cases {
             let targets = match case.kind {
                 CaseKind::Prompt => {
@@ -64,6 +66,10 @@ impl Counts {
                 }
                 CaseKind::Command => {
                     counts.commands += 1;
+                    1
+                }
+                CaseKind::Transcript => {
+                    counts.transcripts += 1;
                     1
                 }
             };
@@ -90,6 +96,7 @@ fn found(suite: &Suite) -> Value {
         "tests": suite.cases.len(),
         "prompts": counts.prompts,
         "commands": counts.commands,
+        "transcripts": counts.transcripts,
         "skipped": counts.skipped,
         "models": ids(suite, false),
         "agents": ids(suite, true),
@@ -138,6 +145,7 @@ fn tests(suite: &Suite, counts: &Counts) -> String {
     for (count, word) in [
         (counts.prompts, "with a prompt"),
         (counts.commands, "with a command"),
+        (counts.transcripts, "with a transcript"),
         (counts.skipped, "skipped"),
     ] {
         if count > 0 {

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::{fmt, mem};
 
+use kindlm_providers::transcript;
 use kindlm_types::wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
 use kindlm_types::{
-    Channel, Coverage, Event, Execution, FinishReason, Message, Role, ToolCall, Trace, Workspace,
-    ecma,
+    Channel, Coverage, Event, Execution, FinishReason, Message, Problem, Role, ToolCall, Trace,
+    Transcript, Workspace, ecma,
 };
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
@@ -18,10 +19,11 @@ use serde_json::{Map, Value};
 const NO_OBJECT: &str = "not a JSON object: a record is an object with `agent_output` and `expect`";
 
 /// The keys of a [`Record`](kindlm_types::wire::evaluate::Record).
-pub(super) const KEYS: [&str; 21] = [
+pub(super) const KEYS: [&str; 22] = [
     "id",
     "agent_input",
     "agent_output",
+    "transcript",
     "assertions",
     "tool_calls",
     "events",
@@ -48,6 +50,7 @@ pub(super) struct Line<'a> {
     pub(super) id: Option<Value>,
     agent_input: Option<Value>,
     agent_output: Option<Value>,
+    transcript: Option<Box<Transcript>>,
     pub(super) assertions: Option<&'a RawValue>,
     tool_calls: Option<Vec<RecordedToolCall>>,
     events: Option<Vec<Event>>,
@@ -91,7 +94,7 @@ impl<'a> Line<'a> {
             id: line.id.take().or_else(|| id(text)),
             error: explain(text, at, &err),
         })?;
-        match line.out_of_range() {
+        match line.out_of_range().or_else(|| line.told_twice()) {
             None => Ok(line),
             Some(error) => Err(Malformed { id: line.id, error }),
         }
@@ -114,6 +117,19 @@ impl<'a> Line<'a> {
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
     }
 
+    /// A transcript tells what was said and done itself; two tellings might differ.
+    fn told_twice(&self) -> Option<String> {
+        self.transcript.as_ref()?;
+        let twice = [
+            ("agent_input", self.agent_input.is_some()),
+            ("agent_output", self.agent_output.is_some()),
+            ("tool_calls", self.tool_calls.is_some()),
+            ("events", self.events.is_some()),
+        ];
+        let (key, _) = twice.into_iter().find(|(_, is_there)| *is_there)?;
+        Some(format!("`transcript` and `{key}` both tell what happened; leave out one of them"))
+    }
+
     /// The variables; none if there are none.
     pub(super) fn vars(&self) -> &Map<String, Value> {
         static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
@@ -125,6 +141,7 @@ impl<'a> Line<'a> {
         self.agent_output.is_some()
             || self.tool_calls.is_some()
             || self.events.is_some()
+            || self.transcript.is_some()
             || self.trace.is_some()
             || self.workspace.is_some()
             || self.provider_response.is_some()
@@ -148,6 +165,32 @@ impl<'a> Line<'a> {
 
     /// The evidence that the record is.
     pub(super) fn execution(&mut self) -> Execution {
+        let Some(transcript) = self.transcript.take() else { return self.told() };
+        let complete = self.complete_for.take().map(Coverage::Only);
+        let is_counted = self.usage.is_some();
+        let said = self.told();
+        let told = transcript.into_execution(&[], Execution::default());
+        let coverage = complete.unwrap_or(told.coverage);
+        // What the record says of it counts more than what the log says.
+        Execution {
+            usage: if is_counted { said.usage } else { told.usage },
+            latency_ms: said.latency_ms.or(told.latency_ms),
+            cost_usd: said.cost_usd.or(told.cost_usd),
+            finish_reason: said.finish_reason.or(told.finish_reason),
+            tools: if said.tools.is_empty() { told.tools } else { said.tools },
+            metadata: told.metadata.into_iter().chain(said.metadata).collect(),
+            coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },
+            input: told.input,
+            output: told.output,
+            tool_calls: told.tool_calls,
+            requests: told.requests,
+            recorded_events: told.recorded_events,
+            ..said
+        }
+    }
+
+    /// The evidence that the record is without a transcript.
+    fn told(&mut self) -> Execution {
         let coverage = self.coverage();
         let (output, output_json) = match self.agent_output.take() {
             None => (String::new(), None),
@@ -236,6 +279,12 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
                 "id" => line.id = Some(map.next_value()?),
                 "agent_input" => line.agent_input = Some(map.next_value()?),
                 "agent_output" => line.agent_output = map.next_value()?,
+                "transcript" => {
+                    let value: Option<Value> = map.next_value()?;
+                    let read = value.as_ref().map(transcript::read).transpose();
+                    line.transcript =
+                        read.map_err(|it| A::Error::custom(unreadable(&it)))?.map(Box::new);
+                }
                 "assertions" => line.assertions = map.next_value()?,
                 "tool_calls" => line.tool_calls = map.next_value()?,
                 "events" => line.events = map.next_value()?,
@@ -263,6 +312,16 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
 
 const TWICE: &str = "is there twice";
 
+/// What is wrong with a transcript, and where in it.
+fn unreadable(problem: &Problem) -> String {
+    let place = if problem.pointer.is_empty() { "" } else { ": " };
+    let help = problem.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+    format!("{NO_TRANSCRIPT}{}{place}{}{help}", problem.pointer, problem.message)
+}
+
+/// Begins what is said of a transcript.
+const NO_TRANSCRIPT: &str = "cannot be read: ";
+
 /// The id of a record of which something else cannot be read.
 fn id(text: &str) -> Option<Value> {
     #[derive(Deserialize)]
@@ -287,6 +346,7 @@ fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> String {
         format!("column {}", err.column())
     };
     match at.filter(|_| err.is_data()) {
+        Some(key) if words.starts_with(NO_TRANSCRIPT) => format!("`{key}` {words} (at {place})"),
         Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
         Some(key) => format!("`{key}` is not {} (at {place})", expected(key)),
         None => {
@@ -414,7 +474,7 @@ mod tests {
 
     #[test]
     fn the_keys_are_those_of_a_record() {
-        let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "assertions": [{"id": "a"}],
+        let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "transcript": [], "assertions": [{"id": "a"}],
             "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "baseline": "b", "vars": {"a": 1}, "usage": {},
             "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
             "provider_response": {}, "trace": {"spans": []}, "workspace": {}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
@@ -424,7 +484,41 @@ mod tests {
         let known = all.as_object().unwrap().keys().filter(|it| *it != "a");
         let known: std::collections::BTreeSet<&str> = known.map(String::as_str).collect();
         assert_eq!(known, KEYS.into_iter().collect());
+        let json = json.replace(r#""transcript": [], "#, "");
         assert_eq!(Line::parse(json.as_bytes()).unwrap().others, ["a"]);
+    }
+
+    #[test]
+    fn a_transcript_tells_what_happened_and_the_record_what_is_known_of_it() {
+        let json = r#"{"transcript": {"messages": [
+            {"role": "user", "content": "7?"},
+            {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "find", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "sent"},
+            {"role": "assistant", "content": "Sent."}
+        ], "usage": {"prompt_tokens": 3, "completion_tokens": 1}, "cost_usd": 2}, "cost_usd": 0.5, "metadata": {"a": 1}}"#;
+        let execution = Line::parse(json.as_bytes()).unwrap().execution();
+        assert_eq!(
+            (execution.output.as_str(), execution.input[0].content.as_str()),
+            ("Sent.", "7?")
+        );
+        assert_eq!(execution.tool_calls[0].response, Some(Value::from("sent")));
+        assert_eq!((execution.usage.total_tokens, execution.cost_usd), (4, Some(0.5)));
+        assert_eq!((execution.requests, execution.events().len()), (2, 4));
+        let complete = [Channel::Messages, Channel::Actions, Channel::Usage];
+        assert_eq!(execution.coverage, complete.into_iter().collect());
+        for (json, message) in [
+            (
+                r#"{"transcript": [{"role": "bot"}]}"#,
+                "`transcript` cannot be read: /0/role: `bot` is not a role of this format (roles: `system`, `developer`, `user`, `assistant`, `tool`, `function`) (at column 33)",
+            ),
+            (
+                r#"{"transcript": [{"role": "assistant", "content": "x"}], "agent_output": "x"}"#,
+                "`transcript` and `agent_output` both tell what happened; leave out one of them",
+            ),
+        ] {
+            let err = Line::parse(json.as_bytes()).err().unwrap();
+            assert_eq!(err.error, message, "{json}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kindlm_engine::{COMMAND, Digest as Fingerprint, Model, Plan, Suite, TestCase};
+use kindlm_engine::{Digest as Fingerprint, Model, Plan, Suite, TestCase};
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
 use kindlm_types::RunInfo;
@@ -33,9 +33,8 @@ pub(super) fn of<'a>(
     for group in plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
         let Some(unit) = group.first() else { continue };
         let Some(case) = suite.cases.get(unit.case) else { continue };
-        let model = unit.model.and_then(|it| suite.models.get(it));
         let repeats = u32::try_from(group.len()).unwrap_or(u32::MAX);
-        header.cases.push(planned(case, model.map_or(COMMAND, |it| &it.id), repeats, &mut tools)?);
+        header.cases.push(planned(case, unit.target(suite), repeats, &mut tools)?);
     }
     Ok(header)
 }

@@ -102,8 +102,7 @@ impl Past {
         let mut open = plan.clone();
         open.units.retain(|unit| {
             let case = suite.cases.get(unit.case).map_or("", |it| &it.name);
-            let model = unit.model.and_then(|it| suite.models.get(it));
-            !index.is_done(case, model.map_or(kindlm_engine::COMMAND, |it| &it.id), unit.repeat)
+            !index.is_done(case, unit.target(suite), unit.repeat)
         });
         Ok(open)
     }

@@ -24,10 +24,10 @@ impl Loader<'_> {
         for (id, entry) in object(document, "agents").into_iter().flatten() {
             self.agents.names.push(id.clone());
             let at = format!("/agents/{}", escape(id));
-            if id == kindlm_engine::COMMAND {
+            if [kindlm_engine::COMMAND, kindlm_engine::TRANSCRIPT].contains(&&**id) {
                 let problem = Problem::key(&at, format!("`{id}` cannot be the name of an agent"))
                     .with_help(
-                        "choose another one: reports and `--models` call tests of commands by it",
+                        "choose another one: reports and `--models` call tests of commands and transcripts by it",
                     );
                 self.report(piece, "", vec![problem]);
             }

@@ -13,6 +13,7 @@ use kindlm_engine::{
 use kindlm_types::{Message, Role, ToolSpec, WorkspaceSpec};
 use serde_json::{Map, Value};
 
+use super::transcript::Known;
 use crate::template::Form;
 use crate::written::Tool;
 
@@ -31,6 +32,7 @@ pub(super) type Opening = Arc<[(Role, Form)]>;
 pub(super) enum SubjectForm {
     Prompt(Opening),
     Command(Form),
+    Transcript(Known),
 }
 
 /// A labelled turn.
@@ -131,6 +133,7 @@ impl BodySource for Row {
                     .collect::<Result<_, _>>()?,
             },
             SubjectForm::Command(form) => Subject::Command { command_line: fill(form, &vars)? },
+            SubjectForm::Transcript(known) => Subject::Transcript(Arc::clone(&known.transcript)),
         };
         let turn = |turn: &TurnForm| -> Result<ConversationTurn, BodyError> {
             Ok(ConversationTurn {

@@ -15,6 +15,7 @@ mod root;
 mod sets;
 mod table;
 mod test;
+mod transcript;
 mod turn;
 mod vars;
 mod workspace;
@@ -140,6 +141,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         groups: compare::Groups::default(),
         workspaces: HashMap::new(),
         default_workspace: None,
+        transcripts: HashMap::new(),
         agents: agent::Agents::default(),
     };
     if let Some(mut root) = tree.root {
@@ -276,6 +278,8 @@ struct Loader<'a> {
     workspaces: HashMap<String, workspace::Resolved>,
     /// The workspace of `defaults`, if it can be made.
     default_workspace: Option<workspace::Resolved>,
+    /// Transcripts by the path of their file; `None` for broken ones.
+    transcripts: HashMap<String, Option<transcript::Known>>,
     /// The agents that tests refer to.
     agents: agent::Agents,
 }

@@ -65,12 +65,12 @@ impl Loader<'_> {
             self.check_provider(piece, &format!("{at}/provider"), provider);
         }
         let Some(id) = text(&value, "id") else { return };
-        if id == kindlm_engine::COMMAND {
+        if [kindlm_engine::COMMAND, kindlm_engine::TRANSCRIPT].contains(&id) {
             let message = format!("`{id}` cannot be the id of a model");
             let diagnostic = piece
                 .error(Code::INVALID_VALUE, &format!("{at}/id"), Place::Value, message)
                 .with_help(
-                    "choose another one: reports and `--models` call tests of commands by it",
+                    "choose another one: reports and `--models` call tests of commands and transcripts by it",
                 );
             self.push(diagnostic);
         }

@@ -37,8 +37,10 @@ impl Loader<'_> {
             return false;
         }
         let mut document = outline(piece.root);
-        // With agents there may be nobody else to test, and nothing else to say.
-        let lent = lend(&mut document);
+        // With agents there may be nobody else to test, and nothing else to say; transcripts run on nobody.
+        let has_transcript = |it: &Node| it.get("transcript").is_some();
+        let tests = piece.root.get("tests").map_or(&[][..], Node::items);
+        let lent = lend(&mut document, tests.iter().any(has_transcript));
         let typed = take_typed(&mut document);
         let mut problems = SHAPES.root.problems(&document);
         problems.extend(typed.iter().flat_map(|(name, config)| typed_problems(name, config)));
@@ -274,10 +276,10 @@ fn outline(root: &Node) -> Value {
     Value::Object(map)
 }
 
-/// Puts in what a suite of agents may do without; gives back what that was.
-fn lend(document: &mut Value) -> Vec<&'static str> {
+/// Puts in what a suite of agents or transcripts may do without; gives back what that was.
+fn lend(document: &mut Value, has_transcripts: bool) -> Vec<&'static str> {
     let Value::Object(map) = document else { return Vec::new() };
-    if map.get("agents").is_none_or(Value::is_null) {
+    if !has_transcripts && map.get("agents").is_none_or(Value::is_null) {
         return Vec::new();
     }
     let wanted = [("models", json!([0])), ("prompts", json!({"_": 0}))];

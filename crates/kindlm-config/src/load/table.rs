@@ -40,6 +40,7 @@ impl Column {
             "prompt" => Self::Text("prompt"),
             "command" => Self::Text("command"),
             "agent" => Self::Text("agent"),
+            "transcript" => Self::Text("transcript"),
             "models" => Self::List("models"),
             "tags" => Self::List("tags"),
             "repeat" => Self::Yaml("repeat"),
@@ -161,7 +162,8 @@ impl Loader<'_> {
             test.insert("vars".to_owned(), Value::Object(vars));
         }
         let node = Node::at(span, &Value::Object(test));
-        match (node.get("prompt").or(node.get("command")), prompts.only()) {
+        let subject = ["prompt", "command", "transcript"].iter().find_map(|it| node.get(it));
+        match (subject, prompts.only()) {
             (None, Some(only)) => {
                 let mut entries = node.entries().to_vec();
                 entries.push(entry("prompt", span, Kind::Text(only.into())));

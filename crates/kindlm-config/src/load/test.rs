@@ -79,7 +79,7 @@ impl Loader<'_> {
         let problems = SHAPES.test.problems(&value);
         let is_broken = !problems.is_empty();
         let is_misspelt = problems.iter().filter_map(meant_key).any(|(parent, meant)| {
-            parent.is_empty() && ["prompt", "command", "agent"].contains(&&*meant)
+            parent.is_empty() && ["prompt", "command", "agent", "transcript"].contains(&&*meant)
         });
         self.report(piece, at, problems);
         if !is_misspelt {
@@ -180,7 +180,12 @@ impl Loader<'_> {
             name: entry.name,
             kind,
             models,
-            repeat: entry.repeat.unwrap_or(self.defaults.repeat),
+            // What was recorded does not come out differently.
+            repeat: entry.repeat.unwrap_or(if kind == CaseKind::Transcript {
+                1
+            } else {
+                self.defaults.repeat
+            }),
             threshold,
             compared,
             transform,
@@ -211,6 +216,7 @@ impl Loader<'_> {
     fn run_on(&mut self, subject: &SubjectForm, entry: &TestEntry) -> (CaseKind, Arc<[String]>) {
         let models = match (subject, &entry.agent, &entry.models) {
             (SubjectForm::Command(_), ..) => return (CaseKind::Command, Arc::default()),
+            (SubjectForm::Transcript(_), ..) => return (CaseKind::Transcript, Arc::default()),
             (SubjectForm::Prompt(_), Some(agents), _) => self.pool.list(&unique(agents.names())),
             (SubjectForm::Prompt(_), None, Some(models)) => self.pool.list(&unique(models.clone())),
             (SubjectForm::Prompt(_), None, None) => self.pool.list(&self.listed),
@@ -240,8 +246,22 @@ impl Loader<'_> {
         }
     }
 
-    /// A test runs either a prompt or a command; one with an agent may do without a prompt.
+    /// A test runs either a prompt or a command; one with an agent may do without a prompt, and one with a transcript runs
+    /// nothing.
     fn check_subject(&mut self, piece: Piece<'_>, at: &str, value: &Value, prompts: &Prompts) {
+        if value.get("transcript").is_some() {
+            if let Some(other) =
+                ["prompt", "command", "agent"].iter().find(|it| value.get(**it).is_some())
+            {
+                let message = format!(
+                    "a test has either a `transcript` or something to run (`{other}`), not both"
+                );
+                let at = format!("{at}/{other}");
+                let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
+                self.push(diagnostic.with_help("remove one of the two"));
+            }
+            return;
+        }
         if value.get("agent").is_some() {
             if value.get("command").is_some() {
                 let message = "a test has either an `agent` or a `command`, not both";
@@ -364,6 +384,9 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) -> (Option<SubjectForm>, Option<&'p Prompt>) {
+        if let Some(transcript) = node.get("transcript") {
+            return (self.transcript(piece, &format!("{at}/transcript"), transcript), None);
+        }
         match (value.get("prompt"), value.get("command")) {
             (None, None) if value.get("agent").is_some() => {
                 (Some(SubjectForm::Prompt(Arc::default())), None)
@@ -397,19 +420,21 @@ impl Loader<'_> {
     fn check_effect(&mut self, piece: Piece<'_>, at: &str, entry: &TestEntry) {
         if entry.command.is_none() && entry.workspace.is_some() {
             let (what, why) = match &entry.agent {
+                None if entry.transcript.is_some() => ("a `transcript`", "nothing is run"),
                 Some(_) => ("an `agent`", "name its folder as `cwd` of the agent"),
                 None => ("a `prompt`", "models have no folder"),
             };
             let message = format!("`workspace` does nothing in a test with {what}: {why}");
             self.no_effect(piece, &format!("{at}/workspace"), &message);
         }
-        let (what, own) = match (&entry.command, &entry.agent) {
-            (Some(_), _) => ("a `command`", ("conversation", !entry.conversation.is_empty())),
-            (None, Some(_)) => ("an `agent`", ("answerTools", !entry.answer_tools)),
-            (None, None) => return,
+        let (what, own) = match (&entry.command, &entry.agent, &entry.transcript) {
+            (.., Some(_)) => ("a `transcript`", ("answerTools", !entry.answer_tools)),
+            (Some(_), _, None) => ("a `command`", ("conversation", !entry.conversation.is_empty())),
+            (None, Some(_), None) => ("an `agent`", ("answerTools", !entry.answer_tools)),
+            (None, None, None) => return,
         };
         for (key, is_there) in [
-            ("tools", !entry.tools.is_empty()),
+            ("tools", !entry.tools.is_empty() && entry.transcript.is_none()),
             own,
             ("models", entry.models.is_some()),
             ("output", entry.output.is_some() && entry.agent.is_none()),
@@ -455,9 +480,10 @@ fn unique(ids: Vec<String>) -> Vec<String> {
 
 /// What a test has in common with others that may share a kit.
 fn kit_key(test: &Value) -> Value {
-    const KEYS: [&str; 8] = [
+    const KEYS: [&str; 9] = [
         "prompt",
         "command",
+        "transcript",
         "tools",
         "answerTools",
         "conversation",
@@ -489,6 +515,9 @@ fn digest(
                 .fold(first, |digest, (role, form)| form.digest(digest.text(&format!("{role:?}"))))
         }
         SubjectForm::Command(form) => form.digest(Digest::default().text("command")),
+        SubjectForm::Transcript(known) => {
+            Digest::default().text("transcript").fingerprint(known.digest)
+        }
     };
     for (turn, expect) in conversation.forms.iter().zip(&conversation.digests) {
         digest = digest.text(&turn.label).number(turn.user.is_some().into()).fingerprint(*expect);

@@ -28,6 +28,12 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) command: Option<String>,
+    /// A conversation that was recorded elsewhere, to check instead of running anything: `file://` and the path of a JSON
+    /// or YAML file, or the value itself. It is a list of messages as OpenAI's or Anthropic's API has them, or an object
+    /// with `messages`.
+    #[serde(default)]
+    #[schemars(schema_with = "transcript")]
+    pub(crate) transcript: Option<Value>,
     /// Values for the `{{name}}` places of the prompt or command: texts, or anything else as JSON.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
@@ -109,6 +115,15 @@ fn ten() -> u32 {
 
 fn yes() -> bool {
     true
+}
+
+/// A transcript: its reader checks it.
+fn transcript(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "string", "pattern": "^file://.+"},
+        {"type": "array", "minItems": 1},
+        {"type": "object"},
+    ]})
 }
 
 /// What must hold: the assertions check it themselves, key by key.

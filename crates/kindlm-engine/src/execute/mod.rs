@@ -255,7 +255,7 @@ impl Running<'_> {
 
     fn recall(&self, at: usize, unit: Unit) -> Result<Option<ExecutionResult>, RecordError> {
         let Some((case, model)) = unit::subject(self.run.suite, unit) else { return Ok(None) };
-        self.run.record.recall(at, &case.name, unit::model_id(model), unit.repeat)
+        self.run.record.recall(at, &case.name, unit::model_id(case, model), unit.repeat)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use kindlm_assertions::Check;
 use kindlm_types::{
-    AssertionResult, Event, Execution, FailureCode, Message, Price, Role, Turn, Verdict,
+    AssertionResult, Channel, Event, Execution, FailureCode, Message, Price, Role, Turn, Usage,
+    Verdict,
 };
 
 use crate::judge::{Halt, not_run};
@@ -36,7 +37,11 @@ pub(super) fn evidence(
         // At least one, also of a turn that was recorded before turns counted them.
         requests: turn.requests.max(1),
         usage: turn.usage,
-        latency_ms: Some(turn.latency_ms),
+        // Of a recorded conversation only the whole may be known.
+        latency_ms: execution
+            .latency_ms
+            .filter(|it| *it <= 0.0 || turn.latency_ms > 0.0)
+            .map(|_| turn.latency_ms),
         // An agent may tell what its turn cost.
         cost_usd: Event::usage(events)
             .1
@@ -53,7 +58,11 @@ pub(super) fn evidence(
         metadata: execution.metadata.clone(),
         provider_response: None,
         recorded_events: events.to_vec(),
-        coverage: execution.coverage.clone(),
+        coverage: if turn.usage == Usage::default() && execution.usage != Usage::default() {
+            execution.coverage.clone().without(Channel::Usage)
+        } else {
+            execution.coverage.clone()
+        },
         trace: execution.trace.clone(),
         // What was left behind at the end says nothing about one turn.
         workspace: None,

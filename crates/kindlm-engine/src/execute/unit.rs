@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kindlm_types::{
-    CommandSpec, Execution, ExecutionError, ExecutionResult, Outcome, Usage, Written, ecma,
+    CommandSpec, Execution, ExecutionError, ExecutionResult, Outcome, Transcript, Usage, Written,
+    ecma,
 };
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ use super::agent::AgentRun;
 use super::conversation::Conversation;
 use super::required::{Early, Required};
 use crate::calls::Unanswered;
-use crate::{COMMAND, CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Unit};
+use crate::{CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Unit};
 
 /// One execution that is over.
 pub(super) struct Finished {
@@ -93,6 +94,11 @@ impl Running<'_> {
             let execution = recorded(body, output, execution);
             return self.judge(case, body, model, execution).await;
         }
+        if let Subject::Transcript(transcript) = &body.subject {
+            let labels: Vec<&str> = body.conversation.iter().map(|it| it.label.as_str()).collect();
+            let execution = Transcript::clone(transcript).into_execution(&labels, execution);
+            return self.judge(case, body, model, execution).await;
+        }
         let open = match self.open_workspace(body, timeout, &execution).await {
             Ok(open) => open,
             Err(error) => return broken(execution, error).into(),
@@ -119,7 +125,7 @@ impl Running<'_> {
                 };
                 self.command(&spec, open.as_deref(), execution).await
             }
-            (Subject::Prompt { .. }, None) => {
+            (Subject::Prompt { .. } | Subject::Transcript(_), _) => {
                 let message = "a prompt was planned without a model".to_owned();
                 return broken(execution, ExecutionError::Internal { message }).into();
             }
@@ -168,7 +174,7 @@ impl Running<'_> {
 fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution {
     let input = match &body.subject {
         Subject::Prompt { messages } => messages.clone(),
-        Subject::Command { .. } => Vec::new(),
+        Subject::Command { .. } | Subject::Transcript(_) => Vec::new(),
     };
     let (output, output_json) = match output {
         Value::String(text) => (text.clone(), None),
@@ -194,9 +200,9 @@ pub(super) fn subject(suite: &Suite, unit: Unit) -> Option<(&TestCase, Option<&M
     (model.is_some() == (case.kind == CaseKind::Prompt)).then_some((case, model))
 }
 
-/// The name under which a model's executions are reported.
-pub(super) fn model_id(model: Option<&Model>) -> &str {
-    model.map_or(COMMAND, |it| it.id.as_str())
+/// The name under which the executions of a case on a model are reported.
+pub(super) fn model_id<'a>(case: &TestCase, model: Option<&'a Model>) -> &'a str {
+    model.map_or(case.kind.alone().unwrap_or_default(), |it| it.id.as_str())
 }
 
 /// An execution with what the test case says of it: the journal does not repeat that.
@@ -227,7 +233,7 @@ fn begun_of(
 ) -> Execution {
     Execution {
         case: case.name.clone(),
-        model: model_id(model).to_owned(),
+        model: model_id(case, model).to_owned(),
         repeat: unit.repeat,
         vars,
         cost_usd: Some(0.0),

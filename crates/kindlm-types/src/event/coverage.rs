@@ -99,6 +99,13 @@ impl Coverage {
         }
         self
     }
+
+    /// Not everything of this kind is told.
+    #[must_use]
+    pub fn without(self, channel: Channel) -> Self {
+        let told = Channel::ALL.into_iter().filter(|it| *it != channel && self.includes(*it));
+        told.collect()
+    }
 }
 
 impl FromIterator<Channel> for Coverage {

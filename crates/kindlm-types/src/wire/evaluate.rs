@@ -24,6 +24,10 @@ pub struct Record {
     /// What the agent said: a text, or any JSON value that a provider with structured output returned.
     #[serde(deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub agent_output: Option<Value>,
+    /// The whole conversation instead of `agent_input`, `agent_output`, `tool_calls` and `events`: a list of messages as
+    /// OpenAI's or Anthropic's API has them, or an object with `messages`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transcript: Option<Value>,
     /// Atomic prompt assertions: each names its criteria, and all of them must be met.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<PromptAssertion>,

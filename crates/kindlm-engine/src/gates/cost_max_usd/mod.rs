@@ -40,8 +40,8 @@ impl Gate for CostMaxUsd {
 
 impl Measurement for CostMaxUsd {
     fn observe(&mut self, case: &CaseResult) {
-        // What a program spends is its own affair; what judging it costs is not.
-        if case.model != crate::COMMAND {
+        // What a program spends, or was spent before, is its own affair; what judging it costs is not.
+        if ![crate::COMMAND, crate::TRANSCRIPT].contains(&case.model.as_str()) {
             self.known_usd.add(case.cost.known_usd);
             self.unknown += case.cost.unknown;
             self.measured = true;

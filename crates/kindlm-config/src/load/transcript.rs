@@ -1,0 +1,89 @@
+//! Conversations that were recorded elsewhere.
+
+use std::sync::Arc;
+
+use kindlm_engine::{Digest, Fingerprint};
+use kindlm_providers::transcript::read as understand;
+use kindlm_types::{Place, Transcript};
+
+use super::Loader;
+use super::body::SubjectForm;
+use super::dataset::beside;
+use super::test::FILE;
+use crate::diagnostic::{Code, Piece};
+use crate::source::Source;
+use crate::tree::{Node, read};
+
+/// A transcript that was read.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) transcript: Arc<Transcript>,
+    /// Of the value that it was read from.
+    pub(super) digest: Fingerprint,
+}
+
+impl Loader<'_> {
+    /// Reads a transcript: the value, or the file that a `file://` text names.
+    pub(super) fn transcript(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        node: &Node,
+    ) -> Option<SubjectForm> {
+        let Some(text) = node.text() else {
+            return self.understood(piece, at, node).map(SubjectForm::Transcript);
+        };
+        let Some(path) = text.strip_prefix(FILE).filter(|it| !it.is_empty()) else {
+            // The shape has told this one.
+            return None;
+        };
+        let read = if let Some(known) = self.transcripts.get(path) {
+            known.clone()
+        } else {
+            let read = self.transcript_file(piece, at, path);
+            self.transcripts.insert(path.to_owned(), read.clone());
+            read
+        };
+        read.map(SubjectForm::Transcript)
+    }
+
+    fn transcript_file(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<Known> {
+        let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+        if ["jsonl", "ndjson"].contains(&extension.to_ascii_lowercase().as_str()) {
+            let message =
+                format!("`{path}` has a value on each line, and a transcript is one value");
+            let help = "write one list of messages; for a file of many transcripts, `tests: file://cases.jsonl` has a test with its `transcript` on each line";
+            let diagnostic = piece.error(Code::FILE, at, Place::Value, message).with_help(help);
+            self.push(diagnostic);
+            return None;
+        }
+        let text = match self.files.read(path) {
+            Ok(text) => text,
+            Err(err) => {
+                self.report_file(piece, at, &err);
+                return None;
+            }
+        };
+        let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
+        let source = Arc::new(Source::new(beside(self.source.name(), path), text));
+        let tree = read(&source, 0..source.text().len());
+        let is_whole = tree.diagnostics.is_empty();
+        tree.diagnostics.into_iter().for_each(|it| self.push(it));
+        let root = tree.root.filter(|_| is_whole)?;
+        self.understood(Piece { source: &source, root: &root, prefix: "" }, "", &root)
+    }
+
+    fn understood(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<Known> {
+        let value = node.to_json();
+        match understand(&value) {
+            Ok(transcript) => Some(Known {
+                transcript: Arc::new(transcript),
+                digest: Digest::default().value(&value).finish(),
+            }),
+            Err(problem) => {
+                self.report(piece, at, vec![problem]);
+                None
+            }
+        }
+    }
+}

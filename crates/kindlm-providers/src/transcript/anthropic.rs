@@ -1,0 +1,108 @@
+//! The messages of Anthropic's API.
+
+use kindlm_types::{ActionStatus, Event, Problem, ToolCall};
+use serde_json::Value;
+
+use super::Reading;
+use super::parts::{content, kind, result, text, text_of, unknown_role};
+
+const ROLES: [&str; 3] = ["system", "user", "assistant"];
+
+/// Reads a message.
+pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    match text(message, "role", at)? {
+        "system" => {
+            let said = content(message, at, reading)?;
+            reading.system(&said);
+        }
+        "user" => {
+            let mut said: Vec<&str> = Vec::new();
+            for (block, at) in blocks(message, at)? {
+                match block {
+                    Block::Text(text) => said.push(text),
+                    Block::Other(block) => other(block, &at, false, reading)?,
+                }
+            }
+            // What tools gave belongs to the turn before; what the user says begins one.
+            if !said.is_empty() {
+                reading.user(&said.join("\n"));
+            }
+        }
+        "assistant" => {
+            reading.answer();
+            for (block, at) in blocks(message, at)? {
+                match block {
+                    Block::Text(text) => reading.say(text),
+                    Block::Other(block) => other(block, &at, true, reading)?,
+                }
+            }
+        }
+        role => return Err(unknown_role(role, &ROLES, at)),
+    }
+    Ok(())
+}
+
+/// A part of a message.
+enum Block<'v> {
+    Text(&'v str),
+    Other(&'v Value),
+}
+
+/// The blocks of a message, and where they are. A text is one block.
+fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, Problem> {
+    let at = format!("{at}/content");
+    let list = match message.get("content") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::String(text)) => return Ok(vec![(Block::Text(text), at)]),
+        Some(Value::Array(list)) => list,
+        Some(other) => {
+            let message = format!("the content is {}, not a text or a list of blocks", kind(other));
+            return Err(Problem::new(at, message));
+        }
+    };
+    let block = |(index, block): (usize, &'v Value)| {
+        let at = format!("{at}/{index}");
+        Ok(match text(block, "type", &at)? {
+            "text" => (Block::Text(text(block, "text", &at)?), at),
+            _ => (Block::Other(block), at),
+        })
+    };
+    list.iter().enumerate().map(block).collect()
+}
+
+/// A block that is no text. Servers' own tools (`server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, …) are named after the
+/// two that clients have.
+fn other(
+    block: &Value,
+    at: &str,
+    is_assistant: bool,
+    reading: &mut Reading,
+) -> Result<(), Problem> {
+    let kind = text(block, "type", at)?;
+    if kind.ends_with("tool_use") {
+        let name = text(block, "name", at)?.to_owned();
+        let arguments = block.get("input").cloned().unwrap_or_default();
+        let id = text(block, "id", at)?.to_owned();
+        reading.call(ToolCall { id, name, arguments, ..ToolCall::default() });
+    } else if kind.ends_with("tool_result") {
+        let id = text(block, "tool_use_id", at)?;
+        let content = block.get("content").unwrap_or(&Value::Null);
+        let is_error = block.get("is_error") == Some(&Value::Bool(true))
+            || content.get("error_code").is_some();
+        let status = if is_error { ActionStatus::Failed } else { ActionStatus::Completed };
+        let output = if kind == "tool_result" || kind == "mcp_tool_result" {
+            result(text_of(content, &format!("{at}/content"), reading)?)
+        } else {
+            content.clone()
+        };
+        reading.answered(id, output, status, &format!("{at}/tool_use_id"))?;
+    } else if kind.ends_with("thinking") {
+        let thought = block.get("thinking").and_then(Value::as_str).unwrap_or_default();
+        reading.push(Event::Thinking { text: thought.to_owned() });
+    } else if is_assistant {
+        reading.not_understood(kind);
+    } else {
+        reading.no_text(kind);
+    }
+    Ok(())
+}

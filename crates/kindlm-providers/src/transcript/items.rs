@@ -1,0 +1,82 @@
+//! The items of OpenAI's Responses API.
+
+use kindlm_types::{ActionStatus, Event, Problem};
+use serde_json::Value;
+
+use super::Reading;
+use super::openai::called;
+use super::parts::{content, result, text, text_of, unknown_role};
+
+const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
+
+/// Reads an item: a message, a call, the output of a call, or what the model thought.
+pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    // Messages may be written without their type.
+    let kind = match item.get("type") {
+        None => "message",
+        Some(_) => text(item, "type", at)?,
+    };
+    match kind {
+        "message" => message(item, at, reading)?,
+        "function_call" | "custom_tool_call" => {
+            let key = if kind == "function_call" { "arguments" } else { "input" };
+            reading.goes_on();
+            reading.call(called(text(item, "call_id", at)?, item, key, at)?);
+        }
+        "function_call_output" | "custom_tool_call_output" => {
+            let id = text(item, "call_id", at)?;
+            let output = item.get("output").unwrap_or(&Value::Null);
+            let output = result(text_of(output, &format!("{at}/output"), reading)?);
+            let status = match item.get("status").and_then(Value::as_str) {
+                Some("incomplete") => ActionStatus::Failed,
+                _ => ActionStatus::Completed,
+            };
+            reading.answered(id, output, status, &format!("{at}/call_id"))?;
+        }
+        "mcp_call" => {
+            let id = text(item, "id", at)?;
+            reading.goes_on();
+            reading.call(called(id, item, "arguments", at)?);
+            let (output, status) = if let Some(error) = item.get("error").filter(|it| !it.is_null())
+            {
+                (error.clone(), ActionStatus::Failed)
+            } else {
+                let output = item.get("output").unwrap_or(&Value::Null);
+                let output = text_of(output, &format!("{at}/output"), reading)?;
+                (result(output), ActionStatus::Completed)
+            };
+            reading.answered(id, output, status, &format!("{at}/id"))?;
+        }
+        "reasoning" => {
+            reading.goes_on();
+            for part in ["summary", "content"] {
+                let parts = item.get(part).and_then(Value::as_array).into_iter().flatten();
+                for thought in parts.filter_map(|it| it.get("text")?.as_str()) {
+                    reading.push(Event::Thinking { text: thought.to_owned() });
+                }
+            }
+        }
+        other => {
+            reading.goes_on();
+            reading.not_understood(other);
+        }
+    }
+    Ok(())
+}
+
+fn message(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    let role = text(item, "role", at)?;
+    if !ROLES.contains(&role) {
+        return Err(unknown_role(role, &ROLES, at));
+    }
+    let said = content(item, at, reading)?;
+    match role {
+        "user" => reading.user(&said),
+        "assistant" => {
+            reading.goes_on();
+            reading.say(&said);
+        }
+        _ => reading.system(&said),
+    }
+    Ok(())
+}

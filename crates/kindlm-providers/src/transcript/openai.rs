@@ -1,0 +1,84 @@
+//! The messages of OpenAI's chat completions.
+
+use kindlm_types::{ActionStatus, Problem, ToolCall};
+use serde_json::Value;
+
+use super::Reading;
+use super::parts::{content, kind, result, text, unknown_role};
+
+const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+
+/// Reads a message.
+pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    match text(message, "role", at)? {
+        "system" | "developer" => {
+            let said = content(message, at, reading)?;
+            reading.system(&said);
+        }
+        "user" => {
+            let said = content(message, at, reading)?;
+            reading.user(&said);
+        }
+        "assistant" => answer(message, at, reading)?,
+        role @ ("tool" | "function") => {
+            // The functions of old had no ids; they were answered by name.
+            let key = if role == "tool" { "tool_call_id" } else { "name" };
+            let id = text(message, key, at)?;
+            let output = result(content(message, at, reading)?);
+            // The format does not say whether the tool failed; it has answered.
+            reading.answered(id, output, ActionStatus::Completed, &format!("{at}/{key}"))?;
+        }
+        other => return Err(unknown_role(other, &ROLES, at)),
+    }
+    Ok(())
+}
+
+fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    reading.answer();
+    let said = content(message, at, reading)?;
+    reading.say(&said);
+    for (key, inner) in [("refusal", ""), ("audio", "/transcript")] {
+        if let Some(said) = message.get(key).and_then(|it| it.pointer(inner)?.as_str()) {
+            reading.say(said);
+        }
+    }
+    let calls = match message.get("tool_calls") {
+        None | Some(Value::Null) => &[][..],
+        Some(Value::Array(calls)) => calls,
+        Some(other) => {
+            let problem = format!("`tool_calls` is {}, not a list", kind(other));
+            return Err(Problem::new(format!("{at}/tool_calls"), problem));
+        }
+    };
+    for (index, call) in calls.iter().enumerate() {
+        let at = format!("{at}/tool_calls/{index}");
+        let id = text(call, "id", &at)?;
+        // Tools of a user's own grammar are called with a text.
+        let (inner, key) = match (call.get("function"), call.get("custom")) {
+            (None, Some(custom)) => (custom, ("custom", "input")),
+            (function, _) => (function.unwrap_or(&Value::Null), ("function", "arguments")),
+        };
+        reading.call(called(id, inner, key.1, &format!("{at}/{}", key.0))?);
+    }
+    if let Some(call) = message.get("function_call").filter(|it| !it.is_null()) {
+        let at = format!("{at}/function_call");
+        reading.call(called(text(call, "name", &at)?, call, "arguments", &at)?);
+    }
+    Ok(())
+}
+
+/// A call whose arguments are JSON in a text; what is no JSON is kept as it was sent.
+pub(super) fn called(id: &str, call: &Value, key: &str, at: &str) -> Result<ToolCall, Problem> {
+    let name = text(call, "name", at)?.to_owned();
+    let (arguments, malformed_arguments) = match call.get(key) {
+        None | Some(Value::Null) => (Value::Null, None),
+        Some(Value::String(text)) if text.trim().is_empty() => (Value::Null, None),
+        Some(Value::String(text)) => match serde_json::from_str(text) {
+            Ok(value) => (value, None),
+            Err(_) => (Value::Null, Some(text.clone())),
+        },
+        // Logs often have them parsed already.
+        Some(value) => (value.clone(), None),
+    };
+    Ok(ToolCall { id: id.to_owned(), name, arguments, malformed_arguments, response: None })
+}

@@ -1,0 +1,89 @@
+//! The parts of which messages are made, and what to say about those that are not as they should be.
+
+use kindlm_types::Problem;
+use serde_json::Value;
+
+use super::Reading;
+
+/// What a value is, in words.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A message must be an object.
+pub(super) fn object(value: &Value, at: &str) -> Result<(), Problem> {
+    if value.is_object() {
+        return Ok(());
+    }
+    Err(Problem::new(at, format!("a message is an object, and this is {}", kind(value))))
+}
+
+/// The text at a key that must be there.
+pub(super) fn text<'v>(value: &'v Value, key: &str, at: &str) -> Result<&'v str, Problem> {
+    match value.get(key) {
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => {
+            let message = format!("`{key}` is {}, not a text", kind(other));
+            Err(Problem::new(format!("{at}/{key}"), message))
+        }
+        None => Err(Problem::new(at, format!("`{key}` is missing"))),
+    }
+}
+
+/// A message whose role nobody has.
+pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Problem {
+    let message = format!("`{role}` is not a role of this format");
+    Problem::new(format!("{at}/role"), message).with_help(kindlm_types::suggest(
+        role,
+        "roles",
+        known.iter().copied(),
+    ))
+}
+
+/// The text of a value that is a text or a list of parts: those that are text, a line for each. Pictures, files and sounds are no text;
+/// how many there were is kept.
+pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
+    let parts = match value {
+        Value::Null => return Ok(String::new()),
+        Value::String(text) => return Ok(text.clone()),
+        Value::Array(parts) => parts,
+        other => {
+            let message = format!("the content is {}, not a text or a list of parts", kind(other));
+            return Err(Problem::new(at, message));
+        }
+    };
+    let mut texts: Vec<&str> = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let at = format!("{at}/{index}");
+        match part {
+            Value::String(text) => texts.push(text),
+            part => match text(part, "type", &at)? {
+                "text" | "input_text" | "output_text" => texts.push(text(part, "text", &at)?),
+                "refusal" => texts.push(text(part, "refusal", &at)?),
+                other => reading.no_text(other),
+            },
+        }
+    }
+    Ok(texts.join("\n"))
+}
+
+/// The content of a message, which may be absent.
+pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
+    let content = message.get("content").unwrap_or(&Value::Null);
+    text_of(content, &format!("{at}/content"), reading)
+}
+
+/// What a tool gave: the value, where the text is an object or a list as JSON.
+pub(super) fn result(text: String) -> Value {
+    match serde_json::from_str(&text) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+        _ => Value::String(text),
+    }
+}

@@ -1,0 +1,359 @@
+//! What transcripts become, as data.
+
+use kindlm_types::{Channel, Coverage, Event, Execution, FinishReason, Role, Transcript, Usage};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::read;
+
+fn text(value: &Value) -> Transcript {
+    read(value).unwrap_or_else(|err| panic!("{}: {}", err.pointer, err.message))
+}
+
+/// What happened, a line for each event.
+fn told(transcript: &Transcript) -> Vec<String> {
+    let line = |event: &Event| match event {
+        Event::Message { role, text } => format!("{role:?}: {text}"),
+        Event::ActionCalled { call_id, name, input, .. } => format!("{call_id} {name}({input})"),
+        Event::ActionResult { call_id, output, status } => {
+            format!("{call_id} {status:?} {}", output.clone().unwrap_or_default())
+        }
+        Event::Thinking { text } => format!("thinks: {text}"),
+        other => other.type_name().to_owned(),
+    };
+    transcript.events.iter().map(line).collect()
+}
+
+/// One conversation in the words of three APIs.
+fn same_conversation() -> [Value; 3] {
+    let chat = json!({"messages": [
+        {"role": "system", "content": "You help."},
+        {"role": "user", "content": [{"type": "text", "text": "Where is order 7?"}]},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{\"id\": 7}"}}
+        ]},
+        {"role": "tool", "tool_call_id": "c1", "content": "{\"state\": \"sent\"}"},
+        {"role": "assistant", "content": "It was sent."},
+        {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "Bye."},
+    ]});
+    let anthropic = json!({"system": [{"type": "text", "text": "You help."}], "messages": [
+        {"role": "user", "content": "Where is order 7?"},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "c1", "name": "find", "input": {"id": 7}}
+        ]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "{\"state\": \"sent\"}"}]}
+        ]},
+        {"role": "assistant", "content": [{"type": "text", "text": "It was sent."}]},
+        {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "Bye."},
+    ]});
+    let items = json!({"instructions": "You help.", "input": [
+        {"role": "user", "content": "Where is order 7?"},
+        {"type": "function_call", "call_id": "c1", "name": "find", "arguments": "{\"id\": 7}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "{\"state\": \"sent\"}"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It was sent."}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "Thanks."}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Bye."}]},
+    ]});
+    [chat, anthropic, items]
+}
+
+#[test]
+fn three_apis_tell_the_same() {
+    for value in same_conversation() {
+        let it = text(&value);
+        assert_eq!(
+            told(&it),
+            [
+                "User: Where is order 7?",
+                r#"c1 find({"id":7})"#,
+                r#"c1 Completed {"state":"sent"}"#,
+                "Assistant: It was sent.",
+                "User: Thanks.",
+                "Assistant: Bye.",
+            ],
+            "{value}"
+        );
+        let input: Vec<(Role, &str)> =
+            it.input.iter().map(|it| (it.role, it.content.as_str())).collect();
+        assert_eq!(input, [(Role::System, "You help."), (Role::User, "Where is order 7?")]);
+        assert_eq!((it.output.as_str(), it.requests), ("Bye.", 3), "{value}");
+        assert_eq!(it.tool_calls[0].response, Some(json!({"state": "sent"})));
+        let turns: Vec<_> = it
+            .turns
+            .iter()
+            .map(|it| {
+                let user = it.user.as_deref().unwrap();
+                (user, it.text.as_str(), it.tool_calls.clone(), it.events.clone(), it.requests)
+            })
+            .collect();
+        let first = ("Where is order 7?", "It was sent.", 0..1, 0..4, 2);
+        assert_eq!(turns, [first, ("Thanks.", "Bye.", 1..1, 4..6, 1)], "{value}");
+        let told: Coverage = [Channel::Messages, Channel::Actions].into_iter().collect();
+        assert_eq!(it.coverage, told);
+    }
+}
+
+#[test]
+fn it_becomes_an_execution_whose_turns_have_labels() {
+    let [chat, ..] = same_conversation();
+    let begun = Execution { case: "c".to_owned(), ..Execution::default() };
+    let it = text(&chat).into_execution(&["asks", "ends", "never"], begun);
+    let labels: Vec<&str> = it.turns.iter().map(|it| it.label.as_str()).collect();
+    assert_eq!((it.case.as_str(), labels), ("c", vec!["asks", "ends"]));
+    assert_eq!((it.cost_usd, it.latency_ms), (None, None), "nobody has told");
+    assert!(!it.coverage.includes(Channel::Usage));
+}
+
+#[test]
+fn parts_of_every_kind_are_read() {
+    for (message, expected) in [
+        // Refusals, sounds, and calls whose arguments are no JSON, are empty, or were parsed already.
+        (json!({"role": "assistant", "content": null, "refusal": "No."}), vec!["Assistant: No."]),
+        (
+            json!({"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}),
+            vec!["Assistant: No."],
+        ),
+        (
+            json!({"role": "assistant", "audio": {"id": "a", "transcript": "Hm."}}),
+            vec!["Assistant: Hm."],
+        ),
+        (
+            json!({"role": "assistant", "tool_calls": [
+                {"id": "1", "function": {"name": "f", "arguments": "{bad"}},
+                {"id": "2", "function": {"name": "f", "arguments": ""}},
+                {"id": "3", "function": {"name": "f", "arguments": {"a": 1}}},
+                {"id": "4", "type": "custom", "custom": {"name": "sh", "input": "ls"}},
+            ]}),
+            vec![r#"1 f("{bad")"#, "2 f(null)", r#"3 f({"a":1})"#, r#"4 sh("ls")"#],
+        ),
+        (
+            json!({"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}),
+            vec!["f f({})"],
+        ),
+        // Anthropic: what was thought, and the tools of servers.
+        (
+            json!({"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "Let me look."},
+                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s1",
+                 "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}},
+                {"type": "text", "text": "Found nothing."},
+            ]}),
+            vec![
+                "thinks: hm",
+                "Assistant: Let me look.",
+                r#"s1 web_search({"query":"q"})"#,
+                r#"s1 Failed {"type":"web_search_tool_result_error","error_code":"max_uses_exceeded"}"#,
+                "Assistant: Found nothing.",
+            ],
+        ),
+        // Items: thoughts, and calls of MCP tools, which bring their own result.
+        (
+            json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}),
+            vec!["thinks: hm"],
+        ),
+        (
+            json!({"type": "mcp_call", "id": "m", "name": "f", "arguments": "{}", "output": "ok", "error": null}),
+            vec!["m f({})", r#"m Completed "ok""#],
+        ),
+        (
+            json!({"type": "mcp_call", "id": "m", "name": "f", "arguments": "{}", "error": "down"}),
+            vec!["m f({})", r#"m Failed "down""#],
+        ),
+    ] {
+        let it = text(&json!([message.clone()]));
+        assert_eq!(told(&it), expected, "{message}");
+        assert_eq!((it.requests, it.turns.len()), (1, 1), "{message}");
+    }
+}
+
+#[test]
+fn what_went_wrong_in_a_tool_is_told_where_the_format_tells_it() {
+    let it = text(&json!([
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "a", "is_error": true, "content": "no such file"},
+            {"type": "text", "text": "Try again."},
+        ]},
+        {"role": "assistant", "content": "Done."},
+    ]));
+    assert_eq!(
+        told(&it),
+        ["a f({})", r#"a Failed "no such file""#, "User: Try again.", "Assistant: Done."]
+    );
+    assert_eq!(it.turns.len(), 2, "what the user says beside a result begins a turn");
+}
+
+#[test]
+fn what_is_not_understood_leaves_nothing_complete() {
+    let it = text(&json!([
+        {"role": "user", "content": "x"},
+        {"type": "computer_call", "call_id": "c"},
+        {"type": "message", "role": "assistant", "content": "y"},
+    ]));
+    assert_eq!(it.coverage, Coverage::Only([].into()));
+    assert_eq!(it.metadata["partsNotUnderstood"], json!({"computer_call": 1}));
+    let picture = json!({"type": "image_url", "image_url": {"url": "data:"}});
+    let it = text(&json!([
+        {"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]},
+        {"role": "assistant", "content": "A cat."},
+    ]));
+    assert_eq!(told(&it)[0], "User: What is this?");
+    assert_eq!(it.metadata["partsWithoutText"], json!({"image_url": 1}));
+    assert!(it.coverage.includes(Channel::Actions), "what the user sends is nothing the agent did");
+}
+
+#[test]
+fn what_stands_beside_the_messages_is_read() {
+    let with = |more: Value| {
+        let mut value = json!({"messages": [{"role": "assistant", "content": "x"}], "model": "m"});
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        value
+    };
+    let tokens = |input, output, total, cached| {
+        Some(Usage {
+            input_tokens: input,
+            output_tokens: output,
+            total_tokens: total,
+            cached_input_tokens: cached,
+        })
+    };
+    for (usage, expected) in [
+        (
+            json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 9}),
+            tokens(5, 2, 9, 0),
+        ),
+        (
+            json!({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}),
+            tokens(5, 0, 5, 4),
+        ),
+        (
+            json!({"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 1}),
+            tokens(9, 2, 11, 3),
+        ),
+        (Value::Null, None),
+    ] {
+        assert_eq!(text(&with(json!({"usage": usage}))).usage, expected, "{usage}");
+    }
+    let it = text(&with(json!({
+        "cost_usd": 0.25, "latency_ms": 1500, "stop_reason": "end_turn", "complete_for": ["actions", "skills"],
+        "tools": [
+            {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+            {"name": "g", "input_schema": {"type": "object"}},
+            {"type": "web_search_20250305", "name": "web_search"},
+        ],
+    })));
+    assert_eq!((it.cost_usd, it.latency_ms), (Some(0.25), Some(1500.0)));
+    assert_eq!(it.finish_reason, Some(FinishReason::Stop));
+    assert_eq!(it.coverage, [Channel::Actions, Channel::Skills].into_iter().collect());
+    let names: Vec<&str> = it.tools.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["f", "g"]);
+}
+
+#[test]
+fn what_is_wrong_is_told_at_its_place() {
+    let user = json!({"role": "user", "content": "x"});
+    let said = json!({"role": "assistant", "content": "x"});
+    for (value, pointer, message) in [
+        (json!("x"), "", "the messages are a text, not a list"),
+        (json!({}), "", "there are no `messages`"),
+        (json!([]), "", "there is no message in it"),
+        (json!({"messages": 3}), "/messages", "the messages are a number, not a list"),
+        (json!(["x"]), "/0", "a message is an object, and this is a text"),
+        (json!([{"content": "x"}]), "/0", "`role` is missing"),
+        (json!([{"role": "bot", "content": "x"}]), "/0/role", "`bot` is not a role of this format"),
+        (json!([{"role": 1}]), "/0/role", "`role` is a number, not a text"),
+        (
+            json!({"messages": [{"role": "user", "content": 3}]}),
+            "/messages/0/content",
+            "the content is a number, not a text or a list of parts",
+        ),
+        (json!([user]), "", "nobody answers: there is no message of the assistant"),
+        (
+            json!([said, {"role": "tool", "tool_call_id": "9", "content": ""}]),
+            "/1/tool_call_id",
+            "`9` answers no call: none of this id is open before it",
+        ),
+        (
+            json!([{"role": "assistant", "tool_calls": [{"id": "1", "function": {}}]}]),
+            "/0/tool_calls/0/function",
+            "`name` is missing",
+        ),
+        (
+            json!({"messages": [said], "usage": {"total_tokens": 3}}),
+            "/usage",
+            "`usage` has neither `prompt_tokens` nor `input_tokens`",
+        ),
+        (
+            json!({"messages": [said], "complete_for": ["everything"]}),
+            "/complete_for",
+            "`complete_for` is a list of kinds of evidence",
+        ),
+        (
+            json!({"messages": [said], "cost_usd": -1}),
+            "/cost_usd",
+            "`cost_usd` is not a number from 0",
+        ),
+    ] {
+        let err = read(&value).unwrap_err();
+        assert_eq!((err.pointer.as_str(), err.message.as_str()), (pointer, message), "{value}");
+    }
+}
+
+/// Any JSON, with the words that transcripts are made of.
+fn anything() -> impl Strategy<Value = Value> {
+    let word = prop::sample::select(vec![
+        "role",
+        "content",
+        "type",
+        "text",
+        "user",
+        "assistant",
+        "tool",
+        "tool_use",
+        "tool_result",
+        "id",
+        "tool_use_id",
+        "name",
+        "input",
+        "tool_calls",
+        "function",
+        "arguments",
+        "message",
+        "messages",
+        "usage",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<u32>().prop_map(Value::from),
+        word.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 64, 6, move |inner| {
+        let key = word.clone().prop_map(str::to_owned);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..6)
+                .prop_map(|it| Value::Object(it.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_it_is_the_ranges_of_turns_hold(value in anything()) {
+        if let Ok(it) = read(&value) {
+            prop_assert!(it.requests > 0);
+            for turn in &it.turns {
+                prop_assert!(it.events.get(turn.events.clone()).is_some());
+                prop_assert!(it.tool_calls.get(turn.tool_calls.clone()).is_some());
+            }
+            let calls = it.events.iter().filter(|it| matches!(it, Event::ActionCalled { .. })).count();
+            prop_assert_eq!(calls, it.tool_calls.len());
+        }
+    }
+}
