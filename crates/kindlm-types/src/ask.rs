@@ -154,7 +154,7 @@ impl AskError {
             Self::Provider(err) => err.kind.failure_code(),
             Self::Script(_) => FailureCode::SCRIPT_ERROR,
             Self::Budget { .. } => FailureCode::BUDGET_EXCEEDED,
-            Self::NobodyToAsk { .. } => FailureCode::JUDGE_MISSING,
+            Self::NobodyToAsk { .. } => FailureCode::INTERNAL_ERROR,
         }
     }
 }

@@ -88,8 +88,6 @@ impl FailureCode {
     pub const SCRIPT_ERROR: Self = Self::new("SCRIPT_ERROR");
     /// A question was not asked, as the run's budget does not allow it.
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
-    /// A question was not asked, as nobody is configured who could answer it.
-    pub const JUDGE_MISSING: Self = Self::new("JUDGE_MISSING");
     /// KindLM itself could not do what was asked.
     pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
 

@@ -129,7 +129,7 @@ fn a_flawed_reply_is_asked_about_once_and_what_stays_open_is_errored() {
 fn without_a_judge_every_rule_is_errored() {
     let (results, _) = judge(&[]);
     assert_eq!(summary(&results), ["a errored", "b errored"]);
-    assert_eq!(results[0].verdict.code(), Some(&FailureCode::JUDGE_MISSING));
+    assert_eq!(results[0].verdict.code(), Some(&FailureCode::INTERNAL_ERROR));
     assert_eq!(results[0].verdict.message(), Some("nobody"));
 }
 

@@ -20,7 +20,7 @@ struct Page {
 const PAGES: usize = 5;
 
 /// Codes that no assertion of its own gives.
-const COMMON: [(FailureCode, &str); 6] = [
+const COMMON: [(FailureCode, &str); 5] = [
     (
         FailureCode::PROVIDER_TIMEOUT,
         "The provider, or the command, did not answer in time; or the answer took longer than `latency.maxMs` allows.",
@@ -40,13 +40,8 @@ const COMMON: [(FailureCode, &str); 6] = [
          ask the model again.",
     ),
     (
-        FailureCode::JUDGE_MISSING,
-        "A check asks a model, and none is configured that could answer, or not the one that it names. Add it to `models` \
-         of the suite; `kindlm evaluate` takes `--judge provider:model`, or a suite with `-c`.",
-    ),
-    (
         FailureCode::INTERNAL_ERROR,
-        "KindLM could not do what was asked: a check has a bug, for example.",
+        "KindLM could not do what was asked: a check asks a model and none is configured that could answer (add it to `models`; `kindlm evaluate` takes `--judge provider:model`), or a check has a bug.",
     ),
 ];
 
