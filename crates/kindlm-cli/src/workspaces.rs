@@ -22,7 +22,7 @@ pub(crate) fn open(
     let mut seen = HashSet::new();
     let mut specs = HashSet::new();
     let mut wanted = Vec::new();
-    for unit in plan.units.iter().filter(|it| it.model.is_none() && seen.insert(it.case)) {
+    for unit in plan.units.iter().filter(|it| seen.insert(it.case)) {
         let Some(case) = suite.cases.get(unit.case) else { continue };
         if let Some(spec) = case.body.workspace().filter(|it| specs.insert(Arc::clone(it))) {
             wanted.push((case, spec));

@@ -34,7 +34,7 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(inner(length(min = 1)))]
     pub env: Option<Vec<String>>,
-    /// The folder that it runs in, relative to the folder of this file.
+    /// The folder that it runs in, relative to the folder of this file. Not for tests with a `workspace`, in which it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub cwd: Option<String>,
@@ -100,10 +100,24 @@ pub struct AgentStart {
     pub vars: Map<String, Value>,
     /// Instructions that stand above the conversation.
     pub system: Option<String>,
-    /// The folder to run in instead of the one that the suite says: the workspace of the execution, if it has one.
-    pub folder: Option<PathBuf>,
+    /// The workspace of the execution, if it has one: where it runs instead of the folder that the suite says.
+    pub folder: Option<AgentFolder>,
     /// How long it may take until it is ready.
     pub timeout: Duration,
+}
+
+/// A folder in which an agent works, and what is around the agent there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentFolder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What the command line of the agent is put behind as one quoted word; `None` if it stands alone.
+    pub before: Option<String>,
+    /// Variables that it gets beside those of the agent.
+    pub env: Vec<(String, String)>,
+    /// Whether no variables get through to the agent but those that `before` names. What starts it there may need all that
+    /// there are.
+    pub names_env: bool,
 }
 
 /// What the user says next.

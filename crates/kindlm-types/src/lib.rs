@@ -46,7 +46,9 @@ mod verdict;
 pub mod wire;
 pub mod workspace;
 
-pub use agent::{AgentEnd, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn};
+pub use agent::{
+    AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
+};
 pub use ask::{Answer, Answers, AskError, Question};
 pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 pub use cases::{CaseError, CaseMark, CaseSource};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kindlm_types::workspace::{Gather, Workspace};
 use kindlm_types::{
-    Backend, BoxFuture, CommandSpec, Execution, OpenWorkspace, WorkFor, WorkspaceError,
-    WorkspaceSpec,
+    AgentFolder, Backend, BoxFuture, CommandSpec, Execution, OpenWorkspace, WorkFor,
+    WorkspaceError, WorkspaceSpec,
 };
 use tempfile::TempDir;
 
@@ -115,6 +115,10 @@ impl OpenWorkspace for Open {
 
     fn command(&self, line: &str, timeout: Duration) -> CommandSpec {
         self.wrap.command(&self.folder, line, timeout, self.spec.network, &[])
+    }
+
+    fn for_agent(&self, env: &[String]) -> AgentFolder {
+        self.wrap.agent(&self.folder, self.spec.network, env)
     }
 
     fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {

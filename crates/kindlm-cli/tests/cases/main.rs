@@ -5,6 +5,7 @@
 //! copied first. `KINDLM_BLESS=1` rewrites the expectations; read what it wrote.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod agent_workspaces;
 mod agents;
 mod calibrated;
 mod case;

@@ -70,16 +70,7 @@ impl Loader<'_> {
 
     /// Checks the agents that a test names.
     pub(super) fn check_agents(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
-        let named: Vec<(String, &str)> = match value.get("agent") {
-            Some(Value::String(id)) => vec![(format!("{at}/agent"), id.as_str())],
-            Some(Value::Array(ids)) => {
-                let ids = ids.iter().enumerate();
-                ids.filter_map(|(index, id)| Some((format!("{at}/agent/{index}"), id.as_str()?)))
-                    .collect()
-            }
-            _ => return,
-        };
-        for (at, id) in named {
+        for (at, id) in named(at, value) {
             if id.is_empty() || self.is_agent(id) {
                 continue;
             }
@@ -94,6 +85,29 @@ impl Loader<'_> {
             if piece.prefix.is_empty() && piece.root.get("agents").is_some() {
                 let place = locate(piece.source, piece.root, "/agents", Place::Key).span;
                 diagnostic = diagnostic.with_related(piece.source, place, "the agents are here");
+            }
+            self.push(diagnostic);
+        }
+    }
+
+    /// Checks that the agents of a test with a workspace have no folder of their own: they cannot work in both.
+    pub(super) fn check_works_there(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
+        let whose = match value.get("workspace") {
+            Some(_) => "this test has a `workspace`",
+            None => "this test has the `workspace` of `defaults`",
+        };
+        for (at, id) in named(at, value) {
+            let spec = self.agents.ready.iter().find(|it| it.id == id);
+            let Some(cwd) = spec.and_then(|it| it.agent.as_ref()?.cwd.as_ref()) else { continue };
+            let message =
+                format!("the agent `{id}` has a folder of its own (`cwd: {cwd}`), and {whose}");
+            let mut diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(
+                "an agent cannot work in both: remove the `cwd`, or name another agent that has none",
+            );
+            let cwd = format!("/agents/{}/cwd", escape(id));
+            if piece.prefix.is_empty() && piece.root.get("agents").is_some() {
+                let place = locate(piece.source, piece.root, &cwd, Place::Value).span;
+                diagnostic = diagnostic.with_related(piece.source, place, "its folder");
             }
             self.push(diagnostic);
         }
@@ -138,6 +152,19 @@ impl Loader<'_> {
             let help = "give the prompt a `user`, or let the first turn of `conversation` have one";
             self.push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
         }
+    }
+}
+
+/// The agents that a test names, each with its place.
+fn named<'v>(at: &str, test: &'v Value) -> Vec<(String, &'v str)> {
+    match test.get("agent") {
+        Some(Value::String(id)) => vec![(format!("{at}/agent"), id.as_str())],
+        Some(Value::Array(ids)) => {
+            let ids = ids.iter().enumerate();
+            ids.filter_map(|(index, id)| Some((format!("{at}/agent/{index}"), id.as_str()?)))
+                .collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -348,9 +348,11 @@ impl Loader<'_> {
             }
         }
         let workspace = self.workspace(piece, at, value);
-        let is_wanted = value.get("command").is_some()
+        let is_wanted = (value.get("command").is_some() || value.get("agent").is_some())
             && (value.get("workspace").is_some() || self.defaults.workspace.is_some());
-        if !is_wanted {
+        if is_wanted {
+            self.check_works_there(piece, at, value);
+        } else {
             self.check_has_workspace(piece, at, (value, &block.checks));
         }
         let written = expect.get("assert").is_some().then(|| Arc::clone(&block.text));
@@ -418,12 +420,13 @@ impl Loader<'_> {
 
     /// Warns of what a test has and cannot use.
     fn check_effect(&mut self, piece: Piece<'_>, at: &str, entry: &TestEntry) {
-        if entry.command.is_none() && entry.workspace.is_some() {
-            let (what, why) = match &entry.agent {
-                None if entry.transcript.is_some() => ("a `transcript`", "nothing is run"),
-                Some(_) => ("an `agent`", "name its folder as `cwd` of the agent"),
-                None => ("a `prompt`", "models have no folder"),
-            };
+        let why = match (&entry.transcript, &entry.output, &entry.agent, &entry.command) {
+            (Some(_), ..) => Some(("a `transcript`", "nothing is run")),
+            (None, Some(_), Some(_), _) => Some(("an `output`", "nothing is run")),
+            (None, _, None, None) => Some(("a `prompt`", "models have no folder")),
+            (None, None, Some(_), _) | (None, _, None, Some(_)) => None,
+        };
+        if let Some((what, why)) = why.filter(|_| entry.workspace.is_some()) {
             let message = format!("`workspace` does nothing in a test with {what}: {why}");
             self.no_effect(piece, &format!("{at}/workspace"), &message);
         }
@@ -492,9 +495,11 @@ fn kit_key(test: &Value) -> Value {
         "workspace",
     ];
     let judging = judging_of(test).cloned();
+    // A workspace of `defaults` is one for agents, and none for models.
+    let has_agent = test.get("agent").map(|_| Value::Bool(true));
     KEYS.iter()
         .map(|key| test.get(*key).cloned())
-        .chain([judging])
+        .chain([judging, has_agent])
         .map(Option::unwrap_or_default)
         .collect()
 }

@@ -76,6 +76,16 @@ impl Loader<'_> {
                     .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares what is said last");
                 self.push(diagnostic);
             }
+            if let Some(check) = block.checks.iter().find(|it| it.assertion.needs_workspace()) {
+                let message = format!(
+                    "`{}` looks at the agent's workspace, and that is looked at when the conversation is over",
+                    check.meta.id
+                );
+                let diagnostic = piece
+                    .error(Code::INVALID_VALUE, &format!("{at}/expect"), Place::Key, message)
+                    .with_help("move it to the `expect` of the test");
+                self.push(diagnostic);
+            }
             resolved.is_active |= block.is_active;
             resolved.digests.push(block.digest);
             resolved.forms.push(TurnForm { label, user, checks });

@@ -21,14 +21,15 @@ pub(super) struct Resolved {
 }
 
 impl Loader<'_> {
-    /// The workspace of a test: its own, or that of `defaults`. `None` if it has none, or if it is broken.
+    /// The workspace of a test: its own, or that of `defaults`. `None` if it has none, or if it is broken. Models have no
+    /// folder.
     pub(super) fn workspace(
         &mut self,
         piece: Piece<'_>,
         at: &str,
         test: &Value,
     ) -> Option<Resolved> {
-        test.get("command")?;
+        test.get("command").or(test.get("agent"))?;
         let Some(own) = test.get("workspace") else { return self.default_workspace.clone() };
         let key = own.to_string();
         if let Some(known) = self.workspaces.get(&key) {
@@ -51,10 +52,10 @@ impl Loader<'_> {
         let Some(check) = checks.iter().find(|it| it.assertion.needs_workspace()) else { return };
         let message =
             format!("`{}` looks at the agent's workspace, and this test has none", check.meta.id);
-        let help = if test.get("command").is_some() {
+        let help = if test.get("command").is_some() || test.get("agent").is_some() {
             "give the test, or `defaults`, a `workspace: { from: ./folder }`"
         } else {
-            "only a test with a `command` can have one: models have no folder"
+            "only a test with a `command` or an `agent` can have one: models have no folder"
         };
         let at = format!("{at}/expect");
         self.push(piece.error(Code::MISSING_KEY, &at, Place::Key, message).with_help(help));

@@ -74,7 +74,7 @@ pub(crate) struct DefaultsBlock {
     /// The weighted mean score from which an execution passes, whichever of its checks failed; every check must hold if absent.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
-    /// A folder of its own for each execution of a test with a `command`; what changes in it is evidence.
+    /// A folder of its own for each execution of a test with a `command` or an `agent`; what changes in it is evidence.
     pub(crate) workspace: Option<WorkspaceBlock>,
 }
 

@@ -94,7 +94,7 @@ pub(crate) struct TestEntry {
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) assertion_sets: Vec<String>,
     /// A folder of its own for each execution, instead of that of `defaults`; what changes in it is evidence. For tests
-    /// with a `command`, which runs in it.
+    /// with a `command` or an `agent`, which runs in it.
     #[serde(default)]
     pub(crate) workspace: Option<WorkspaceBlock>,
     /// What must hold.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     AgentEnd, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn, Event, Execution,
-    Message, ProviderError, ProviderErrorKind, Role, Speaker, Turn,
+    Message, OpenWorkspace, ProviderError, ProviderErrorKind, Role, Speaker, Turn,
 };
 use serde_json::Value;
 
@@ -22,6 +22,8 @@ pub(super) struct AgentRun<'a> {
     pub(super) opening: &'a [Message],
     pub(super) model: &'a Model,
     pub(super) agent: &'a Arc<AgentSpec>,
+    /// The folder in which it works, if it has one of its own.
+    pub(super) around: Option<&'a dyn OpenWorkspace>,
     pub(super) calls: &'a Calls<'a>,
     pub(super) timeout: Duration,
     pub(super) execution: Execution,
@@ -50,8 +52,9 @@ impl AgentRun<'_> {
             repeat: self.execution.repeat,
             vars: self.body.vars.clone(),
             system,
-            // An execution with a workspace of its own names it here.
-            folder: None,
+            folder: self
+                .around
+                .map(|it| it.for_agent(self.agent.env.as_deref().unwrap_or_default())),
             timeout: self.timeout,
         };
         let calls = self.calls;

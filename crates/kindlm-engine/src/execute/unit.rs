@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kindlm_types::{
-    CommandSpec, Execution, ExecutionError, ExecutionResult, Outcome, Transcript, Usage, Written,
-    ecma,
+    CommandSpec, Execution, ExecutionError, ExecutionResult, OpenWorkspace, Outcome, Transcript,
+    Usage, Written, ecma,
 };
 use serde_json::{Map, Value};
 
@@ -104,13 +104,15 @@ impl Running<'_> {
             Err(error) => return broken(execution, error).into(),
         };
         let early = Early::default();
-        let (mut execution, error) = match (&body.subject, model) {
+        let ended = match (&body.subject, model) {
             (Subject::Prompt { messages }, Some(model)) => {
                 let calls = &self.judges.calls;
                 let required = Required { running: self, model, early: &early };
                 if let Some(agent) = &model.agent {
                     let opening = messages.as_slice();
-                    let run = AgentRun { body, opening, model, agent, calls, timeout, execution };
+                    let around = open.as_deref();
+                    let run =
+                        AgentRun { body, opening, model, agent, around, calls, timeout, execution };
                     run.hold(&required).await
                 } else {
                     let conversation =
@@ -130,6 +132,18 @@ impl Running<'_> {
                 return broken(execution, ExecutionError::Internal { message }).into();
             }
         };
+        let finished = self.conclude((case, body), model, open, ended).await;
+        Finished { result: early.added_to(finished.result), ..finished }
+    }
+
+    /// Looks at what is in the folder, and judges. Of what did not come to its end nothing is judged.
+    async fn conclude(
+        &self,
+        (case, body): (&TestCase, &CaseBody),
+        model: Option<&Model>,
+        open: Option<Box<dyn OpenWorkspace>>,
+        (mut execution, error): (Execution, Option<Unanswered>),
+    ) -> Finished {
         let open = match (open, &error) {
             (Some(open), Some(_)) => {
                 open.discard(self.run.backend).await;
@@ -137,7 +151,7 @@ impl Running<'_> {
             }
             (open, _) => open,
         };
-        let finished = match error {
+        match error {
             Some(Unanswered::Provider(error)) => {
                 let error = match self.stopped() {
                     // It only had to wait, and nobody waits any more.
@@ -159,8 +173,7 @@ impl Running<'_> {
                 }
                 self.judge(case, body, model, execution).await
             }
-        };
-        Finished { result: early.added_to(finished.result), ..finished }
+        }
     }
 
     fn timeout(&self, case: &TestCase, model: Option<&Model>) -> Duration {

@@ -1,14 +1,13 @@
 //! How an agent is started: its command line, its environment, its folder.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use kindlm_types::{AgentKind, AgentStart};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::PROTOCOL_VERSION;
-use crate::command::process::shell;
+use crate::command::process::prepared;
 use crate::transport::Env;
 
 /// Environment variables that every program may need, and that tell no secret.
@@ -45,7 +44,7 @@ impl Surroundings<'_> {
     /// The folder that the agent runs in.
     pub(super) fn folder(&self, start: &AgentStart) -> PathBuf {
         match (&start.folder, &start.agent.cwd) {
-            (Some(folder), _) => folder.clone(),
+            (Some(folder), _) => folder.path.clone(),
             (None, Some(cwd)) => self.folder.join(cwd),
             (None, None) => self.folder.to_path_buf(),
         }
@@ -53,16 +52,15 @@ impl Surroundings<'_> {
 
     /// The process, ready to be started. `thread` is what a process of Codex goes on with.
     pub(super) fn command(&self, start: &AgentStart, thread: Option<&str>) -> Command {
-        let mut command = shell(&command_line(start, thread));
-        command
-            .current_dir(self.folder(start))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        #[cfg(unix)]
-        command.process_group(0);
-        if let Some(names) = &start.agent.env {
+        let own = start.folder.as_ref();
+        let line = command_line(start, thread);
+        let line = match own.and_then(|it| it.before.as_deref()) {
+            Some(before) => format!("{before} {}", quoted(&line)),
+            None => line,
+        };
+        let mut command = prepared(&line, &self.folder(start));
+        let all_get_through = !own.is_some_and(|it| it.names_env);
+        if let Some(names) = start.agent.env.as_ref().filter(|_| all_get_through) {
             command.env_clear();
             for name in COMMON.into_iter().chain(names.iter().map(String::as_str)) {
                 if let Some(value) = (self.env)(name) {
@@ -70,6 +68,8 @@ impl Surroundings<'_> {
                 }
             }
         }
+        command
+            .envs(own.into_iter().flat_map(|it| it.env.iter().map(|(name, value)| (name, value))));
         command
     }
 }

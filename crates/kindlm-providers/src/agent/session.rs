@@ -14,6 +14,7 @@ use super::launch::{Surroundings, hello};
 use super::pipe::{Ended, Fault, Pipe, Tail};
 use super::{Dialect, Step, Told, dialect};
 use crate::command::MAX_OUTPUT;
+use crate::command::process::not_started;
 use crate::transport::Env;
 
 /// Starts an agent, and waits until it is ready. It keeps its place among what runs at once until it has ended.
@@ -123,13 +124,7 @@ impl Session<'_> {
         self.lines = 0;
         let command = self.surroundings.command(self.start, thread);
         let pipe = Pipe::start(command).map_err(|err| {
-            let folder = self.surroundings.folder(self.start);
-            let message = if folder.is_dir() {
-                format!("the shell cannot be started: {err}")
-            } else {
-                let folder = folder.display();
-                format!("the folder `{folder}`, in which the agent should run, does not exist")
-            };
+            let message = not_started(&self.surroundings.folder(self.start), "agent", &err);
             let mut err = self.error(ProviderErrorKind::Command, message);
             err.attempts = 0;
             err

@@ -209,37 +209,47 @@ fn spawn(
     has_stdin: bool,
     env: &[(String, String)],
 ) -> Result<Child, Failure> {
+    let mut command = prepared(line, folder);
+    command.envs(env.iter().map(|(name, value)| (name, value)));
+    if !has_stdin {
+        command.stdin(Stdio::null());
+    }
+    command.spawn().map_err(|err| Failure::NotStarted(not_started(folder, "command", &err)))
+}
+
+/// A command line that is ready to be started in a folder: a process group of its own that ends when nobody waits for it
+/// any more, with pipes for all that it reads and writes.
+pub(crate) fn prepared(line: &str, folder: &Path) -> Command {
     let mut command = shell(line);
     command
         .current_dir(folder)
-        .envs(env.iter().map(|(name, value)| (name, value)))
-        .stdin(if has_stdin { Stdio::piped() } else { Stdio::null() })
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
-    command.spawn().map_err(|err| {
-        Failure::NotStarted(if folder.is_dir() {
-            format!("the shell cannot be started: {err}")
-        } else {
-            format!(
-                "the folder `{}`, in which the command should run, does not exist",
-                folder.display()
-            )
-        })
-    })
+    command
+}
+
+/// Why it could not be started in its folder, in words; `what` is what it is.
+pub(crate) fn not_started(folder: &Path, what: &str, err: &io::Error) -> String {
+    if folder.is_dir() {
+        format!("the shell cannot be started: {err}")
+    } else {
+        format!("the folder `{}`, in which the {what} should run, does not exist", folder.display())
+    }
 }
 
 #[cfg(unix)]
-pub(crate) fn shell(line: &str) -> Command {
+fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(line);
     command
 }
 
 #[cfg(not(unix))]
-pub(crate) fn shell(line: &str) -> Command {
+fn shell(line: &str) -> Command {
     let mut command = Command::new("cmd");
     command.arg("/C").arg(line);
     command

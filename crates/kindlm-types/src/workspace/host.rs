@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Gather, Workspace, WorkspaceSpec};
-use crate::{Backend, BoxFuture, CommandSpec, Execution};
+use crate::{AgentFolder, Backend, BoxFuture, CommandSpec, Execution};
 
 /// What a workspace is for, in names.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +32,16 @@ pub trait Workspaces: Send + Sync {
 
 /// A folder that is ready for one agent. It is removed when this is dropped, unless it is to be kept.
 pub trait OpenWorkspace: Send + Sync {
-    /// Where it is. Whoever works in it needs the isolation around it: see [`command`](Self::command).
+    /// Where it is. Whoever works in it needs the isolation around it: see [`command`](Self::command) and
+    /// [`for_agent`](Self::for_agent).
     fn folder(&self) -> &Path;
 
     /// A command of the agent: in this folder, with the isolation around it.
     fn command(&self, line: &str, timeout: Duration) -> CommandSpec;
+
+    /// The folder for an agent that is spoken with while it runs, with the isolation around it. `env` are names of variables
+    /// that it is to have, where the isolation lets through only those that it is told.
+    fn for_agent(&self, env: &[String]) -> AgentFolder;
 
     /// Why a command of the agent was never started by what is around it, in words; `None` if it was.
     ///

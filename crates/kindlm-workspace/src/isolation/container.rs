@@ -60,6 +60,9 @@ impl Boxed {
         let user = user();
         let name = name(folder);
         let mut words: Vec<&str> = vec!["exec", &program, "run", "--rm", "--init"];
+        if inner.stdin {
+            words.push("--interactive");
+        }
         words.extend(["--name", &name, "--volume", &volume, "--workdir", FOLDER]);
         match (self.engine, &user) {
             // So that files belong to whoever runs KindLM.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kindlm_types::workspace::Isolation;
-use kindlm_types::{Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{AgentFolder, Backend, CommandSpec, WorkspaceError, WorkspaceSpec};
 
 use crate::folders::FoldersOptions;
 use crate::open::{WORKSPACE, variables};
@@ -40,6 +40,8 @@ pub(crate) struct Inner<'a> {
     pub(crate) network: bool,
     /// Names of variables that it gets, where it does not get all of them.
     pub(crate) env: &'a [&'a str],
+    /// Whether it is told something while it runs.
+    pub(crate) stdin: bool,
 }
 
 impl Wrap {
@@ -70,13 +72,24 @@ impl Wrap {
         env: &[(&str, &str)],
     ) -> CommandSpec {
         let names: Vec<&str> = env.iter().map(|(name, _)| *name).collect();
-        let line = match self.before(folder, Inner { network, env: &names }) {
+        let line = match self.before(folder, Inner { network, env: &names, stdin: false }) {
             None => line.to_owned(),
             Some(before) => format!("{before} {}", quoted([line])),
         };
         let mut all = variables(&self.options, folder);
         all.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
         CommandSpec { command_line: line, timeout, folder: Some(folder.to_path_buf()), env: all }
+    }
+
+    /// A folder for an agent that is spoken with. `env` are names of variables that the suite gives it.
+    pub(crate) fn agent(&self, folder: &Path, network: bool, env: &[String]) -> AgentFolder {
+        let names: Vec<&str> = env.iter().map(String::as_str).collect();
+        AgentFolder {
+            path: folder.to_path_buf(),
+            before: self.before(folder, Inner { network, env: &names, stdin: true }),
+            env: variables(&self.options, folder),
+            names_env: matches!(self.kind, Kind::Container(_)),
+        }
     }
 
     /// What stands before a line that is quoted as one word; `None` if it stands alone.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kindlm_types::{
-    AgentEnd, AgentKind, AgentReply, AgentSpec, AgentStart, AgentTurn, Backend, Event, Facts,
-    NoFiles, ProviderErrorKind as Kind,
+    AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSpec, AgentStart, AgentTurn, Backend, Event,
+    Facts, NoFiles, ProviderErrorKind as Kind,
 };
 
 use super::command::is_gone;
@@ -27,6 +27,10 @@ fn agent(script: &str) -> AgentStart {
 
 fn turn(number: u32, text: &str, timeout: Duration) -> AgentTurn {
     AgentTurn { number, label: None, text: text.to_owned(), timeout }
+}
+
+fn place(path: &std::path::Path) -> AgentFolder {
+    AgentFolder { path: path.to_owned(), ..AgentFolder::default() }
 }
 
 fn client() -> Client {
@@ -208,7 +212,8 @@ async fn an_agent_gets_the_variables_and_the_folder_that_it_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let mut start = agent(&script);
-    start.folder = Some(folder.clone());
+    start.folder =
+        Some(AgentFolder { env: vec![("OWN".to_owned(), "1".to_owned())], ..place(&folder) });
     let mut spec = (*start.agent).clone();
     spec.env = Some(vec!["TOKEN".to_owned(), "NOT_SET".to_owned()]);
     spec.cwd = Some("/nowhere".to_owned());
@@ -219,6 +224,21 @@ async fn an_agent_gets_the_variables_and_the_folder_that_it_is_given() {
     assert_eq!(lines.first(), Some(&folder.to_str().unwrap()));
     assert!(lines.contains(&format!("TOKEN={KEY}").as_str()), "{lines:?}");
     assert!(!lines.iter().any(|it| it.starts_with("CARGO")), "{lines:?}");
+    assert!(lines.contains(&"OWN=1"), "{lines:?}");
+    // What is around it may need all variables, and tells it itself which ones the agent gets; its line is one word.
+    start.folder = Some(AgentFolder {
+        before: Some(
+            "exec sh -c 'test -n \"$CARGO_PKG_NAME\" && exec env -i OWN=\"$OWN\" \"$@\"' x sh -c"
+                .to_owned(),
+        ),
+        env: vec![("OWN".to_owned(), "it's".to_owned())],
+        names_env: true,
+        ..place(&folder)
+    });
+    let (_, err, end) = talk(&start, &["hi"], LONG).await;
+    assert_eq!(err, None);
+    let lines: Vec<&str> = end.stderr.lines().collect();
+    assert!(lines.contains(&"OWN=it's") && !end.stderr.contains("CARGO"), "{lines:?}");
     start.folder = None;
     let (_, err, _) = talk(&start, &["hi"], LONG).await;
     assert!(err.unwrap().message.contains("the folder `/nowhere`"));
@@ -280,7 +300,7 @@ async fn known_agents_are_told_and_read_in_their_own_words() {
         let mut start = agent("");
         start.agent = Arc::new(spec);
         start.system = Some("Be brief.".to_owned());
-        start.folder = Some(folder.path().to_owned());
+        start.folder = Some(place(folder.path()));
         let (replies, err, end) = talk(&start, &["fix", "commit"], LONG).await;
         assert_eq!(err, None, "{kind:?}");
         let said: Vec<&str> = replies.iter().map(|it| it.text.as_str()).collect();
