@@ -41,8 +41,24 @@ pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static 
     lines
 }
 
-/// Why nobody alone is the best.
+/// Why a result that holds is not as sure as it looks: a tie, or judges that disagree. `None` if it is.
+pub(crate) fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
+    let is = |it: Option<&Value>| it == Some(&Value::Bool(true));
+    if is(metadata.get("tie")) {
+        return Some(format!("a tie: {}", tie(metadata)));
+    }
+    let panel = metadata.get("panel");
+    if is(panel.and_then(|it| it.get("borderline"))) {
+        return panel.and_then(votes)?.into_iter().next().map(|(_, facts)| facts);
+    }
+    is(metadata.get("borderline")).then(|| "borderline: judgements differ".to_owned())
+}
+
+/// Why nobody alone is the best, or why two orders do not agree.
 fn tie(metadata: &serde_json::Map<String, Value>) -> &'static str {
+    if metadata.contains_key("driftByOrder") {
+        return "the judge finds more drift than is allowed in one order of reading, and not in the other";
+    }
     if metadata.contains_key("scores") {
         return "several have the highest score";
     }
@@ -110,6 +126,28 @@ fn choice(choice: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_is_doubtful_is_said_in_a_line() {
+        for (metadata, said) in [
+            (json!({}), None),
+            (json!({"tie": false, "borderline": false}), None),
+            (json!({"tie": true, "scores": [1, 1]}), Some("a tie: several have the highest score")),
+            (
+                json!({"tie": true, "driftByOrder": [0.1, 0.9]}),
+                Some(
+                    "a tie: the judge finds more drift than is allowed in one order of reading, and not in the other",
+                ),
+            ),
+            (json!({"borderline": true}), Some("borderline: judgements differ")),
+            (
+                json!({"panel": {"votes": [{"judge": "a", "status": "passed"}, {"judge": "b", "status": "failed"}], "borderline": true}}),
+                Some("1 of 2 pass, borderline"),
+            ),
+        ] {
+            assert_eq!(doubt(metadata.as_object().unwrap()).as_deref(), said, "{metadata}");
+        }
+    }
 
     #[test]
     fn votes_and_choices_are_said_in_words() {

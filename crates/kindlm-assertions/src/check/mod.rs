@@ -240,11 +240,14 @@ impl Check {
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
-        if result.weight == 0.0
+        if options.weight == 0.0
             && let Verdict::Fail { message, .. } = &result.verdict
         {
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
+        } else if options.weight != 0.0 && result.weight == 0.0 {
+            // Of several results only some count for nothing: they are told as they are, and decide nothing.
+            result.severity = Severity::Soft;
         }
     }
 }

@@ -135,6 +135,24 @@ fn every_result_carries_the_options() {
     }
 }
 
+#[test]
+fn what_counts_for_nothing_is_told_as_it_is() {
+    let worthless = |result: AssertionResult| AssertionResult { weight: 0.0, ..result };
+    for (own, of_the_check, expected) in [
+        // A part of a check is told as it is; a whole check of no weight only tells its score.
+        (worthless(fail(0.0)), 1.0, ("failed", Severity::Soft)),
+        (worthless(pass(1.0)), 1.0, ("passed", Severity::Soft)),
+        (fail(0.0), 0.0, ("passed", Severity::Gate)),
+        (fail(0.0), 1.0, ("failed", Severity::Gate)),
+    ] {
+        let mut check = Check::new(&META, Arc::new(Fixed(vec![own])));
+        check.options = Options { weight: of_the_check, ..Options::default() };
+        let (execution, answers) = (Execution::default(), Answers::default());
+        let result = check.evaluate(&evidence(&execution, &answers)).remove(0);
+        assert_eq!((result.verdict.status(), result.severity), expected);
+    }
+}
+
 /// A check of the output as a script makes it.
 fn transformed(assertion: impl Assertion + 'static) -> Check {
     let transform = Transform::new("output.trim()", &Setup::new(&NoFiles, None)).unwrap();

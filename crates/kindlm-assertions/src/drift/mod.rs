@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::check::TOLERANCE;
-use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_score};
+use crate::judging::{
+    Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_in_range,
+};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "drift";
@@ -173,7 +175,9 @@ fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
 }
 
 fn read(reply: &str) -> Result<Scored, String> {
-    read_score(reply, "driftScore")
+    let (drift, reasoning) = read_in_range(reply, "driftScore", 1.0)?;
+    let score = Score::clamped(drift).ok_or("`driftScore` is not a number")?;
+    Ok(Scored { score, reasoning })
 }
 
 impl Drift {

@@ -292,9 +292,7 @@ const DRIFT_DIFFERENCES: &[(&str, &[&str])] = &[
         "fd-array-out-of-range", "fd-proto", "fd-through-string",
     ]),
     ("whole numbers are compared exactly, not as doubles", &["fd-number-precision"]),
-    ("numeric strings are read, and numbers out of range clamped, as for `judge`", &[
-        "judge-string", "judge-above-1", "judge-negative",
-    ]),
+    ("numeric strings are read, as for `judge`", &["judge-string"]),
     ("a reply that is `null` is an unreadable one, not a crash", &["judge-fence-null"]),
     ("vectors of different lengths cannot be compared: errored, not failed", &["emb-length-mismatch"]),
     ("one label per method; the message says what the run had at hand", &["judge-no-adapter"]),

@@ -209,7 +209,8 @@ fn with(
         };
         one(evaluator, input, &mut *io.stdout)
     };
-    if let Some(path) = &args.summary {
+    // What is refused before a record was looked at has nothing to add up.
+    if let (Some(path), true) = (&args.summary, outcome.is_ok() || evaluator.has_looked()) {
         evaluator.write_summary(&io.working_dir.join(path), suite)?;
         io.tell(&format!("summary written to {}", path.display()));
     }
@@ -228,8 +229,12 @@ fn with(
 
 /// Refuses to write one file over another, before anything is judged.
 fn check_targets(io: &Io, args: &EvaluateArgs) -> Result<(), Failure> {
-    let named =
-        [("the records", &args.file), ("`--output`", &args.output), ("`--summary`", &args.summary)];
+    let named = [
+        ("the records", &args.file),
+        ("`--output`", &args.output),
+        ("`--summary`", &args.summary),
+        ("the suite", &args.config),
+    ];
     let named = named.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)));
     let named: Vec<(&str, PathBuf)> =
         named.map(|(what, path)| (what, resolved(&io.working_dir.join(path)))).collect();

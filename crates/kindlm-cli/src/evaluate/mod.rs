@@ -105,6 +105,11 @@ impl<'a> Evaluator<'a> {
         self.asking.was_in_vain()
     }
 
+    /// Whether some record was looked at.
+    pub(crate) fn has_looked(&self) -> bool {
+        !self.totals.is_empty()
+    }
+
     /// What is odd about the records so far, though they were evaluated.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.notes.warnings()
@@ -259,21 +264,29 @@ impl<'a> Evaluator<'a> {
         vars: &Map<String, Value>,
         by_variables: &mut bool,
     ) -> Result<Vec<Check>, String> {
+        let mut expected = Vec::new();
+        let mut entry = serde_json::json!({});
+        if let Some(expect) = expect {
+            let block: Value = serde_json::from_str(expect).map_err(|err| err.to_string())?;
+            *by_variables = self.setup.has_templates(&block);
+            expected = compiled(&block, &self.setup, vars, |it| format!("/expect{it}"))?;
+            // Who judges what the record expects judges its prompt assertions too.
+            if let Some(judging) = block.get("judging") {
+                entry["judging"] = judging.clone();
+            }
+        }
         let mut checks = Vec::new();
         if let Some(assertions) = assertions {
             let list: Value = serde_json::from_str(assertions).map_err(|err| err.to_string())?;
             if list.as_array().is_none_or(|it| !it.is_empty()) {
-                let entry = serde_json::json!({"assert": [{"type": "prompt-assertion", "assertions": list}]});
+                entry["assert"] =
+                    serde_json::json!([{"type": "prompt-assertion", "assertions": list}]);
                 checks.extend(compiled(&entry, &self.setup, &Map::new(), |it| {
                     it.strip_prefix("/assert/0").unwrap_or(it).to_owned()
                 })?);
             }
         }
-        if let Some(expect) = expect {
-            let block: Value = serde_json::from_str(expect).map_err(|err| err.to_string())?;
-            *by_variables = self.setup.has_templates(&block);
-            checks.extend(compiled(&block, &self.setup, vars, |it| format!("/expect{it}"))?);
-        }
+        checks.append(&mut expected);
         Ok(checks)
     }
 }

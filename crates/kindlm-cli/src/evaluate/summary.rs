@@ -62,6 +62,13 @@ impl Totals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).results.malformed_lines += 1;
     }
 
+    /// Whether there was any record.
+    pub(super) fn is_empty(&self) -> bool {
+        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let BatchResults { total_cases, skipped_cases, malformed_lines, .. } = sums.results;
+        total_cases + skipped_cases + malformed_lines == 0
+    }
+
     /// How many records there were and how they went, in words; `kept` of them had their result before.
     pub(super) fn words(&self, kept: u64) -> String {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -62,27 +62,41 @@ impl Loader<'_> {
         paths.find_map(|it| self.referred.digest(it))
     }
 
-    /// Adds the content of the files that a value names, such as a `schemaFile`.
+    /// Adds the content of the files that a value names, such as a `schemaFile`, and the templates if it refers to one.
     fn files_in(&self, value: &Value, digest: Digest) -> Digest {
+        let digest = self.files_of(value, digest);
+        if !refers(value) {
+            return digest;
+        }
+        // Templates may refer to each other, so all of them count, once.
+        let templates = Value::Object(self.setup.assertion_templates.clone());
+        self.files_of(&templates, digest.value(&templates))
+    }
+
+    fn files_of(&self, value: &Value, digest: Digest) -> Digest {
         match value {
             Value::String(text) => match self.file_of(text) {
                 Some(file) => digest.fingerprint(file),
                 None => digest,
             },
-            Value::Object(entries) if entries.contains_key("$ref") => {
-                let templates = Value::Object(self.setup.assertion_templates.clone());
-                let digest = self.files_in(&templates, digest.value(&templates));
-                entries.values().fold(digest, |digest, it| self.files_in(it, digest))
-            }
             Value::Array(items) => {
-                items.iter().fold(digest, |digest, it| self.files_in(it, digest))
+                items.iter().fold(digest, |digest, it| self.files_of(it, digest))
             }
             Value::Object(entries) => {
                 let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
                 sorted.sort_unstable_by_key(|(key, _)| *key);
-                sorted.into_iter().fold(digest, |digest, (_, it)| self.files_in(it, digest))
+                sorted.into_iter().fold(digest, |digest, (_, it)| self.files_of(it, digest))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => digest,
         }
+    }
+}
+
+/// Whether a value refers to a template somewhere.
+fn refers(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(refers),
+        Value::Object(entries) => entries.contains_key("$ref") || entries.values().any(refers),
+        _ => false,
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use kindlm_types::{
-    CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role, ToolCall, ecma,
+    CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role, ToolCall,
+    Verdict, ecma,
 };
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ use super::page::{Ink, Page};
 use super::result::{result_lines, result_tree};
 use crate::Verbosity;
 use crate::amount::{count, duration, repeats, usd};
+use crate::panel;
 use crate::plain::{head, lines, one_line};
 use crate::score::mean_of;
 
@@ -35,6 +37,7 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
             findings(page, case)?;
             errors(page, case)?;
             not_applied(page, case)?;
+            doubtful(page, case)?;
             if matches!(case.outcome, Outcome::Failed | Outcome::Errored)
                 && let Some(telling) = case.telling_execution()
                 && telling.error.is_none()
@@ -128,6 +131,24 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
         let label = one_line(&result.label);
         let spans = [(Ink::Faint, "– "), (Ink::Plain, &*label), (Ink::Faint, &reason)];
         page.spans(4, 2, &spans)?;
+    }
+    Ok(())
+}
+
+/// Checks that hold although judges disagree.
+fn doubtful(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
+    let results = case.executions.iter().flat_map(|it| &it.results);
+    let held = results.filter(|it| it.verdict == Verdict::Pass);
+    let mut shown: Vec<(&str, String)> = Vec::new();
+    for result in held {
+        let Some(doubt) = panel::doubt(&result.metadata) else { continue };
+        if shown.iter().any(|(label, said)| *label == result.label && *said == doubt) {
+            continue;
+        }
+        let label = one_line(&result.label);
+        let reason = format!("  {doubt}");
+        page.spans(4, 2, &[(Ink::Warning, "✓ "), (Ink::Plain, &*label), (Ink::Faint, &reason)])?;
+        shown.push((&result.label, doubt));
     }
     Ok(())
 }
