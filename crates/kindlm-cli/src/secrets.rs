@@ -119,9 +119,10 @@ impl Secrets {
         self.text(&mut execution.output);
         self.value_if_any(&mut execution.output_json);
         execution.tool_calls.iter_mut().for_each(|it| self.call(it));
-        for Turn { user, text, .. } in &mut execution.turns {
+        for Turn { user, text, output_json, .. } in &mut execution.turns {
             self.texts(user);
             self.text(text);
+            self.value_if_any(output_json);
         }
         if let Some(FinishReason::Other(word)) = &mut execution.finish_reason {
             self.text(word);

@@ -75,6 +75,8 @@ pub struct Turn {
     pub user: Option<String>,
     /// The agent's last text of the turn.
     pub text: String,
+    /// The turn's structured output, where the source gives it apart from the text.
+    pub output_json: Option<Value>,
     /// Indices into [`Execution::tool_calls`].
     pub tool_calls: std::ops::Range<usize>,
     /// Indices into [`Execution::recorded_events`]; empty where none were recorded.

@@ -25,6 +25,7 @@ impl Loader<'_> {
         rules: &Rules,
         vars: &Map<String, Value>,
     ) -> (Part<[Check]>, Block) {
+        self.check_rules(piece, at, expect, rules, vars);
         let text = expect.to_string();
         let key =
             if rules.checks.is_empty() { text.clone() } else { format!("{}{text}", rules.value) };

@@ -12,6 +12,8 @@ mod pool;
 mod prompt;
 mod reference;
 mod root;
+mod rules;
+mod script;
 mod sets;
 mod table;
 mod test;
@@ -138,6 +140,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         linted: advice::Linted::default(),
         pool: pool::Pool::default(),
         sets: sets::Sets::default(),
+        conditions: rules::Conditions::default(),
         groups: compare::Groups::default(),
         workspaces: HashMap::new(),
         default_workspace: None,
@@ -272,6 +275,8 @@ struct Loader<'a> {
     pool: pool::Pool,
     /// The sets of rules that prompts and tests refer to.
     sets: sets::Sets,
+    /// What rules want of the variables of tests.
+    conditions: rules::Conditions,
     /// The tests that are compared with each other.
     groups: compare::Groups,
     /// Workspaces of tests that can be made, by what is written.
@@ -309,6 +314,7 @@ impl Loader<'_> {
         self.report_idle();
         self.report_self_judged();
         self.report_lonely();
+        self.report_conditions();
         // Behind all models: the first of those judges where nobody is named.
         self.suite.models.append(&mut self.agents.ready);
     }

@@ -94,6 +94,7 @@ impl Loader<'_> {
         self.report(piece, at, problems);
         let own = value.get("assertions").and_then(Value::as_array).cloned().unwrap_or_default();
         let checks = self.rule_checks(piece, &format!("{at}/assertions"), &own);
+        self.note_conditions(piece, &format!("{at}/assertions"), &own);
         if !own.is_empty() {
             let name = format!("prompts.{}", name_of(at));
             self.suite.info.assertion_sets.push(AssertionSetInfo { name, ..set_info(&own) });

@@ -111,6 +111,7 @@ impl Loader<'_> {
         let entry: AssertionSetEntry = self.read(piece, at, value)?;
         let before = self.found.errors.len();
         self.rule_checks(piece, &format!("{at}{inside}"), &entry.assertions);
+        self.note_conditions(piece, &format!("{at}{inside}"), &entry.assertions);
         let info = AssertionSetInfo {
             name: name.to_owned(),
             version: entry.version,

@@ -122,11 +122,12 @@ impl AgentRun<'_> {
         execution.recorded_events.extend(reply.events);
         execution.tool_calls.extend(reply.tool_calls);
         execution.output.clone_from(&reply.text);
-        execution.output_json = reply.output_json;
+        execution.output_json.clone_from(&reply.output_json);
         execution.coverage = reply.coverage;
         if let Some(turn) = turn {
             execution.turns.push(Turn {
                 text: reply.text,
+                output_json: reply.output_json,
                 tool_calls: calls..execution.tool_calls.len(),
                 events: begin..execution.recorded_events.len(),
                 requests: 1,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kindlm_types::{
-    BoxFuture, Event, Execution, Message, Prompt, Reply, Role, Speaker, Turn, Usage, ecma,
+    BoxFuture, Channel, Event, Execution, Message, Prompt, ProviderError, Reply, Role, Speaker,
+    Turn, Usage, ecma,
 };
 
 use serde_json::Map;
@@ -42,6 +43,8 @@ pub(super) struct Conversation<'a> {
     exchange_start: usize,
     /// What was answered now, and did not come from the response store.
     fresh: Fresh,
+    /// Whether nobody has counted the tokens of some answer.
+    is_uncounted: bool,
     /// How many messages opened it.
     opening: usize,
 }
@@ -73,6 +76,7 @@ impl<'a> Conversation<'a> {
             records_events: !body.tools.is_empty() || !body.conversation.is_empty(),
             exchange_start: 0,
             fresh: Fresh::default(),
+            is_uncounted: false,
             opening: 0,
         }
     }
@@ -89,6 +93,9 @@ impl<'a> Conversation<'a> {
             self.tell(Speaker::User, text);
         }
         let error = self.exchanges(goes_on).await.err();
+        if let Some(Unanswered::Provider(err)) = &error {
+            self.tell_failure(err);
+        }
         let execution = &mut self.execution;
         execution.cost_usd = cost(self.model, execution.requests, &execution.usage);
         if execution.cached {
@@ -195,6 +202,7 @@ impl<'a> Conversation<'a> {
         }
         let Some(turn) = turns.last_mut() else { return };
         crate::words(reply).clone_into(&mut turn.text);
+        turn.output_json.clone_from(&reply.output_json);
         turn.tool_calls.end = start + reply.tool_calls.len();
         turn.requests += 1;
         turn.usage += reply.usage;
@@ -208,7 +216,21 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Records that the provider failed, where that is a step among others: what happened before it is evidence.
+    fn tell_failure(&mut self, err: &ProviderError) {
+        // One that was still waiting to be sent did not fail.
+        let was_waiting = err.attempts == 0 && err.retryable;
+        if self.records_events && self.execution.requests > 0 && !was_waiting {
+            let message = err.to_string();
+            self.execution.recorded_events.push(Event::Error { message });
+        }
+    }
+
     fn record(&mut self, reply: Reply) {
+        if self.records_events {
+            // Before what was said for it, so that the last event is what was said or done last.
+            self.execution.recorded_events.extend(Event::of_usage(reply.usage));
+        }
         self.tell(Speaker::Assistant, crate::words(&reply).to_owned());
         if self.records_events {
             let events = &mut self.execution.recorded_events;
@@ -224,6 +246,12 @@ impl<'a> Conversation<'a> {
         let execution = &mut self.execution;
         execution.requests += 1;
         execution.usage += reply.usage;
+        self.is_uncounted |= reply.usage == Usage::default();
+        if self.is_uncounted && execution.usage != Usage::default() {
+            // The sum of some answers is not that of all. Where none is counted, there is no sum to be taken for one.
+            let coverage = std::mem::take(&mut execution.coverage);
+            execution.coverage = coverage.without(Channel::Usage);
+        }
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
         execution.cached |= reply.cached;
         crate::words(&reply).clone_into(&mut execution.output);

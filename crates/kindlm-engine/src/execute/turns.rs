@@ -26,8 +26,11 @@ pub(super) fn evidence(
         repeat: execution.repeat,
         input: input(execution, index),
         output: turn.text.clone(),
-        // Of earlier turns only the text is recorded.
-        output_json: execution.output_json.clone().filter(|_| is_last),
+        // A turn that was recorded before turns told it has it only where it is the last.
+        output_json: turn
+            .output_json
+            .clone()
+            .or_else(|| execution.output_json.clone().filter(|_| is_last)),
         tool_calls: execution
             .tool_calls
             .get(turn.tool_calls.clone())

@@ -1,9 +1,12 @@
 //! Labelled turns: what is sent, and what each turn's checks see.
 
 use kindlm_engine::{Baseline, ConversationTurn, Run, RunOptions, Suite, execute, plan, run};
-use kindlm_types::{Event, Outcome, Reply, Role, ToolCall};
+use kindlm_types::{
+    Channel, Coverage, Event, Outcome, ProviderErrorKind, Reply, Role, ToolCall, Usage,
+};
+use serde_json::json;
 
-use crate::support::{Fake, asks, edit, last_user, reply, says, sees, suite};
+use crate::support::{Fake, asks, edit, failure, last_user, reply, says, sees, suite};
 
 fn turn(label: &str, user: Option<&str>, text: Option<&'static str>) -> ConversationTurn {
     ConversationTurn {
@@ -210,14 +213,122 @@ async fn each_turn_has_the_events_of_its_own_and_the_whole_has_all() {
         told,
         [
             "User: look here",
+            "usage",
             "Assistant: looking",
             "calls look_here",
             "action.result",
+            "usage",
             "Assistant: did: look here",
             "User: thanks",
+            "usage",
             "Assistant: did: thanks",
         ]
     );
     let ranges: Vec<_> = execution.turns.iter().map(|it| it.events.clone()).collect();
-    assert_eq!(ranges, [0..5, 5..7]);
+    assert_eq!(ranges, [0..7, 7..10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_answer_tells_its_tokens_and_they_add_up() {
+    let suite =
+        conversation(vec![turn("first", Some("look"), None), turn("second", Some("bye"), None)]);
+    let report = run(&suite, &RunOptions::default(), &agent()).await.unwrap();
+    let execution = &report.cases[0].executions[0].execution;
+    let of = |it: &Event| matches!(it, Event::Usage { .. });
+    assert_eq!(execution.recorded_events.iter().filter(|it| of(it)).count(), 3);
+    assert_eq!(Event::usage(&execution.recorded_events), (Some(execution.usage), None));
+    assert_eq!(execution.coverage, Coverage::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_tokens_nobody_counted_leaves_the_sum_unknown() {
+    let suite =
+        conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
+    let fake = Fake::new(|_, prompt| {
+        let all = reply("yes");
+        let counted = last_user(prompt) == "hello";
+        Ok(if counted { all } else { Reply { usage: Usage::default(), ..all } })
+    });
+    let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
+    let execution = &report.cases[0].executions[0].execution;
+    assert!(!execution.coverage.includes(Channel::Usage));
+    let others = Channel::ALL.into_iter().filter(|it| *it != Channel::Usage);
+    assert!(others.into_iter().all(|it| execution.coverage.includes(it)));
+    // Where none is counted, there is no sum that could be taken for one.
+    let fake = Fake::new(|_, _| Ok(Reply::text("yes")));
+    let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
+    let execution = &report.cases[0].executions[0].execution;
+    assert_eq!((execution.usage, &execution.coverage), (Usage::default(), &Coverage::Complete));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_fails_after_earlier_turns_is_an_event() {
+    let suite =
+        conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
+    let fails = |at: &'static str| {
+        Fake::new(move |_, prompt| {
+            let breaks = last_user(prompt) == at;
+            if breaks { Err(failure(ProviderErrorKind::Server)) } else { Ok(reply("yes")) }
+        })
+    };
+    let report = run(&suite, &RunOptions::default(), &fails("bye")).await.unwrap();
+    let it = &report.cases[0].executions[0];
+    let types: Vec<&str> = it.execution.events().iter().map(Event::type_name).collect();
+    assert_eq!(types, ["message", "usage", "message", "message", "error"]);
+    let Some(Event::Error { message }) = it.execution.recorded_events.last() else { panic!() };
+    assert_eq!(*message, it.error.as_ref().unwrap().message());
+    // Where nothing came before it, the execution's error says it all.
+    let report = run(&suite, &RunOptions::default(), &fails("hello")).await.unwrap();
+    let types: Vec<&str> = report.cases[0].executions[0]
+        .execution
+        .recorded_events
+        .iter()
+        .map(Event::type_name)
+        .collect();
+    assert_eq!(types, ["message"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_question_and_one_answer_are_told_without_a_record() {
+    let report = run(&suite(&["hi"]), &RunOptions::default(), &agent()).await.unwrap();
+    let execution = &report.cases[0].executions[0].execution;
+    assert!(execution.recorded_events.is_empty());
+    assert_eq!(execution.coverage, Coverage::Complete);
+    let types: Vec<&str> = execution.events().iter().map(Event::type_name).collect();
+    assert_eq!(types, ["message", "usage", "message"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_turn_has_the_structured_output_of_its_own() {
+    let block = |value| json!({ "assert": [{ "type": "output-equals", "value": value }] });
+    let checks = |value| {
+        let setup = kindlm_assertions::Setup::new(&kindlm_types::NoFiles, None);
+        kindlm_assertions::compile(&block(value), &setup).0
+    };
+    let turns = [("first", "hello", json!({"n": 1})), ("second", "bye", json!(null))];
+    let turns = turns.into_iter().chain([("third", "again", json!({"n": 3}))]);
+    let suite = conversation(
+        turns
+            .map(|(label, user, value)| ConversationTurn {
+                checks: checks(value).into(),
+                ..turn(label, Some(user), None)
+            })
+            .collect(),
+    );
+    let fake = Fake::new(|_, prompt| {
+        let output_json = match last_user(prompt) {
+            "hello" => Some(json!({"n": 1})),
+            "again" => Some(json!({"n": 4})),
+            _ => None,
+        };
+        Ok(Reply { output_json, ..reply("said") })
+    });
+    assert_eq!(
+        results(&suite, &fake).await,
+        [
+            "first | passed | Output equals",
+            "second | failed | Output equals",
+            "third | failed | Output equals",
+        ]
+    );
 }

@@ -199,20 +199,29 @@ fn said(execution: &Execution) -> Vec<Said> {
     if let Some(first) = all.first_mut() {
         first.is_asked = true;
     }
+    let last = execution.output_json.as_ref();
     for turn in &execution.turns {
         if let Some(user) = &turn.user {
             all.push(text(&format!("Turn {}: user", turn.label), user));
         }
         all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
+        // That of the last turn is the output's, which follows.
+        if let Some(value) = turn.output_json.as_ref().filter(|it| Some(*it) != last) {
+            all.push(json(&format!("Turn {}: answer as JSON", turn.label), value));
+        }
     }
     all.push(text("Output", &execution.output));
-    if let Some(json) = &execution.output_json {
-        all.push(text("Output as JSON", &serde_json::to_string_pretty(json).unwrap_or_default()));
+    if let Some(value) = last {
+        all.push(json("Output as JSON", value));
     }
     if !execution.stderr.trim().is_empty() {
         all.push(text("stderr", &execution.stderr));
     }
     all
+}
+
+fn json(title: &str, value: &serde_json::Value) -> Said {
+    text(title, &serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
 fn text(title: &str, said: &str) -> Said {

@@ -235,6 +235,12 @@ fn evidence(
     for turn in execution.turns.iter().filter(|_| whole) {
         let said = format!("{}: {}", turn.label, turn.text);
         field(page, indent, "turn   ", &said)?;
+        // That of the last turn is the output's, which follows.
+        if let Some(json) =
+            turn.output_json.as_ref().filter(|_| turn.output_json != execution.output_json)
+        {
+            field(page, indent, "json   ", &compact(json))?;
+        }
     }
     tools(page, indent, &execution.tool_calls, whole)?;
     if let Some(code) = execution.exit_code {

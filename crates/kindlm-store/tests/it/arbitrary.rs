@@ -86,11 +86,12 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    (text(), of(text()), text(), 0..9_usize, usage(), number()).prop_map(
-        |(label, user, text, start, usage, latency_ms)| Turn {
+    (text(), of(text()), text(), of(json()), 0..9_usize, usage(), number()).prop_map(
+        |(label, user, text, output_json, start, usage, latency_ms)| Turn {
             label,
             user,
             text,
+            output_json,
             tool_calls: start..start + 2,
             events: start..start + 1,
             requests: 2,

@@ -236,7 +236,7 @@ impl Event {
     /// The events of a plain conversation, which its texts and tool calls tell in full.
     ///
     /// The order within one answer is the order in which vendors give its parts: text, then tool calls. A call
-    /// without an answer is one that nobody has answered.
+    /// without an answer is one that nobody has answered. What it took comes before all of it, so that the last event is what was said or done last.
     pub(crate) fn of_conversation(execution: &Execution) -> Vec<Self> {
         let mut events: Vec<Self> = execution
             .input
@@ -244,6 +244,7 @@ impl Event {
             .filter(|it| it.role == Role::User)
             .map(|it| Self::Message { role: Speaker::User, text: it.content.clone() })
             .collect();
+        events.extend(Self::of_usage(execution.usage));
         for call in &execution.tool_calls {
             events.extend(Self::of_call(call));
         }
@@ -279,6 +280,11 @@ impl Event {
         }
         let cost = sum.1.filter(|_| sum.0.is_some());
         (sum.0, cost)
+    }
+
+    /// The event of tokens that were counted; `None` where none were: a source that counts no token has not counted.
+    pub fn of_usage(usage: Usage) -> Option<Self> {
+        (usage != Usage::default()).then_some(Self::Usage { usage, cost_usd: None })
     }
 
     /// What the agent said last.

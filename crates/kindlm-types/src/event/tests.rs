@@ -98,16 +98,20 @@ fn a_plain_conversation_tells_its_events_without_recording_them() {
                 ..ToolCall::default()
             },
         ],
+        usage: Usage { input_tokens: 7, output_tokens: 1, total_tokens: 8, ..Usage::default() },
         ..Execution::default()
     };
     assert_eq!(
         serde_json::to_value(execution.events()).unwrap(),
         json!([
             {"type": "message", "role": "user", "text": "Hello?"},
+            {"type": "usage", "inputTokens": 7, "outputTokens": 1, "totalTokens": 8},
             {"type": "action.called", "callId": "1", "name": "f", "input": null},
             {"type": "action.result", "callId": "1", "output": 2, "status": "completed"},
             {"type": "action.called", "callId": "2", "name": "g", "input": "{"},
             {"type": "message", "role": "assistant", "text": "Hi."},
         ])
     );
+    let uncounted = Execution { usage: Usage::default(), ..execution };
+    assert_eq!(uncounted.events().len(), 5, "that none were counted is no event");
 }

@@ -139,6 +139,13 @@ pub struct Turn {
     /// The agent's last text of the turn.
     #[serde(default)]
     pub text: String,
+    /// The turn's structured output, where the source gives it apart from the text.
+    #[serde(
+        default,
+        deserialize_with = "super::super::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub output_json: Option<Value>,
     /// Which of the execution's tool calls belong to the turn.
     pub tool_calls: CallRange,
     /// Which of the execution's events belong to the turn; absent where none were recorded.
@@ -275,6 +282,7 @@ impl From<crate::Turn> for Turn {
             label: turn.label,
             user: turn.user,
             text: turn.text,
+            output_json: turn.output_json,
             tool_calls: CallRange { start: turn.tool_calls.start, end: turn.tool_calls.end },
             events: CallRange { start: turn.events.start, end: turn.events.end },
             requests: Some(turn.requests).filter(|it| *it > 0),
@@ -290,6 +298,7 @@ impl From<Turn> for crate::Turn {
             label: wire.label,
             user: wire.user,
             text: wire.text,
+            output_json: wire.output_json,
             tool_calls: wire.tool_calls.start..wire.tool_calls.end,
             events: wire.events.start..wire.events.end,
             requests: wire.requests.unwrap_or_default(),

@@ -1,0 +1,170 @@
+//! What is wrong with rules where they are put together: ids given twice, and conditions that cannot hold.
+
+use std::collections::{BTreeMap, HashSet};
+
+use kindlm_types::{PROMPT_ASSERTION, Place, nearest};
+use serde_json::{Map, Value};
+
+use super::sets::Rules;
+use super::{Loader, script, text};
+use crate::diagnostic::{Code, Diagnostic, Piece, escape};
+
+/// The conditions of rules, as far as they are about variables.
+#[derive(Debug, Default)]
+pub(super) struct Conditions(BTreeMap<(String, String), Condition>);
+
+/// That a variable has a certain value, as a rule wants it.
+#[derive(Debug)]
+struct Condition {
+    /// What is said if no test has the variable.
+    warning: Diagnostic,
+    /// Whether some test has the rule.
+    is_used: bool,
+    /// Whether a test with the rule has the variable.
+    is_met: bool,
+    /// A variable of a test with the rule that was probably meant.
+    near: Option<String>,
+}
+
+impl Loader<'_> {
+    /// Reads the conditions of rules, where they are written.
+    pub(super) fn note_conditions(&mut self, piece: Piece<'_>, at: &str, rules: &[Value]) {
+        for (index, rule) in rules.iter().enumerate() {
+            match rule.get("when") {
+                Some(Value::String(code)) => {
+                    if let Some(fault) = script::fault(code) {
+                        let message = format!("`when` is not JavaScript: {fault}");
+                        let help = "write an expression that is `true` or `false`, such as `output.length > 200`; \
+                                    several lines are the body of a function and need a `return`";
+                        let at = format!("{at}/{index}/when");
+                        let diagnostic =
+                            piece.error(Code::INVALID_VALUE, &at, Place::Value, message);
+                        self.push(diagnostic.with_help(help));
+                    }
+                }
+                Some(Value::Object(vars)) => {
+                    let at = format!("{at}/{index}/when");
+                    self.note_variables(piece, &at, rule, vars);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn note_variables(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        rule: &Value,
+        vars: &Map<String, Value>,
+    ) {
+        let id = text(rule, "id").unwrap_or_default();
+        for (name, _) in vars.iter().filter(|(_, wanted)| !fits_nothing(wanted)) {
+            let key = (id.to_owned(), name.clone());
+            if self.conditions.0.contains_key(&key) {
+                continue;
+            }
+            let message = format!(
+                "the rule `{id}` never applies: no test that has it has a variable `{name}`"
+            );
+            let at = format!("{at}/{}", escape(name));
+            let warning =
+                piece.error(Code::MISSING_VARIABLE, &at, Place::Key, message).into_warning();
+            let condition = Condition { warning, is_used: false, is_met: false, near: None };
+            self.conditions.0.insert(key, condition);
+        }
+    }
+
+    /// Checks the rules that a test or a turn has by its prompt and by sets, and those that it has beside them.
+    pub(super) fn check_rules(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        expect: &Value,
+        rules: &Rules,
+        vars: &Map<String, Value>,
+    ) {
+        let shared = rules.value.as_array().map_or(&[][..], Vec::as_slice);
+        self.meet(shared, vars);
+        let mut own = Vec::new();
+        lists(expect, at, &mut own);
+        if own.is_empty() {
+            return;
+        }
+        let shared: HashSet<&str> = shared.iter().filter_map(|it| text(it, "id")).collect();
+        let mut before: HashSet<&str> = HashSet::new();
+        for (at, list) in own {
+            self.note_conditions(piece, &at, list);
+            self.meet(list, vars);
+            for (index, id) in list.iter().enumerate() {
+                let Some(id) = text(id, "id") else { continue };
+                let message = if shared.contains(id) {
+                    format!("the id `{id}` is that of a rule of the prompt or of a set")
+                } else if before.contains(id) {
+                    format!("the id `{id}` is given twice in this `expect`")
+                } else {
+                    continue;
+                };
+                let at = format!("{at}/{index}/id");
+                let diagnostic = piece.error(Code::DUPLICATE, &at, Place::Value, message);
+                self.push(
+                    diagnostic
+                        .with_help("give one of the two another id: results are told apart by it"),
+                );
+            }
+            // An id that is given twice in one list is reported where the list is read.
+            before.extend(list.iter().filter_map(|it| text(it, "id")));
+        }
+    }
+
+    /// Notes that a test with these variables has these rules.
+    fn meet(&mut self, rules: &[Value], vars: &Map<String, Value>) {
+        for rule in rules {
+            let Some(wanted) = rule.get("when").and_then(Value::as_object) else { continue };
+            for name in wanted.keys() {
+                let key = (text(rule, "id").unwrap_or_default().to_owned(), name.clone());
+                let Some(condition) = self.conditions.0.get_mut(&key) else { continue };
+                condition.is_used = true;
+                condition.is_met |= vars.contains_key(name);
+                if !condition.is_met && condition.near.is_none() {
+                    condition.near =
+                        nearest(name, vars.keys().map(String::as_str)).map(str::to_owned);
+                }
+            }
+        }
+    }
+
+    /// Warns of rules that wait for variables which none of their tests has.
+    pub(super) fn report_conditions(&mut self) {
+        for ((_, name), condition) in std::mem::take(&mut self.conditions).0 {
+            if !condition.is_used || condition.is_met {
+                continue;
+            }
+            let help = match condition.near {
+                Some(near) => format!("a test has `{near}`: did you mean that?"),
+                None => format!("give the tests it is for `vars: {{ {name}: … }}`"),
+            };
+            self.push(condition.warning.with_help(help));
+        }
+    }
+}
+
+/// Whether a condition holds for tests that do not have the variable.
+fn fits_nothing(wanted: &Value) -> bool {
+    wanted.is_null() || wanted.as_array().is_some_and(|it| it.iter().any(Value::is_null))
+}
+
+/// The lists of rules among the entries of an `expect` block, with where they are.
+fn lists<'v>(block: &'v Value, at: &str, found: &mut Vec<(String, &'v [Value])>) {
+    let entries = block.get("assert").and_then(Value::as_array).into_iter().flatten();
+    for (index, entry) in entries.enumerate() {
+        let at = format!("{at}/assert/{index}");
+        let id = text(entry, "type").unwrap_or_default();
+        if id.strip_prefix("not-").unwrap_or(id) == PROMPT_ASSERTION {
+            let rules = entry.get("assertions").and_then(Value::as_array);
+            found.extend(rules.map(|it| (format!("{at}/assertions"), it.as_slice())));
+        } else {
+            lists(entry, &at, found);
+        }
+    }
+}

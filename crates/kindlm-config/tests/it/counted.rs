@@ -1,0 +1,47 @@
+//! Counts the memory that is taken, as a measure of work that does not depend on the machine.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with a count of bytes for each thread.
+struct Counted;
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
+
+fn count(size: usize) {
+    // A thread that is ending has nothing to count for.
+    let _ = TAKEN.try_with(|it| it.set(it.get() + size as u64));
+}
+
+#[expect(unsafe_code, reason = "an allocator; every call goes on to the system's as it came")]
+// SAFETY: the system's allocator keeps the contract, and counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size.saturating_sub(layout.size()));
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(ptr, layout, size) }
+    }
+}
+
+/// Does some work; also gives how many bytes of memory this thread took for it, whether or not it gave them back.
+pub(crate) fn allocated<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = TAKEN.get();
+    let done = work();
+    (done, TAKEN.get() - before)
+}
