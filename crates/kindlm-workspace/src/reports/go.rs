@@ -25,23 +25,37 @@ struct Seen {
     status: Option<TestStatus>,
     output: String,
     elapsed: Option<f64>,
+    /// Something other than its build was told.
+    ran: bool,
 }
 
 pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let mut all: Vec<Seen> = Vec::new();
     let mut places: HashMap<(String, Option<String>), usize> = HashMap::new();
     for (index, line) in report.lines().enumerate() {
+        if let Some(package) = failed_without_json(line) {
+            let at = place(&mut all, &mut places, package.to_owned(), None);
+            if let Some(seen) = all.get_mut(at) {
+                seen.status = Some(TestStatus::Failed);
+                seen.output.push_str(line);
+            }
+            continue;
+        }
         if !line.starts_with('{') {
             continue;
         }
         let line: Line =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", index + 1))?;
-        let at = *places.entry((line.package, line.test)).or_insert_with_key(|(package, test)| {
-            let (package, test) = (package.clone(), test.clone());
-            all.push(Seen { package, test, status: None, output: String::new(), elapsed: None });
-            all.len() - 1
-        });
+        if line.test.is_some() {
+            // Its package must end too.
+            let at = place(&mut all, &mut places, line.package.clone(), None);
+            if let Some(package) = all.get_mut(at) {
+                package.ran = true;
+            }
+        }
+        let at = place(&mut all, &mut places, line.package, line.test);
         let Some(seen) = all.get_mut(at) else { continue };
+        seen.ran |= !line.action.starts_with("build-");
         seen.elapsed = line.elapsed.or(seen.elapsed);
         seen.status = match line.action.as_str() {
             "pass" => Some(TestStatus::Passed),
@@ -54,8 +68,32 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     if all.is_empty() {
         return Err("no line of it is JSON".to_owned());
     }
+    let has_no_end = |it: &&Seen| it.test.is_none() && it.ran && it.status.is_none();
+    if let Some(open) = all.iter().find(has_no_end) {
+        return Err(format!("the package `{}` was begun and did not end", open.package));
+    }
     let groups = Groups::of(&all);
     Ok(all.iter().filter(|it| groups.leave(it)).map(one).collect())
+}
+
+/// The place of a test or a package in the order in which they are told.
+fn place(
+    all: &mut Vec<Seen>,
+    places: &mut HashMap<(String, Option<String>), usize>,
+    package: String,
+    test: Option<String>,
+) -> usize {
+    *places.entry((package, test)).or_insert_with_key(|(package, test)| {
+        let (package, test) = (package.clone(), test.clone());
+        let output = String::new();
+        all.push(Seen { package, test, status: None, output, elapsed: None, ran: false });
+        all.len() - 1
+    })
+}
+
+/// `FAIL	shop [build failed]`: before Go 1.24 a package that cannot be built is told in no JSON.
+fn failed_without_json(line: &str) -> Option<&str> {
+    line.strip_prefix("FAIL\t")?.split_whitespace().next()
 }
 
 /// What has other tests within it. Without a name, a package.

@@ -9,6 +9,9 @@ use super::test;
 #[serde(rename_all = "camelCase")]
 struct Report {
     num_total_tests: usize,
+    num_failed_tests: Option<usize>,
+    num_failed_test_suites: Option<usize>,
+    success: Option<bool>,
     test_results: Vec<File>,
 }
 
@@ -57,7 +60,28 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
         let total = report.num_total_tests;
         return Err(format!("`numTotalTests` is {total}, and {told} are told"));
     }
+    check_failures(&report, &tests)?;
     Ok(tests)
+}
+
+/// What the report says of itself must fit its tests: the exit code may be lost on the way, in a pipe for instance.
+fn check_failures(report: &Report, tests: &[TestRan]) -> Result<(), String> {
+    let told = report.test_results.iter().flat_map(|it| &it.assertion_results);
+    let told = told.filter(|it| it.status == "failed").count();
+    if let Some(failed) = report.num_failed_tests.filter(|it| *it != told) {
+        return Err(format!("`numFailedTests` is {failed}, and {told} failed tests are told"));
+    }
+    let has_failed = tests.iter().any(|it| it.status == TestStatus::Failed);
+    if let Some(failed) = report.num_failed_test_suites.filter(|it| *it > 0 && !has_failed) {
+        return Err(format!("`numFailedTestSuites` is {failed}, and nothing in it failed"));
+    }
+    match report.success {
+        Some(false) if !has_failed => {
+            Err("`success` is false, and nothing in it failed".to_owned())
+        }
+        Some(true) if has_failed => Err("`success` is true, and a test in it failed".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 fn one(file: &str, it: &Test) -> Result<TestRan, String> {
@@ -85,7 +109,12 @@ fn parse(text: &str) -> Result<Report, String> {
     let starts = starts.filter(|at| *at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'));
     let found = starts.take(100).find_map(|at| {
         let mut stream = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Report>();
-        stream.next()?.ok()
+        let report = stream.next()?.ok()?;
+        Some((report, at, at + stream.byte_offset()))
     });
-    found.ok_or_else(|| whole.to_string())
+    let (report, start, end) = found.ok_or_else(|| whole.to_string())?;
+    if [&text[..start], &text[end..]].iter().any(|it| it.contains("\"numTotalTests\"")) {
+        return Err("there is more than one report, and only one can be read".to_owned());
+    }
+    Ok(report)
 }

@@ -21,6 +21,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
             tests.push(one(*case)?);
         }
         check_count(suite, cases.len())?;
+        check_failures(suite)?;
     }
     Ok(tests)
 }
@@ -37,6 +38,33 @@ fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     Err(format!("the suite `{name}` says that it has {told} tests, and {all} are told"))
 }
 
+/// What a suite counts as failed must be told: the exit code may be lost on the way, in a pipe for instance.
+fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
+    let mut counted = 0;
+    for key in ["failures", "errors"] {
+        let Some(told) = suite.attribute(key).map(str::trim).filter(|it| !it.is_empty()) else {
+            continue;
+        };
+        let told: usize = told.parse().map_err(|_| format!("`{key}` is `{told}`"))?;
+        counted += told;
+    }
+    let mut told = 0;
+    for case in suite.descendants().filter(|it| it.has_tag_name("testcase")) {
+        // A test may have failed and then have had an error in its clean-up: that is two.
+        let bad = case.children().filter(is_bad).count();
+        told += if bad == 0 { usize::from(in_words(case)? == TestStatus::Failed) } else { bad };
+    }
+    if counted <= told {
+        return Ok(());
+    }
+    let name = suite.attribute("name").unwrap_or_default();
+    Err(format!("the suite `{name}` counts {counted} failures and errors, and {told} are told"))
+}
+
+fn is_bad(it: &Node<'_, '_>) -> bool {
+    matches!(it.tag_name().name(), "failure" | "error")
+}
+
 fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
     let name = case.attribute("name").ok_or("a `testcase` has no `name`")?;
     let class = case.attribute("classname").unwrap_or_default();
@@ -45,7 +73,6 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
         class if class == name => name.to_owned(),
         class => format!("{class} > {name}"),
     };
-    let is_bad = |it: &Node<'_, '_>| matches!(it.tag_name().name(), "failure" | "error");
     let bad = case.children().filter(is_bad).map(words).collect::<Vec<_>>();
     let is_skipped = case.children().any(|it| it.has_tag_name("skipped"));
     let status = match (bad.is_empty(), is_skipped) {

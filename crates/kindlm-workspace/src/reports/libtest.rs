@@ -1,5 +1,7 @@
 //! The JSON lines of libtest, as `cargo nextest run --message-format libtest-json` writes them.
 
+use std::collections::HashSet;
+
 use kindlm_types::workspace::{TestRan, TestStatus};
 use serde::Deserialize;
 
@@ -14,6 +16,8 @@ struct Line {
     passed: Option<usize>,
     failed: Option<usize>,
     ignored: Option<usize>,
+    test_count: Option<usize>,
+    filtered_out: Option<usize>,
     exec_time: Option<f64>,
     stdout: Option<String>,
     message: Option<String>,
@@ -22,6 +26,8 @@ struct Line {
 pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let mut tests = Vec::new();
     let (mut begun, mut ended, mut counted) = (0, 0, 0);
+    let (mut expected, mut left_out) = (0, 0);
+    let mut open: HashSet<String> = HashSet::new();
     for (index, line) in report.lines().enumerate() {
         // Other words may come between, from the tests themselves.
         if !line.starts_with('{') {
@@ -30,13 +36,28 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         let line: Line =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", index + 1))?;
         match (line.kind.as_str(), line.event.as_deref()) {
-            ("suite", Some("started")) => begun += 1,
+            ("suite", Some("started")) => {
+                begun += 1;
+                expected += line.test_count.unwrap_or_default();
+            }
             ("suite", Some("ok" | "failed")) => {
                 ended += 1;
                 let counts = [line.passed, line.failed, line.ignored];
                 counted += counts.into_iter().flatten().sum::<usize>();
+                left_out += line.filtered_out.unwrap_or_default();
             }
-            ("test", Some(event)) => tests.extend(one(&line, event)?),
+            ("test", Some(event)) => {
+                match (event, &line.name) {
+                    ("started", Some(name)) => {
+                        open.insert(name.clone());
+                    }
+                    (_, Some(name)) => {
+                        open.remove(name);
+                    }
+                    _ => {}
+                }
+                tests.extend(one(&line, event)?);
+            }
             _ => {}
         }
     }
@@ -45,6 +66,13 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     }
     if counted != tests.len() {
         return Err(format!("the suites count {counted} tests, and {} are told", tests.len()));
+    }
+    if let Some(name) = open.iter().min() {
+        return Err(format!("the test `{name}` was begun and did not end"));
+    }
+    // Whether those that were left out are in `test_count` differs.
+    if counted + left_out < expected {
+        return Err(format!("the suites have {expected} tests, and {counted} are told"));
     }
     Ok(tests)
 }

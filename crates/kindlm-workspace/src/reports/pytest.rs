@@ -8,6 +8,7 @@ use super::test;
 
 #[derive(Debug, Deserialize)]
 struct Report {
+    exitcode: Option<i64>,
     summary: Summary,
     #[serde(default)]
     collectors: Vec<Collector>,
@@ -18,6 +19,8 @@ struct Report {
 #[derive(Debug, Deserialize)]
 struct Summary {
     total: usize,
+    failed: Option<usize>,
+    error: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,6 +54,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         let (total, told) = (report.summary.total, report.tests.len());
         return Err(format!("`summary.total` is {total}, and {told} tests are told"));
     }
+    check_failures(&report)?;
     let broken = report.collectors.iter().filter(|it| it.outcome == "failed").map(|it| {
         let message = it.longrepr.as_ref().map(words);
         test(it.nodeid.replace("::", " > "), TestStatus::Failed, message, None)
@@ -60,6 +64,38 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         tests.push(one(it)?);
     }
     Ok(tests)
+}
+
+/// What the report says of itself must fit its tests: the exit code of the command may be lost on the way.
+fn check_failures(report: &Report) -> Result<(), String> {
+    let told = |outcome: &str| report.tests.iter().filter(|it| it.outcome == outcome).count();
+    let (failed, error) = (told("failed"), told("error"));
+    for (outcome, counted, told) in
+        [("failed", report.summary.failed, failed), ("error", report.summary.error, error)]
+    {
+        if let Some(counted) = counted.filter(|it| *it != told) {
+            return Err(format!("`summary.{outcome}` is {counted}, and {told} are told"));
+        }
+    }
+    let has_broken = report.collectors.iter().any(|it| it.outcome == "failed");
+    let has_failed = failed + error > 0 || has_broken;
+    // https://docs.pytest.org/en/stable/reference/exit-codes.html; a file that cannot be collected interrupts (2).
+    let fits = match report.exitcode {
+        None => true,
+        Some(0) => !has_failed,
+        Some(1) => has_failed,
+        Some(2) => has_broken,
+        Some(5) => report.tests.is_empty(),
+        Some(_) => false,
+    };
+    match report.exitcode {
+        Some(code) if !fits => {
+            let tests = report.tests.len();
+            let failed = failed + error;
+            Err(format!("`exitcode` is {code}, and of {tests} tests that are told {failed} failed"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn one(it: &Test) -> Result<TestRan, String> {

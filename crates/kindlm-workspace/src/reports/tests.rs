@@ -82,6 +82,12 @@ fn every_single_test_of_a_report_is_told() {
              Failed shop/broken: broken/a.go:3:1: syntax error\n",
         ),
         (
+            TestFormat::GoTestJson,
+            "FAIL\tshop/q [build failed]\n{\"Action\":\"run\",\"Package\":\"p\",\"Test\":\"A\"}\n\
+             {\"Action\":\"pass\",\"Package\":\"p\",\"Test\":\"A\"}\n{\"Action\":\"pass\",\"Package\":\"p\"}\n",
+            "Failed shop/q: FAIL\tshop/q [build failed]\nPassed p > A\n",
+        ),
+        (
             TestFormat::PytestJson,
             PYTEST,
             "Failed tests/broken.py: SyntaxError: invalid syntax\n\
@@ -93,6 +99,13 @@ fn every_single_test_of_a_report_is_told() {
     ] {
         assert_eq!(shown(format, report), expected, "{format:?}");
     }
+}
+
+/// One passed test, with more words about the whole.
+fn passed_in_vitest(more: &str) -> String {
+    format!(
+        r#"{{{more}"numTotalTests":1,"testResults":[{{"name":"A","status":"passed","assertionResults":[{{"title":"a","status":"passed"}}]}}]}}"#
+    )
 }
 
 #[test]
@@ -157,6 +170,68 @@ fn what_is_missing_from_a_report_is_noticed() {
             TestFormat::CargoTest,
             "error[E0308]: mismatched types".to_owned(),
             "0 times tests were begun",
+        ),
+        (
+            TestFormat::Vitest,
+            VITEST.replace("\"numFailedTests\": 1", "\"numFailedTests\": 2"),
+            "`numFailedTests` is 2, and 1 failed tests are told",
+        ),
+        (TestFormat::Vitest, VITEST.replace("\"success\": false", "\"success\": true"), "`success` is true"),
+        (
+            TestFormat::Vitest,
+            passed_in_vitest(r#""success":false,"#),
+            "`success` is false, and nothing in it failed",
+        ),
+        (
+            TestFormat::Vitest,
+            passed_in_vitest(r#""success":true,"numFailedTestSuites":1,"#),
+            "`numFailedTestSuites` is 1, and nothing",
+        ),
+        (
+            TestFormat::Vitest,
+            format!("{}\n{VITEST}", passed_in_vitest("")),
+            "there is more than one report",
+        ),
+        (
+            TestFormat::Junit,
+            "<testsuites failures='1'><testsuite name='s' tests='1'><testcase name='a'/></testsuite></testsuites>"
+                .to_owned(),
+            "the suite `` counts 1 failures and errors, and 0 are told",
+        ),
+        (TestFormat::Junit, JUNIT.replace("errors=\"1\" skipped", "errors=\"2\" skipped"), "counts 3 failures"),
+        (
+            TestFormat::CargoNextest,
+            NEXTEST.replace("\"test_count\":3", "\"test_count\":4"),
+            "the suites have 4 tests, and 3 are told",
+        ),
+        (
+            TestFormat::CargoNextest,
+            NEXTEST.replacen(
+                "\n",
+                "\n{\"type\":\"test\",\"event\":\"started\",\"name\":\"shop::shop$hangs\"}\n",
+                1,
+            ),
+            "the test `shop::shop$hangs` was begun and did not end",
+        ),
+        (
+            TestFormat::GoTestJson,
+            without(GO, "{\"Action\":\"fail\",\"Package\":\"shop\",\"Elapsed\":0.02}\n"),
+            "the package `shop` was begun and did not end",
+        ),
+        (
+            TestFormat::PytestJson,
+            PYTEST.replace("\"exitcode\": 1", "\"exitcode\": 3"),
+            "`exitcode` is 3, and of 4 tests that are told 2 failed",
+        ),
+        (
+            TestFormat::PytestJson,
+            PYTEST.replace("\"exitcode\": 1", "\"exitcode\": 0"),
+            "`exitcode` is 0",
+        ),
+        (
+            TestFormat::PytestJson,
+            PYTEST.replace("\"failed\": 1", "\"failed\": 2"),
+            "`summary.failed` is 2, and 1 are told",
         ),
         (TestFormat::GoTestJson, "no go files".to_owned(), "no line of it is JSON"),
         (
