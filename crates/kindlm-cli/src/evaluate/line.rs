@@ -117,17 +117,31 @@ impl<'a> Line<'a> {
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
     }
 
-    /// A transcript tells what was said and done itself; two tellings might differ.
+    /// Of two tellings of the same, one would not be looked at, and they might differ.
     fn told_twice(&self) -> Option<String> {
-        self.transcript.as_ref()?;
-        let twice = [
-            ("agent_input", self.agent_input.is_some()),
-            ("agent_output", self.agent_output.is_some()),
-            ("tool_calls", self.tool_calls.is_some()),
-            ("events", self.events.is_some()),
-        ];
-        let (key, _) = twice.into_iter().find(|(_, is_there)| *is_there)?;
-        Some(format!("`transcript` and `{key}` both tell what happened; leave out one of them"))
+        let twice = |a: &str, b: &str| {
+            Some(format!("`{a}` and `{b}` both tell what happened; leave out one of them"))
+        };
+        let events = self.events.as_deref().unwrap_or_default();
+        if self.transcript.is_some() {
+            let others = [
+                ("agent_input", self.agent_input.is_some()),
+                ("agent_output", self.agent_output.is_some()),
+                ("tool_calls", self.tool_calls.is_some()),
+                ("events", self.events.is_some()),
+            ];
+            return others.iter().find(|it| it.1).and_then(|it| twice("transcript", it.0));
+        }
+        if self.tool_calls.is_some() && events.iter().any(|it| it.channel() == Channel::Actions) {
+            return twice("tool_calls", "events");
+        }
+        match (&self.agent_output, Event::last_words(events)) {
+            (Some(Value::String(output)), Some(words)) if output.trim() != words.trim() => Some(
+                "`agent_output` is not what the agent says last in `events`; leave out one of them"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
     }
 
     /// The variables; none if there are none.
@@ -510,6 +524,14 @@ mod tests {
             (
                 r#"{"transcript": [{"role": "bot"}]}"#,
                 "`transcript` cannot be read: /0/role: `bot` is not a role of this format (roles: `system`, `developer`, `user`, `assistant`, `tool`, `function`) (at column 33)",
+            ),
+            (
+                r#"{"tool_calls": [], "events": [{"type": "action.called", "callId": "1", "name": "f"}]}"#,
+                "`tool_calls` and `events` both tell what happened; leave out one of them",
+            ),
+            (
+                r#"{"agent_output": "a", "events": [{"type": "message", "role": "assistant", "text": "b"}]}"#,
+                "`agent_output` is not what the agent says last in `events`; leave out one of them",
             ),
             (
                 r#"{"transcript": [{"role": "assistant", "content": "x"}], "agent_output": "x"}"#,

@@ -138,6 +138,12 @@ impl Translator<'_> {
         nodes: &mut Vec<Node>,
     ) {
         let Case { span, said, prompt, group, .. } = *case;
+        if let (Some(own), Some(_)) = (&said.transform, &group.transform) {
+            let help = "do in one of the two what both do: `defaultTest.options.transform` holds for all tests";
+            let what = "`options.transform` beside the `transform` of a provider";
+            self.unsupported(own.span, what, Some(help));
+            return;
+        }
         let models = case.models.iter().filter_map(|it| group.models.get(*it));
         let mut parts: Vec<(Made, Vec<Node>)> = Vec::new();
         if self.is_dynamic(said, vars, prompt) {

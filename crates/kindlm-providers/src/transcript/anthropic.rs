@@ -4,7 +4,7 @@ use kindlm_types::{ActionStatus, Event, Problem, ToolCall};
 use serde_json::Value;
 
 use super::Reading;
-use super::parts::{content, kind, result, text, text_of, unknown_role};
+use super::parts::{MEDIA, content, kind, result, text, text_of, unknown_role};
 
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
@@ -20,7 +20,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
             for (block, at) in blocks(message, at)? {
                 match block {
                     Block::Text(text) => said.push(text),
-                    Block::Other(block) => other(block, &at, false, reading)?,
+                    Block::Other(block) => other(block, &at, reading)?,
                 }
             }
             // What tools gave belongs to the turn before; what the user says begins one.
@@ -33,7 +33,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
             for (block, at) in blocks(message, at)? {
                 match block {
                     Block::Text(text) => reading.say(text),
-                    Block::Other(block) => other(block, &at, true, reading)?,
+                    Block::Other(block) => other(block, &at, reading)?,
                 }
             }
         }
@@ -72,12 +72,7 @@ fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, 
 
 /// A block that is no text. Servers' own tools (`server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, …) are named after the
 /// two that clients have.
-fn other(
-    block: &Value,
-    at: &str,
-    is_assistant: bool,
-    reading: &mut Reading,
-) -> Result<(), Problem> {
+fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     let kind = text(block, "type", at)?;
     if kind.ends_with("tool_use") {
         let name = text(block, "name", at)?.to_owned();
@@ -99,10 +94,10 @@ fn other(
     } else if kind.ends_with("thinking") {
         let thought = block.get("thinking").and_then(Value::as_str).unwrap_or_default();
         reading.push(Event::Thinking { text: thought.to_owned() });
-    } else if is_assistant {
-        reading.not_understood(kind);
-    } else {
+    } else if MEDIA.contains(&kind) {
         reading.no_text(kind);
+    } else {
+        reading.not_understood(kind);
     }
     Ok(())
 }

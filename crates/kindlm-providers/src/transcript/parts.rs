@@ -47,6 +47,21 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
     ))
 }
 
+/// Parts of messages that are pictures, files and sounds.
+pub(super) const MEDIA: [&str; 11] = [
+    "image",
+    "image_url",
+    "input_image",
+    "file",
+    "input_file",
+    "document",
+    "audio",
+    "input_audio",
+    "video",
+    "input_video",
+    "container_upload",
+];
+
 /// The text of a value that is a text or a list of parts: those that are text, a line for each. Pictures, files and sounds are no text;
 /// how many there were is kept.
 pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
@@ -67,7 +82,8 @@ pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<
             part => match text(part, "type", &at)? {
                 "text" | "input_text" | "output_text" => texts.push(text(part, "text", &at)?),
                 "refusal" => texts.push(text(part, "refusal", &at)?),
-                other => reading.no_text(other),
+                other if MEDIA.contains(&other) => reading.no_text(other),
+                other => reading.not_understood(other),
             },
         }
     }

@@ -197,6 +197,15 @@ fn what_is_not_understood_leaves_nothing_complete() {
     ]));
     assert_eq!(it.coverage, Coverage::Only([].into()));
     assert_eq!(it.metadata["partsNotUnderstood"], json!({"computer_call": 1}));
+    for message in [
+        json!({"role": "assistant", "content": [{"type": "mystery_call", "name": "f"}, {"type": "text", "text": "y"}]}),
+        json!({"type": "message", "role": "assistant", "content": [{"type": "mystery_call"}, {"type": "output_text", "text": "y"}]}),
+        json!({"role": "assistant", "content": [{"type": "thinking", "thinking": ""}, {"type": "mystery_call"}]}),
+    ] {
+        let it = text(&json!([message]));
+        assert_eq!(it.coverage, Coverage::Only([].into()), "{message}");
+        assert_eq!(it.metadata["partsNotUnderstood"], json!({"mystery_call": 1}));
+    }
     let picture = json!({"type": "image_url", "image_url": {"url": "data:"}});
     let it = text(&json!([
         {"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]},

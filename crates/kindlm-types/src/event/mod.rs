@@ -274,7 +274,9 @@ impl Event {
         for event in events {
             if let Self::Usage { usage, cost_usd } = event {
                 let total = sum.0.get_or_insert_default();
-                *total += *usage;
+                // Whoever tells the parts need not add them up.
+                let parts = usage.input_tokens.saturating_add(usage.output_tokens);
+                *total += Usage { total_tokens: usage.total_tokens.max(parts), ..*usage };
                 sum.1 = sum.1.zip(*cost_usd).map(|(sum, cost)| sum + cost);
             }
         }

@@ -115,3 +115,18 @@ fn a_plain_conversation_tells_its_events_without_recording_them() {
     let uncounted = Execution { usage: Usage::default(), ..execution };
     assert_eq!(uncounted.events().len(), 5, "that none were counted is no event");
 }
+
+#[test]
+fn tokens_that_are_told_in_parts_are_added_up() {
+    let event = |input_tokens, output_tokens, total_tokens| Event::Usage {
+        usage: Usage { input_tokens, output_tokens, total_tokens, cached_input_tokens: 0 },
+        cost_usd: None,
+    };
+    for (events, total) in [
+        (vec![event(900, 100, 0)], 1000),
+        (vec![event(900, 100, 0), event(1, 1, 5)], 1005),
+        (vec![event(0, 0, 7)], 7),
+    ] {
+        assert_eq!(Event::usage(&events).0.unwrap().total_tokens, total);
+    }
+}
