@@ -91,7 +91,7 @@ fn place(
     })
 }
 
-/// `FAIL	shop [build failed]`: before Go 1.24 a package that cannot be built is told in no JSON.
+/// `FAIL shop [build failed]`: before Go 1.24 a package that cannot be built is told in no JSON.
 fn failed_without_json(line: &str) -> Option<&str> {
     line.strip_prefix("FAIL\t")?.split_whitespace().next()
 }

@@ -109,6 +109,7 @@ fn passed_in_vitest(more: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of reports")]
 fn what_is_missing_from_a_report_is_noticed() {
     let without = |report: &str, what: &str| report.replacen(what, "", 1);
     for (format, report, why) in [
@@ -207,7 +208,7 @@ fn what_is_missing_from_a_report_is_noticed() {
         (
             TestFormat::CargoNextest,
             NEXTEST.replacen(
-                "\n",
+                '\n',
                 "\n{\"type\":\"test\",\"event\":\"started\",\"name\":\"shop::shop$hangs\"}\n",
                 1,
             ),
