@@ -370,6 +370,23 @@ impl Loader<'_> {
         self.push(diagnostic);
     }
 
+    /// Reads the JSON or YAML of a file that the value at `at` names; `None` if it cannot be used, which is reported.
+    fn tree_of(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<(Arc<Source>, Node)> {
+        let text = match self.files.read(path) {
+            Ok(text) => text,
+            Err(err) => {
+                self.report_file(piece, at, &err);
+                return None;
+            }
+        };
+        let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
+        let source = Arc::new(Source::new(dataset::beside(self.source.name(), path), text));
+        let tree = read(&source, 0..source.text().len());
+        let is_whole = tree.diagnostics.is_empty();
+        tree.diagnostics.into_iter().for_each(|it| self.push(it));
+        Some((source, tree.root.filter(|_| is_whole)?))
+    }
+
     /// Reports the tests that check nothing as one warning.
     fn report_idle(&mut self) {
         let Some(mut first) = self.idle.0.take() else { return };

@@ -9,12 +9,10 @@ use kindlm_types::{AssertionSetInfo, Place, suggest};
 use serde_json::{Value, json};
 
 use super::Loader;
-use super::dataset::beside;
 use super::test::FILE;
 use crate::diagnostic::{Code, Piece, escape};
 use crate::schema::SHAPES;
-use crate::source::Source;
-use crate::tree::{Node, read};
+use crate::tree::Node;
 use crate::written::AssertionSetEntry;
 
 /// The key under which prompts and tests refer to sets.
@@ -66,19 +64,7 @@ impl Loader<'_> {
             self.push(diagnostic);
             return None;
         };
-        let text = match self.files.read(path) {
-            Ok(text) => text,
-            Err(err) => {
-                self.report_file(piece, at, &err);
-                return None;
-            }
-        };
-        let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
-        let source = Arc::new(Source::new(beside(self.source.name(), path), text));
-        let tree = read(&source, 0..source.text().len());
-        let is_whole = tree.diagnostics.is_empty();
-        tree.diagnostics.into_iter().for_each(|it| self.push(it));
-        let root = tree.root.filter(|_| is_whole)?;
+        let (source, root) = self.tree_of(piece, at, path)?;
         let inside = Piece { source: &source, root: &root, prefix: "" };
         self.set(inside, "", name, &root, Some(path))
     }

@@ -8,11 +8,9 @@ use kindlm_types::{Place, Transcript};
 
 use super::Loader;
 use super::body::SubjectForm;
-use super::dataset::beside;
 use super::test::FILE;
 use crate::diagnostic::{Code, Piece};
-use crate::source::Source;
-use crate::tree::{Node, read};
+use crate::tree::Node;
 
 /// A transcript that was read.
 #[derive(Clone, Debug)]
@@ -57,19 +55,7 @@ impl Loader<'_> {
             self.push(diagnostic);
             return None;
         }
-        let text = match self.files.read(path) {
-            Ok(text) => text,
-            Err(err) => {
-                self.report_file(piece, at, &err);
-                return None;
-            }
-        };
-        let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
-        let source = Arc::new(Source::new(beside(self.source.name(), path), text));
-        let tree = read(&source, 0..source.text().len());
-        let is_whole = tree.diagnostics.is_empty();
-        tree.diagnostics.into_iter().for_each(|it| self.push(it));
-        let root = tree.root.filter(|_| is_whole)?;
+        let (source, root) = self.tree_of(piece, at, path)?;
         self.understood(Piece { source: &source, root: &root, prefix: "" }, "", &root)
     }
 
