@@ -9,7 +9,7 @@ use crate::factual::worth;
 use crate::grade::Grade;
 use crate::judging::{
     Choice, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
-    RubricPrompt, Scores, Table, Unasked, asked, at, at_end, choice_schema, data_rule,
+    RubricPrompt, Scores, Slot, Table, Unasked, asked, at, at_end, choice_schema, data_rule,
     fenced_together, read_choice, short,
 };
 use crate::{Built, Evidence, Own, Setup};
@@ -39,6 +39,8 @@ pub(crate) struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("model_graded_closedqa/prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 3] = ["input", "criteria", "completion"];
 const MAX_TOKENS: u32 = 1024;
 
 /// A check of one criterion.
@@ -53,8 +55,12 @@ impl ClosedQa {
     /// Makes the check out of its configuration.
     pub(crate) fn build(id: &'static str, config: &Value, own: Own, setup: &Setup<'_>) -> Built {
         let config: Config = read(config)?;
-        let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-        let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+        let prompt = GradingPrompt::new(
+            SYSTEM,
+            config.rubric_prompt,
+            Slot::new("/rubricPrompt", &GIVES),
+            setup,
+        )?;
         let table = Table::new(KINDS, &[YES_OR_NO], config.scores.as_ref());
         let table = table.map_err(|it| at("/scores", it))?;
         let about = short(&Value::String(config.value.clone()), 80);

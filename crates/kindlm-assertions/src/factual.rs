@@ -10,8 +10,8 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Choice, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
-    RubricPrompt, Scores, Table, Unasked, asked, at, choice_schema, data_rule, fenced_together,
-    in_brackets, read_choice, short,
+    RubricPrompt, Scores, Slot, Table, Unasked, asked, at, choice_schema, data_rule,
+    fenced_together, in_brackets, read_choice, short,
 };
 use crate::{Built, Evidence, Own, Setup};
 
@@ -55,6 +55,8 @@ pub(crate) struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("factuality/prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 3] = ["input", "ideal", "completion"];
 const MAX_TOKENS: u32 = 1024;
 
 /// A check of the output's facts.
@@ -75,8 +77,12 @@ impl Factuality {
         setup: &Setup<'_>,
     ) -> Built {
         let config: Config = read(config)?;
-        let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-        let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+        let prompt = GradingPrompt::new(
+            SYSTEM,
+            config.rubric_prompt,
+            Slot::new("/rubricPrompt", &GIVES),
+            setup,
+        )?;
         let presets: &'static [Preset] = match flavour {
             Flavour::Promptfoo => &[PROMPTFOO, AUTOEVALS],
             Flavour::Autoevals => &[AUTOEVALS, PROMPTFOO],

@@ -185,7 +185,7 @@ mod xml;
 pub use check::{Check, Options};
 pub use contest::{Candidate, Contest, first_questions};
 pub use expect::{compile, compile_with, expect_schema};
-pub use judging::{Agg, JudgeBlock, Jury};
+pub use judging::{Agg, Instructions, JudgeBlock, Jury, judged_by};
 pub use registry::{
     Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, ReadYaml, Registration, Setup,
 };

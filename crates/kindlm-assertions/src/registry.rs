@@ -12,7 +12,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use crate::expect::TextFiles;
-use crate::judging::JudgeBlock;
+use crate::judging::{Instructions, JudgeBlock};
 use crate::pattern::Patterns;
 use crate::schema_file::SchemaFiles;
 use crate::scripting::ScriptSettings;
@@ -75,6 +75,18 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     /// taken together, with what their scores come to.
     fn decide(&self, _score: Score) -> Option<Verdict> {
         None
+    }
+
+    /// What its judges are told; `None` if it asks no judge.
+    ///
+    /// Unlike a question it depends on nothing but the configuration, so it is known before anything has happened.
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        None
+    }
+
+    /// The checks that it is made of, if it is made of some.
+    fn parts(&self) -> &[Check] {
+        &[]
     }
 
     /// Whether it compares the output with others: it is evaluated when all of them are there, and finds them in

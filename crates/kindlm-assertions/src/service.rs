@@ -88,9 +88,39 @@ pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
     Ok(answer.get("body").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
+/// How much of a service's reply is shown where it could not be made use of, in characters.
+const SHOWN: usize = 200;
+
+/// The beginning of a reply, as it is shown where it could not be made use of.
+pub(crate) fn shown(body: &str) -> String {
+    body.chars().take(SHOWN).collect()
+}
+
+/// The score that a service gives, from 0 to 1; the error says what is wrong with it, after the name of the service.
+pub(crate) fn score(value: &Value) -> Result<f64, String> {
+    let told = || ecma::stringify(value);
+    let score =
+        value.as_f64().ok_or_else(|| format!("gave {} as a score, which is no number", told()))?;
+    if !(0.0..=1.0).contains(&score) {
+        return Err(format!("gave a score of {}, which is not between 0 and 1", told()));
+    }
+    Ok(score)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::host;
+    use super::{host, score};
+    use serde_json::json;
+
+    #[test]
+    fn scores_are_numbers_from_0_to_1() {
+        for value in [json!(0), json!(0.5), json!(1), json!(1.0)] {
+            assert_eq!(score(&value).ok(), value.as_f64());
+        }
+        for value in [json!(-0.1), json!(1.01), json!(7), json!(1e300), json!("0.5"), json!(true)] {
+            assert!(score(&value).unwrap_err().contains(&value.to_string()), "{value}");
+        }
+    }
 
     #[test]
     fn only_the_host_of_a_url_is_shown() {

@@ -31,10 +31,13 @@ impl Setup<'_> {
     pub fn has_templates(&self, expect: &Value) -> bool {
         let is_template_text = |it: &Value| it.as_str().is_some_and(is_template);
         let refers = |it: &Value| it.get("$ref").is_some();
+        // The file that it names is a template.
+        let is_prompt = |it: &Value| it.get("rubricPrompt").is_some();
+        let is_one = |it: &Value| is_template_text(it) || is_prompt(it);
         expect.get("assert").is_some_and(|list| {
-            any(list, &is_template_text)
+            any(list, &is_one)
                 || any(list, &refers)
-                    && self.assertion_templates.values().any(|it| any(it, &is_template_text))
+                    && self.assertion_templates.values().any(|it| any(it, &is_one))
         })
     }
 }
@@ -214,7 +217,21 @@ pub fn undeclared(template: &str) -> Result<BTreeSet<String>, String> {
         let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
         format!("{words}{place}")
     })?;
-    Ok(read.undeclared_variables(false).into_iter().collect())
+    // Functions that are built in are no variables.
+    let is_built_in = |name: &String| ENGINE.globals().any(|(it, _)| it == name);
+    Ok(read.undeclared_variables(false).into_iter().filter(|it| !is_built_in(it)).collect())
+}
+
+/// Whether a template asks if there is a variable before it uses it, or says what holds if there is none.
+pub(crate) fn is_tested(template: &str, name: &str) -> bool {
+    let words: Vec<&str> = template
+        .split(|it: char| !(it.is_alphanumeric() || matches!(it, '_' | '|')))
+        .flat_map(|it| it.split_inclusive('|'))
+        .filter(|it| !it.is_empty())
+        .collect();
+    words.windows(2).any(|pair| pair == [name, "is"])
+        || words.windows(3).any(|it| it[0] == name && it[1] == "|" && it[2] == "default")
+        || words.windows(2).any(|it| it[0].strip_suffix('|') == Some(name) && it[1] == "default")
 }
 
 #[cfg(test)]
@@ -295,6 +312,22 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_that_is_asked_for_may_be_missing() {
+        for (template, expected) in [
+            ("{{ x }}", false),
+            ("{% if x is defined %}{{ x }}{% endif %}", true),
+            ("{{ x|default('') }}", true),
+            ("{{ x | default('') }}", true),
+            ("{{ y | default(x) }}", false),
+            ("{{ yx is defined }} {{ x }}", false),
+        ] {
+            assert_eq!(is_tested(template, "x"), expected, "{template}");
+        }
+        let names = undeclared("{% for i in range(3) %}{{ i }}{{ x.y }}{% endfor %}").unwrap();
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["x"]);
+    }
+
+    #[test]
     fn a_variable_called_env_wins() {
         assert_eq!(render("{{ env.HOME }}", json!({"env": {"HOME": "x"}})).as_deref(), Ok("x"));
     }
@@ -310,6 +343,7 @@ mod tests {
             (json!({"assert": [{"type": "equals", "value": ["{{x}}"]}]}), true),
             (json!({"assert": [{"type": "assert-set", "assert": [{"metric": "{#"}]}]}), true),
             (json!({"assert": [{"$ref": "#/assertionTemplates/x"}]}), true),
+            (json!({"assert": [{"type": "moderation", "rubricPrompt": "file://a.txt"}]}), true),
         ] {
             assert_eq!(setup.has_templates(&expect), expected, "{expect}");
         }

@@ -4,6 +4,7 @@
 //! should end; only `main` ends it.
 
 mod args;
+mod bench;
 mod budget;
 mod calibrate;
 mod commands;

@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kindlm_assertions::{Evidence, first_questions};
-use kindlm_engine::gates::{Gate, JudgeKappa, judge_kappa_min};
-use kindlm_engine::{Model, Plan, Suite, TestCase, judge_of};
-use kindlm_store::{Calibration, Calibrations, prompt_digest};
-use kindlm_types::{Answers, Execution, GateOutcome, GateResult, Question, ecma};
+use kindlm_assertions::Check;
+use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, judge_kappa_min};
+use kindlm_engine::{Model, Plan, Suite, TestCase};
+use kindlm_store::{Calibration, Calibrations};
+use kindlm_types::{GateOutcome, GateResult, ecma};
 
 use crate::Failure;
+use crate::bench::{Bench, of_kept};
 use crate::calibrate::confusion;
 
 /// How certain intervals are.
@@ -24,16 +25,20 @@ pub(crate) fn settle<'m>(
 ) -> Result<(), Failure> {
     let mut places = gates.iter_mut().filter_map(|it| Some((it.judge_kappa_min()?, it)));
     let Some((threshold, gate)) = places.next() else { return Ok(()) };
-    let calibrations = Calibrations::new(state);
-    let mut known = Vec::new();
+    let mut calibrated = Calibrated::default();
     for (id, provider, model) in models {
-        let checks = calibrations.of(provider, model).map_err(|err| Failure::store(&err))?;
-        known.extend(checks.into_iter().map(|(check, it)| {
-            let kappa = confusion(it.counts).kappa(CONFIDENCE).ok().map(|it| it.value);
-            JudgeKappa { check, model: id.to_owned(), kappa }
+        calibrated.models.insert(id.to_owned(), format!("{provider}:{model}"));
+    }
+    for (judge, checks) in Calibrations::new(state).all().map_err(|err| Failure::store(&err))? {
+        let Some(judge) = of_kept(&judge) else { continue };
+        calibrated.known.extend(checks.into_iter().map(|it| JudgeKappa {
+            kappa: confusion(it.counts).kappa(CONFIDENCE).ok().map(|it| it.value),
+            check: it.check,
+            judge: judge.clone(),
+            prompts: it.prompts,
         }));
     }
-    *gate = judge_kappa_min(threshold, known);
+    *gate = judge_kappa_min(threshold, calibrated);
     Ok(())
 }
 
@@ -74,30 +79,21 @@ pub(crate) fn check(state: &Path, config: &str, suite: &Suite, plan: &Plan) -> R
     let calibrations = Calibrations::new(state);
     let mut refused = Vec::new();
     let mut whom = BTreeSet::new();
-    for (check, model, prompt) in judges(suite, plan) {
-        let checks =
-            calibrations.of(&model.provider, &model.name).map_err(|err| Failure::store(&err))?;
-        let known = checks.values().find(|it| it.prompts.contains(&prompt));
-        let why = match known {
-            Some(known) => disagreement(known, least),
-            None if checks.contains_key(check) => {
-                Some("was calibrated with other instructions than it would get now".to_owned())
-            }
-            None => Some("was never calibrated for it".to_owned()),
-        };
-        if let Some(why) = why {
-            whom.insert(model.id.as_str());
-            let who = format!("{} ({}:{})", model.id, model.provider, model.name);
-            refused.push(format!("{who} may not judge `{check}`: it {why}"));
+    for it in judged(suite, plan) {
+        let Some(why) = it.refused(&calibrations, least)? else { continue };
+        if let [judge] = it.bench.models.as_slice() {
+            whom.insert(judge.id.as_str());
         }
+        let place = it.place(suite);
+        refused.push(format!("{place}: {} may not judge `{}`: {why}", it.bench.name(), it.check));
     }
     if refused.is_empty() {
         return Ok(());
     }
-    let model = whom.first().copied().unwrap_or_default();
+    let judge = whom.first().map(|it| format!(" --judge {it}")).unwrap_or_default();
     refused.push(format!("`gates.judgeKappaMin` is {}; nothing was sent", ecma::number(least)));
     Err(Failure::inputs(refused).with_help(format!(
-        "hold it against outputs that people have labelled: `kindlm calibrate labels.csv -c {config} --judge {model}`; \
+        "hold it against outputs that people have labelled: `kindlm calibrate labels.csv -c {config}{judge}`; \
          or have another model judge, with `defaults.judgeModel`"
     )))
 }
@@ -107,7 +103,7 @@ fn disagreement(known: &Calibration, least: f64) -> Option<String> {
     let counts = confusion(known.counts);
     let two = |it: f64| ecma::to_fixed(it, 2);
     match counts.kappa(CONFIDENCE) {
-        Err(why) => Some(format!("has no κ: {why}")),
+        Err(why) => Some(format!("it has no κ: {why}")),
         Ok(kappa) if kappa.value + 1e-9 >= least => None,
         Ok(kappa) => {
             let interval = kappa
@@ -115,7 +111,7 @@ fn disagreement(known: &Calibration, least: f64) -> Option<String> {
                 .interval()
                 .map(|it| format!(", 95% interval {} to {}", two(it.low), two(it.high)));
             Some(format!(
-                "agrees with people with a κ of {} only ({} labels{})",
+                "it agrees with people with a κ of {} only ({} labels{})",
                 two(kappa.value),
                 counts.total(),
                 interval.unwrap_or_default()
@@ -124,9 +120,68 @@ fn disagreement(known: &Calibration, least: f64) -> Option<String> {
     }
 }
 
+/// A kind of check of a plan, with who judges it and what they are told.
+struct Judged<'s> {
+    check: &'static str,
+    bench: Bench<'s>,
+    prompts: Vec<String>,
+    /// What the verdict hangs on that people who label outputs do not see.
+    hangs_on: Option<&'static str>,
+    /// The first test that has it.
+    test: &'s str,
+}
+
+impl Judged<'_> {
+    /// Where it is written, else which test has it.
+    fn place(&self, suite: &Suite) -> String {
+        let is_this = |it: &&kindlm_engine::JudgedAt| {
+            it.check == self.check
+                && it.prompts == self.prompts
+                && Bench::of(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)
+                    .is_some_and(|it| it.judging == self.bench.judging)
+        };
+        match suite.judged.iter().find(is_this) {
+            Some(it) => it.place.clone(),
+            None => format!("test `{}`", self.test),
+        }
+    }
+
+    fn refused(&self, known: &Calibrations, least: f64) -> Result<Option<String>, Failure> {
+        if let Some(what) = self.hangs_on {
+            return Ok(Some(format!(
+                "its verdict hangs on {what}, so that nobody can say from labelled outputs whether people agree; \
+                 leave the gate out, or this check"
+            )));
+        }
+        let kept = self.bench.kept();
+        let own = known.of(&kept).map_err(|err| Failure::store(&err))?;
+        let mut own = own.iter().filter(|it| it.check == self.check).peekable();
+        if own.peek().is_some() {
+            return Ok(match own.find(|it| it.prompts == self.prompts) {
+                Some(it) => disagreement(it, least),
+                None => Some(
+                    "it was calibrated with other instructions than it would get now".to_owned(),
+                ),
+            });
+        }
+        // The same models, asked in another way?
+        let all = known.all().map_err(|err| Failure::store(&err))?;
+        let near = all.iter().find(|(it, checks)| {
+            it.models == kept.models && checks.iter().any(|it| it.check == self.check)
+        });
+        Ok(Some(match near.and_then(|(it, _)| of_kept(it)) {
+            Some(other) => format!(
+                "it was calibrated as {}, which is another judge: calibrate it with the settings that it has here",
+                other.in_words()
+            ),
+            None => "it was never calibrated for it".to_owned(),
+        }))
+    }
+}
+
 /// Who judges what with which instructions in a plan, each once.
-fn judges<'s>(suite: &'s Suite, plan: &Plan) -> Vec<(&'static str, &'s Model, String)> {
-    let mut found: Vec<(&'static str, &'s Model, String)> = Vec::new();
+fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
+    let mut found: Vec<Judged<'s>> = Vec::new();
     let mut last = None;
     for unit in &plan.units {
         // The repeats of a case on all its models follow each other.
@@ -134,29 +189,37 @@ fn judges<'s>(suite: &'s Suite, plan: &Plan) -> Vec<(&'static str, &'s Model, St
             continue;
         }
         let Some(case) = suite.cases.get(unit.case) else { continue };
-        for (check, model, prompt) in judges_of(suite, case) {
-            let is_same = |it: &(&str, &Model, String)| it.1.id == model.id && it.2 == prompt;
+        for it in judged_in(suite, case) {
+            let is_same = |known: &Judged<'_>| {
+                (known.check, &known.bench.judging, &known.prompts)
+                    == (it.check, &it.bench.judging, &it.prompts)
+            };
             if !found.iter().any(is_same) {
-                found.push((check, model, prompt));
+                found.push(it);
             }
         }
     }
     found
 }
 
-fn judges_of<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(&'static str, &'s Model, String)> {
-    let (execution, answers) = (Execution::default(), Answers::default());
-    let evidence =
-        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
     // A body that cannot be made asks nobody; the run says why.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let default = suite.defaults.judge_model.as_deref();
-    let mut found = Vec::new();
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
-    for (check, question) in first_questions(checks, &evidence) {
-        let Question::Judge(question) = question else { continue };
-        let model = judge_of(&suite.models, question.model.as_deref().or(default));
-        found.extend(model.map(|it| (check.meta.id, it, prompt_digest(&question.system))));
+    let leaves = checks.filter(|it| it.options.skip.is_none()).flat_map(Check::leaves);
+    let mut found = Vec::new();
+    for check in leaves.filter(|it| it.options.skip.is_none()) {
+        let Some(told) = check.assertion.instructions() else { continue };
+        let judging = check.judging.as_deref().cloned().unwrap_or_default();
+        let Some(bench) = Bench::of(&suite.models, default, &judging) else { continue };
+        found.push(Judged {
+            check: check.meta.id,
+            bench,
+            prompts: told.digests().to_vec(),
+            hangs_on: told.hangs_on(),
+            test: &case.name,
+        });
     }
     found
 }

@@ -140,7 +140,7 @@ pub use record::{ReadRecord, Record, RecordError};
 pub use report::{evaluate_gates, measure_gates, report, report_streamed, run};
 pub use shard::{Durations, Part, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
-pub use suite::{Compliance, Defaults, Model, Suite, judge_of};
+pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 
 /// What a model said: its text, or its refusal where the provider keeps that apart.
 fn words(reply: &kindlm_types::Reply) -> &str {

@@ -33,6 +33,9 @@ pub struct Suite {
     /// How often judges are asked, and which jury is, where an `expect` block does not say. The one judge who is asked
     /// where there is no jury is in the defaults.
     pub judging: JudgeBlock,
+    /// Who judges what, and where that is written: each kind of check once for each judge and prompt, in the order of
+    /// the file. Empty for a suite that was not read from one.
+    pub judged: Vec<JudgedAt>,
     /// The checks that entries of the list form may refer to by name, as they are written.
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block.
@@ -43,6 +46,19 @@ pub struct Suite {
     pub reports: Vec<(String, String)>,
     /// Things that are accepted but that the user should know, in words.
     pub warnings: Vec<String>,
+}
+
+/// A kind of check with who judges it, and the first place where that is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgedAt {
+    /// The assertion's id.
+    pub check: &'static str,
+    /// Who judges, and how, [settled](JudgeBlock::settled); a model that is not named is the suite's.
+    pub judging: JudgeBlock,
+    /// Digests of what the judges are told.
+    pub prompts: Vec<String>,
+    /// File, line and column.
+    pub place: String,
 }
 
 /// Whom a test is run on: a model with its parameters, or an agent that is a program.

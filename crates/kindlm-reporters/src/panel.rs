@@ -1,6 +1,6 @@
 //! What several judges said, in words: who voted how, how far they agree, what was chosen in which order.
 
-use kindlm_types::ecma;
+use kindlm_types::{AssertionResult, CaseResult, Verdict, ecma};
 use serde_json::Value;
 
 use crate::plain::one_line;
@@ -41,8 +41,23 @@ pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static 
     lines
 }
 
+/// The checks of a case that hold although judges disagree, parts of sets included: the label, and why that is not sure.
+/// What is the same in several repeats is said once.
+pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
+    let mut found = Vec::new();
+    let mut open: Vec<&AssertionResult> =
+        case.executions.iter().rev().flat_map(|it| it.results.iter().rev()).collect();
+    while let Some(result) = open.pop() {
+        open.extend(result.parts().iter().rev());
+        let doubt = doubt(&result.metadata).filter(|_| result.verdict == Verdict::Pass);
+        let told = doubt.map(|it| (result.label.as_str(), it));
+        found.extend(told.filter(|it| !found.contains(it)));
+    }
+    found
+}
+
 /// Why a result that holds is not as sure as it looks: a tie, or judges that disagree. `None` if it is.
-pub(crate) fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
+fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     let is = |it: Option<&Value>| it == Some(&Value::Bool(true));
     if is(metadata.get("tie")) {
         return Some(format!("a tie: {}", tie(metadata)));

@@ -1,25 +1,45 @@
 //! How far judges agree with people, kept for gates to ask for.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::digest::sha256;
 use crate::error::is_absent;
 use crate::{Digest, StoreError, atomic};
 
 /// The version of the file format that this crate writes, and the only one that it reads.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// The longest part of a file's name that comes from the names of provider and model.
 const LONGEST: usize = 80;
+
+/// Who judges: the models, and how their answers become one verdict. With another of these it is another judge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judge {
+    /// The models, each with a vote.
+    pub models: Vec<JudgeModel>,
+    /// What differs from asking each once, such as `samples`; empty if nothing does.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
+}
+
+/// A model that judges.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JudgeModel {
+    /// The provider's key.
+    pub provider: String,
+    /// The vendor's name of the model.
+    pub model: String,
+}
 
 /// What one judge and people said about the same outputs, for one kind of check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
+    /// The id of the assertion, such as `judge`.
+    pub check: String,
     /// When the judge was asked, RFC 3339.
     pub calibrated_at: String,
     /// The version of KindLM that asked.
@@ -65,11 +85,9 @@ pub struct Counts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JudgeFile {
-    version: String,
-    provider: String,
-    model: String,
-    /// By the id of the assertion, such as `judge`.
-    checks: BTreeMap<String, Calibration>,
+    judge: Judge,
+    /// One for each kind of check and each set of instructions.
+    calibrations: Vec<Calibration>,
 }
 
 /// The calibrations below a state folder: `calibrations/<judge>.json`, one file for each judge.
@@ -84,80 +102,106 @@ impl Calibrations {
         Self { folder: state.into().join("calibrations") }
     }
 
-    /// The file of a judge: the names of provider and model, and a digest where they had to be changed for it.
-    pub fn path(&self, provider: &str, model: &str) -> PathBuf {
+    /// The file of a judge: the names of provider and model, and a digest where they do not say everything.
+    pub fn path(&self, judge: &Judge) -> PathBuf {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let judge = format!("{provider}-{model}");
-        let mut name: String = judge.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+        let first = judge.models.first();
+        let full = first.map(|it| format!("{}-{}", it.provider, it.model)).unwrap_or_default();
+        let mut name: String = full.chars().map(|c| if plain(c) { c } else { '_' }).collect();
         name.truncate(LONGEST);
         // `a-b` and `c` are not `a` and `b-c`.
-        let is_clear = name == judge && !provider.contains('-') && !name.starts_with('.');
-        if !is_clear {
-            let digest = Digest::of(format!("{provider}\0{model}"));
-            name = format!("{}-{digest}", name.trim_start_matches('.'));
+        let is_one = judge.models.len() == 1 && judge.settings.is_empty();
+        let is_clear = name == full
+            && !name.is_empty()
+            && !name.starts_with('.')
+            && first.is_some_and(|it| !it.provider.contains('-'));
+        if !(is_one && is_clear) {
+            let models = judge.models.iter().map(|it| format!("{}\0{}", it.provider, it.model));
+            let mut all = models.collect::<Vec<_>>().join("\0");
+            if !judge.settings.is_empty() {
+                all = format!("{all}\0{}", Value::Object(judge.settings.clone()));
+            }
+            name = format!("{}-{}", name.trim_start_matches('.'), Digest::of(all));
         }
         self.folder.join(format!("{name}.json"))
     }
 
-    /// Keeps what was found about a judge for one kind of check, in the place of what was known before.
-    pub fn set(
-        &self,
-        provider: &str,
-        model: &str,
-        check: &str,
-        calibration: Calibration,
-    ) -> Result<PathBuf, StoreError> {
-        let path = self.path(provider, model);
-        let mut file = self.read(provider, model)?.unwrap_or_else(|| JudgeFile {
-            version: VERSION.to_owned(),
-            provider: provider.to_owned(),
-            model: model.to_owned(),
-            checks: BTreeMap::new(),
-        });
-        file.checks.insert(check.to_owned(), calibration);
-        let mut text = serde_json::to_string_pretty(&file)
+    /// Keeps what was found about a judge, in the place of what was known about the same kind of check with the same
+    /// instructions.
+    pub fn set(&self, judge: &Judge, calibration: Calibration) -> Result<PathBuf, StoreError> {
+        let path = self.path(judge);
+        let mut known = self.of(judge)?;
+        known.retain(|it| (&it.check, &it.prompts) != (&calibration.check, &calibration.prompts));
+        known.push(calibration);
+        known.sort_by(|a, b| (&a.check, &a.prompts).cmp(&(&b.check, &b.prompts)));
+        let file = JudgeFile { judge: judge.clone(), calibrations: known };
+        let mut text = serde_json::to_value(&file)
+            .and_then(|mut it| {
+                if let Some(map) = it.as_object_mut() {
+                    map.shift_insert(0, "version".to_owned(), VERSION.into());
+                }
+                serde_json::to_string_pretty(&it)
+            })
             .map_err(|err| corrupt(&path, format!("it cannot be written: {err}")))?;
         text.push('\n');
         atomic::write(&path, text.as_bytes())?;
         Ok(path)
     }
 
-    /// What is known about a judge, by the id of the assertion; empty if nothing is.
-    pub fn of(
-        &self,
-        provider: &str,
-        model: &str,
-    ) -> Result<BTreeMap<String, Calibration>, StoreError> {
-        Ok(self.read(provider, model)?.map(|it| it.checks).unwrap_or_default())
+    /// What is known about a judge; empty if nothing is.
+    pub fn of(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
+        let path = self.path(judge);
+        let Some(file) = read(&path)? else { return Ok(Vec::new()) };
+        if file.judge != *judge {
+            let models =
+                file.judge.models.iter().map(|it| format!("`{}:{}`", it.provider, it.model));
+            let message = format!("it is about {}", models.collect::<Vec<_>>().join(", "));
+            return Err(corrupt(&path, message));
+        }
+        Ok(file.calibrations)
     }
 
-    fn read(&self, provider: &str, model: &str) -> Result<Option<JudgeFile>, StoreError> {
-        let path = self.path(provider, model);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(err) if is_absent(&err) => return Ok(None),
-            Err(err) => return Err(StoreError::io("read", &path, &err)),
+    /// Everything that is known about all judges.
+    pub fn all(&self) -> Result<Vec<(Judge, Vec<Calibration>)>, StoreError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(err) if is_absent(&err) => return Ok(Vec::new()),
+            Err(err) => return Err(StoreError::io("read", &self.folder, &err)),
         };
-        let file: JudgeFile =
-            serde_json::from_slice(&text).map_err(|err| corrupt(&path, err.to_string()))?;
-        if file.version != VERSION {
-            let message =
-                format!("it has version {:?}, and this KindLM reads version \"1\"", file.version);
-            return Err(corrupt(&path, message));
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|err| StoreError::io("read", &self.folder, &err))?.path();
+            paths.extend(path.extension().is_some_and(|it| it == "json").then_some(path));
         }
-        if (file.provider.as_str(), file.model.as_str()) != (provider, model) {
-            let message = format!("it is about `{}:{}`", file.provider, file.model);
-            return Err(corrupt(&path, message));
+        paths.sort();
+        let mut all = Vec::new();
+        for path in paths {
+            all.extend(read(&path)?.map(|it| (it.judge, it.calibrations)));
         }
-        Ok(Some(file))
+        Ok(all)
     }
 }
 
-/// Names a judge's instructions: two texts have the same digest only if they are the same.
-pub fn prompt_digest(instructions: &str) -> String {
-    sha256(instructions)
+fn read(path: &Path) -> Result<Option<JudgeFile>, StoreError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(err) if is_absent(&err) => return Ok(None),
+        Err(err) => return Err(StoreError::io("read", path, &err)),
+    };
+    let value: Value =
+        serde_json::from_slice(&text).map_err(|err| corrupt(path, err.to_string()))?;
+    let version = value.get("version").and_then(Value::as_str).unwrap_or_default();
+    if version != VERSION {
+        return Err(corrupt(
+            path,
+            format!(
+                "it has version {version:?}, and this KindLM reads version {VERSION:?}: calibrate again"
+            ),
+        ));
+    }
+    serde_json::from_value(value).map(Some).map_err(|err| corrupt(path, err.to_string()))
 }
 
-fn corrupt(path: &std::path::Path, message: String) -> StoreError {
+fn corrupt(path: &Path, message: String) -> StoreError {
     StoreError::Calibration { path: path.display().to_string(), message }
 }

@@ -42,7 +42,7 @@ mod tree;
 pub use atomic::{Draft, check_writable, write};
 pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
 pub use baselines::Baselines;
-pub use calibration::{Calibration, Calibrations, Counts, prompt_digest};
+pub use calibration::{Calibration, Calibrations, Counts, Judge, JudgeModel};
 pub use compare::{Change, Comparison, ScoreChange};
 pub use digest::{Digest, DigestError};
 pub use error::{StoreError, words};

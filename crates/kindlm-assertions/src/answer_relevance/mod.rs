@@ -13,8 +13,8 @@ use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, OwnWords,
-    RubricPrompt, Unasked, at, data_rule, fenced, objects, question_of,
+    Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, question_of,
 };
 use crate::nearness::{EMBEDDING_FAILED, Metric};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -61,6 +61,8 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 1] = ["answer"];
 const MAX_TOKENS: u32 = 256;
 /// How many questions are made up.
 const COUNT: u32 = 3;
@@ -79,8 +81,12 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     if let Some(problem) = model.and_then(|it| setup.check_model("/embeddingModel", it)) {
         return Err(vec![problem]);
     }
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let frame = Frame::new(ID, "Answer relevance", "", own, prompt);
     Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
 }
@@ -198,6 +204,11 @@ impl Assertion for AnswerRelevance {
             .with("generatedQuestions", generated.collect::<Value>())
             .with("averageSimilarity", score);
         vec![self.frame.result(graded).with_metadata("judgeModel", judge)]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        let instructions = Instructions::of([&self.frame.prompt]);
+        Some(instructions.beyond("how near embeddings are to each other"))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

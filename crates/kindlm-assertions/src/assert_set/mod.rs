@@ -124,6 +124,10 @@ impl Assertion for Set {
         self.checks.iter().any(Check::compares)
     }
 
+    fn parts(&self) -> &[Check] {
+        &self.checks
+    }
+
     fn needs_output(&self) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::scripting::{Seen, View, see};
 use crate::untold::{is_untold, untold};
-use crate::{Assertion, Contest, Evidence, Meta, Own};
+use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
 pub(crate) const TOLERANCE: f64 = 1e-9;
@@ -76,6 +76,10 @@ pub struct Check {
     pub views: Vec<View>,
     /// The configured value with its variables filled in, if there were any.
     pub rendered: Option<Value>,
+    /// Where it is written: JSON pointer from the `expect` block; empty for one that was made without a block.
+    pub at: String,
+    /// Who judges it, and how, if it asks judges; a model that is not named is the suite's.
+    pub judging: Option<Arc<JudgeBlock>>,
     /// Whether it leaves to the suite who judges; `false` where the check or its block names somebody.
     pub leaves_judge_open: bool,
 }
@@ -84,7 +88,30 @@ impl Check {
     /// A check with default options.
     pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
         let (options, views) = (Options::default(), Vec::new());
-        Self { meta, assertion, options, views, rendered: None, leaves_judge_open: true }
+        Self {
+            meta,
+            assertion,
+            options,
+            views,
+            rendered: None,
+            at: String::new(),
+            judging: None,
+            leaves_judge_open: true,
+        }
+    }
+
+    /// The check itself, or the checks that it is made of, sets within sets included.
+    pub fn leaves(&self) -> Vec<&Self> {
+        let mut leaves = Vec::new();
+        let mut open = vec![self];
+        while let Some(check) = open.pop() {
+            let parts = check.assertion.parts();
+            if parts.is_empty() {
+                leaves.push(check);
+            }
+            open.extend(parts.iter().rev());
+        }
+        leaves
     }
 
     /// What must be found out in the workspace when the agent has finished; see [`Assertion::gathers`].

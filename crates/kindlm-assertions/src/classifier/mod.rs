@@ -11,7 +11,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Unasked, at, data_rule, fenced, objects,
+    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -56,6 +56,8 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["labels", "output"];
 const MAX_TOKENS: u32 = 1024;
 /// The least score that passes where the check does not say.
 const THRESHOLD: f64 = 1.0;
@@ -74,8 +76,12 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
         let problem = Problem::new("/value", format!("`{wanted}` is none of the labels"));
         return Err(vec![problem.with_help(help)]);
     }
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let about = config.value.as_deref().unwrap_or_default();
     let frame = Frame::new(ID, "Classification", about, own, prompt);
     One::built(Classifier { frame, labels: config.labels, wanted: config.value })

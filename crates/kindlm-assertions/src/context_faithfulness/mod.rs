@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
 use crate::judging::{
-    ContextSource, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, RubricPrompt, Unasked, at, context_of, data_rule, fenced_together, held, question_of,
-    share_held,
+    ContextSource, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
+    fenced_together, held, question_of, share_held,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 use reply::{read_statements, read_verdicts};
@@ -59,6 +59,10 @@ struct Config {
 
 const STATEMENTS: &str = concat!(include_str!("statements.md"), data_rule!());
 const VERDICTS: &str = concat!(include_str!("verdicts.md"), data_rule!());
+/// What the check tells a prompt that replaces this one.
+const STATEMENTS_GIVE: [&str; 2] = ["question", "answer"];
+/// What the check tells a prompt that replaces this one.
+const VERDICTS_GIVE: [&str; 2] = ["context", "statements"];
 const MAX_TOKENS: u32 = 4096;
 
 #[derive(Debug)]
@@ -75,10 +79,14 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
         Some([first, second]) => (Some(first), Some(second)),
         None => (None, None),
     };
-    let statements = GradingPrompt::new(STATEMENTS, first, setup);
-    let statements = statements.map_err(|it| at("/rubricPrompt/0", it))?;
-    let prompt = GradingPrompt::new(VERDICTS, second, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt/1", it))?;
+    let statements = GradingPrompt::new(
+        STATEMENTS,
+        first,
+        Slot::new("/rubricPrompt/0", &STATEMENTS_GIVE),
+        setup,
+    )?;
+    let prompt =
+        GradingPrompt::new(VERDICTS, second, Slot::new("/rubricPrompt/1", &VERDICTS_GIVE), setup)?;
     let context = ContextSource::new(config.context_transform.as_deref(), setup);
     let context = context.map_err(|it| at("/contextTransform", it))?;
     let frame = Frame::new(ID, "Context faithfulness", "", own, prompt);
@@ -162,6 +170,10 @@ impl Assertion for Faithfulness {
             Err(Unasked::Never(result)) => *result,
             Err(Unasked::First(_)) => self.frame.unfinished(),
         }]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::of([&self.statements, &self.frame.prompt]))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

@@ -10,7 +10,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     ContextSource, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Unasked, at, context_of, data_rule,
+    JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
     fenced_together, objects, share_held, unmarked,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -57,6 +57,8 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["context", "groundTruth"];
 const MAX_TOKENS: u32 = 2048;
 
 #[derive(Debug)]
@@ -75,8 +77,12 @@ struct Statement {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let context = ContextSource::new(config.context_transform.as_deref(), setup);
     let context = context.map_err(|it| at("/contextTransform", it))?;
     let frame = Frame::new(ID, "Context recall", "", own, prompt);

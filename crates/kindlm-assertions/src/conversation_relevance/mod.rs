@@ -10,8 +10,9 @@ use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Choice, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, Kind,
-    OwnWords, RubricPrompt, Unasked, asked, at, choice_schema, data_rule, fenced, read_choice,
+    Choice, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, Kind, OwnWords, RubricPrompt, Slot, Unasked, asked, choice_schema,
+    data_rule, fenced, read_choice,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -49,6 +50,8 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 1] = ["messages"];
 const MAX_TOKENS: u32 = 512;
 /// How many turns are looked at together where the check does not say.
 const WINDOW: usize = 5;
@@ -75,8 +78,12 @@ struct Exchange {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let frame = Frame::new(ID, "Conversation relevance", "", own, prompt);
     let window = config.window_size.unwrap_or(WINDOW);
     Ok(std::sync::Arc::new(ConversationRelevance { frame, window }))
@@ -170,6 +177,10 @@ impl Assertion for ConversationRelevance {
             Err(Unasked::Never(result)) => *result,
             Err(Unasked::First(_)) => self.frame.unfinished(),
         }]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::of([&self.frame.prompt]).beyond("the turns of the conversation"))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

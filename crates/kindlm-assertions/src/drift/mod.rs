@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::check::TOLERANCE;
 use crate::judging::{
-    Inquiry, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_in_range,
+    Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_in_range,
 };
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
@@ -161,6 +161,11 @@ impl Assertion for Drift {
             },
         };
         vec![result]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        let is_judged = self.0.method == Method::Judge;
+        is_judged.then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline"))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

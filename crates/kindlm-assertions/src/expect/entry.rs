@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kindlm_types::{Problem, ProblemKind, Severity};
 use serde_json::{Map, Value};
 
+use super::judges::Judges;
 use super::reference::Whole;
 use super::value::{fill_in, rendered, resolve};
 use super::{Compiler, EXAMPLES, LIST, NOT, name, normalise_numbers, shape, unknown_type};
@@ -196,9 +197,14 @@ impl Compiler<'_> {
                 .with_help("write `require: true` beside `type: assert-set`");
             self.problems.push(problem);
         }
+        let is_at_least = map.contains_key("atLeast");
         let mut number = |key: &str| map.shift_remove(key)?.as_f64();
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
+        if let Some(problem) = Self::out_of_range(registration, options.threshold) {
+            let key = if is_at_least { "atLeast" } else { "threshold" };
+            self.problems.push(problem.under(&format!("{at}/{key}")));
+        }
         if options.require && options.weight == 0.0 {
             let message = "a check that is required must hold, and one of weight 0 does not fail";
             let problem = Problem::key(format!("{at}/require"), message)
@@ -212,6 +218,20 @@ impl Compiler<'_> {
             }
         }
         options
+    }
+
+    /// The problem of a threshold that no score can reach, or none can miss. Assertions that have a meaning of their own
+    /// for it know their range themselves.
+    fn out_of_range(registration: &Registration, threshold: Option<f64>) -> Option<Problem> {
+        let is_score = match registration.build {
+            Build::Plain(_) | Build::Judged(_) | Build::Graded(_) | Build::Set(_) => true,
+            Build::Own(_) | Build::Script(_) => false,
+        };
+        let threshold = threshold.filter(|it| is_score && !(0.0..=1.0).contains(it))?;
+        let told = kindlm_types::ecma::number(threshold);
+        let help = "a threshold is the least score that passes: 0.8, for example";
+        let message = format!("{told} is not between 0 and 1, as scores are");
+        Some(Problem::new("", message).with_help(help))
     }
 
     /// Reads or renders the `value` of assertions that want it so; returns it if it has changed.
@@ -268,9 +288,8 @@ impl Compiler<'_> {
         mut options: Options,
         at: &str,
     ) -> Option<Check> {
-        let panel = self.panel(registration, value, at)?;
-        let mut leaves_judge_open = panel.is_left_open;
-        let panel = panel.panel;
+        let Judges { panel, is_left_open: mut leaves_judge_open, judging } =
+            self.panel(registration, value, at)?;
         let mut own = || Own {
             negate: std::mem::take(&mut options.negate),
             threshold: options.threshold.take(),
@@ -291,9 +310,11 @@ impl Compiler<'_> {
         };
         match built {
             Ok(assertion) => {
-                let assertion = panel.judging(assertion);
-                let check = Check::new(&registration.meta, assertion);
-                Some(Check { options, leaves_judge_open, ..check })
+                let told = assertion.instructions();
+                let unknown = told.map(|it| it.unknown(self.vars)).unwrap_or_default();
+                self.report(unknown, at);
+                let check = Check::new(&registration.meta, panel.judging(assertion));
+                Some(Check { options, at: at.to_owned(), judging, leaves_judge_open, ..check })
             }
             Err(problems) => {
                 self.report(problems, at);

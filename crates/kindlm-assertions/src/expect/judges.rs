@@ -1,6 +1,6 @@
 //! Who judges: for a whole `expect` block, and for one check.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use kindlm_schema::{Shape, normalise_numbers};
 use schemars::JsonSchema;
@@ -18,6 +18,8 @@ pub(super) struct Judges {
     pub(super) panel: Panel,
     /// Whether neither the check nor its block names anybody, so that it is the suite's to say.
     pub(super) is_left_open: bool,
+    /// All that is said about it, by whomever; `None` for a check that asks nobody.
+    pub(super) judging: Option<Arc<JudgeBlock>>,
 }
 
 impl Compiler<'_> {
@@ -32,13 +34,31 @@ impl Compiler<'_> {
             return;
         }
         let Ok(block) = JudgeBlock::deserialize(&value) else { return };
-        match block.panel(self.setup) {
-            Ok(_) => {
-                self.names_judges = block.names_judges();
-                self.judging = block.over(&self.setup.judging);
-            }
-            Err(problems) => self.report(problems, &at),
+        let problems = block.panel(self.setup).err().unwrap_or_default();
+        if !problems.is_empty() {
+            self.report(problems, &at);
+            return;
         }
+        let whole = block.clone().over(&self.setup.judging);
+        // What the block says may not go together with what the suite says.
+        let problems = whole.problems();
+        if problems.is_empty() {
+            self.names_judges = block.names_judges();
+            self.judging = whole;
+            self.block = Some(block);
+        } else {
+            self.report(problems, &at);
+        }
+    }
+
+    /// Reports what the block says about judging and no check of it is judged by.
+    pub(super) fn idle_judging(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        let leaves = self.checks.iter().flat_map(|(_, it)| it.leaves());
+        let samples = leaves.filter_map(|it| it.judging.as_ref()?.samples);
+        let samples = samples.chain(self.judging.samples).max();
+        let idle = block.idle(&JudgeBlock { samples, ..self.judging.clone() });
+        self.report(idle, &format!("/{JUDGING}"));
     }
 
     /// Who judges a check: takes what it says about that out of its configuration. `None` if that is wrong.
@@ -60,7 +80,7 @@ impl Compiler<'_> {
         }
         if !registration.build.asks_judges() {
             let panel = JudgeBlock::default().panel(self.setup).ok()?;
-            return Some(Judges { panel, is_left_open: false });
+            return Some(Judges { panel, is_left_open: false, judging: None });
         }
         let block = JudgeBlock::deserialize(&Value::Object(own)).unwrap_or_default();
         let problems = block.panel(self.setup).err().unwrap_or_default();
@@ -76,7 +96,7 @@ impl Compiler<'_> {
             return None;
         }
         match whole.panel(self.setup) {
-            Ok(panel) => Some(Judges { panel, is_left_open }),
+            Ok(panel) => Some(Judges { panel, is_left_open, judging: Some(Arc::new(whole)) }),
             Err(problems) => {
                 self.report(problems, at);
                 None

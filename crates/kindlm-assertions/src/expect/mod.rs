@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::judging::JudgeBlock;
 use crate::template::Variables;
 use crate::{Build, Check, Own, REGISTRY, Setup};
+use judges::Judges;
 
 pub use schema::expect_schema;
 use schema::shape;
@@ -52,11 +53,13 @@ pub fn compile_with(
         judging: setup.judging.clone(),
         in_set: false,
         names_judges: false,
+        block: None,
         checks: Vec::new(),
         problems: Vec::new(),
     };
     compiler.judging(expect);
     compiler.block(expect, "");
+    compiler.idle_judging();
     compiler.checks.sort_by_key(|(rank, _)| *rank);
     (compiler.checks.into_iter().map(|(_, check)| check).collect(), compiler.problems)
 }
@@ -78,6 +81,8 @@ struct Compiler<'a> {
     in_set: bool,
     /// Whether the block says who judges.
     names_judges: bool,
+    /// What the block says about judging, if that is as it should be.
+    block: Option<JudgeBlock>,
     /// With the rank by which they are sorted.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,
@@ -149,12 +154,12 @@ impl Compiler<'_> {
             }
             Build::Set(build) => build(&value, Vec::new(), Own::default(), self.setup),
         };
-        let leaves_judge_open = judges.is_left_open;
-        let built = built.map(|it| judges.panel.judging(it));
+        let Judges { panel, is_left_open: leaves_judge_open, judging } = judges;
         match built {
             Ok(assertion) => {
-                let check = Check::new(&registration.meta, assertion);
-                self.checks.push((rank, Check { leaves_judge_open, ..check }));
+                let check = Check::new(&registration.meta, panel.judging(assertion));
+                let at = at.to_owned();
+                self.checks.push((rank, Check { at, judging, leaves_judge_open, ..check }));
             }
             Err(problems) => self.report(problems, at),
         }

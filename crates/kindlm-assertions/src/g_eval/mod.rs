@@ -10,8 +10,9 @@ use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, OwnWords,
-    RubricPrompt, Unasked, asked, at, data_rule, fenced_together, objects, read_in_range, short,
+    Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects,
+    read_in_range, short,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -74,6 +75,10 @@ struct Prompts {
 
 const STEPS: &str = include_str!("steps.md");
 const EVALUATE: &str = concat!(include_str!("evaluate.md"), data_rule!());
+/// What the check tells a prompt that replaces this one.
+const STEPS_GIVES: [&str; 1] = ["criteria"];
+/// What the check tells a prompt that replaces this one.
+const GIVES: [&str; 5] = ["criteria", "steps", "maxScore", "input", "output"];
 const MAX_TOKENS: u32 = 1024;
 /// The judge scores from 0 to this.
 const MAX_SCORE: f64 = 10.0;
@@ -91,10 +96,10 @@ struct GEval {
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let Prompts { steps, evaluate } = config.rubric_prompt;
-    let steps = GradingPrompt::new(STEPS, steps, setup);
-    let steps = steps.map_err(|it| at("/rubricPrompt/steps", it))?;
-    let prompt = GradingPrompt::new(EVALUATE, evaluate, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt/evaluate", it))?;
+    let steps =
+        GradingPrompt::new(STEPS, steps, Slot::new("/rubricPrompt/steps", &STEPS_GIVES), setup)?;
+    let prompt =
+        GradingPrompt::new(EVALUATE, evaluate, Slot::new("/rubricPrompt/evaluate", &GIVES), setup)?;
     let criteria = match config.value {
         Criteria::One(one) => vec![one],
         Criteria::Several(several) => several,
@@ -197,6 +202,10 @@ impl Assertion for GEval {
         let graded = Graded::from(self.held(score, reasons.join("\n\n")));
         let judge = scored.first().map_or("", |(_, judge)| judge);
         vec![self.frame.result(graded).with_metadata("judgeModel", judge)]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::of([&self.steps, &self.frame.prompt]))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

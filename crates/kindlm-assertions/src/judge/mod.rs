@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::judging::{Inquiry, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score};
+use crate::judging::{
+    Inquiry, Instructions, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score,
+};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "judge";
@@ -145,6 +147,10 @@ impl Assertion for Judge {
         };
         let result = result.with_metadata("criteria", self.config.criteria.as_str());
         vec![result.with_metadata("promptDigest", digest(&[SYSTEM]))]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::fixed(SYSTEM))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {

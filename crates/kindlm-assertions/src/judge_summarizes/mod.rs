@@ -11,7 +11,7 @@ use crate::factual::worth;
 use crate::grade::Grade;
 use crate::judging::{
     Choice, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    Kind, One, OwnWords, Preset, RubricPrompt, Scores, Table, Unasked, at, choice_schema,
+    Kind, One, OwnWords, Preset, RubricPrompt, Scores, Slot, Table, Unasked, at, choice_schema,
     data_rule, fenced_together, in_brackets, read_choice, short,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -72,6 +72,8 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["source", "output"];
 const MAX_TOKENS: u32 = 1024;
 
 #[derive(Debug)]
@@ -83,8 +85,12 @@ struct Summarizes {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let table = Table::new(KINDS, &[FAITHFUL, STRICT], config.scores.as_ref());
     let table = table.map_err(|it| at("/scores", it))?;
     let about = short(&Value::String(config.value.clone()), 40);

@@ -122,7 +122,9 @@ mod tests {
     #[test]
     fn what_was_asked_is_the_variable_or_the_last_words() {
         let setup = Setup::new(&kindlm_types::NoFiles, None);
-        let prompt = super::super::GradingPrompt::new("", None, &setup).unwrap();
+        let prompt =
+            super::super::GradingPrompt::new("", None, super::super::Slot::new("", &[]), &setup)
+                .unwrap();
         let frame = Frame::new("x", "X", "", crate::Own::default(), prompt);
         let input = vec![Message::new(Role::User, "first")];
         let mut execution = Execution { input, ..Execution::default() };

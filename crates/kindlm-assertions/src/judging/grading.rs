@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kindlm_types::{AssertionResult, FailureCode, Problem, Question, Score, Verdict, ecma};
 use serde_json::{Map, Value};
 
-use super::{EVAL_ERROR, GradingPrompt, Inquiry, Obstacle, OwnWords, PARSE_ERROR};
+use super::{EVAL_ERROR, GradingPrompt, Inquiry, Instructions, Obstacle, OwnWords, PARSE_ERROR};
 use crate::check::TOLERANCE;
 use crate::grade::Grade;
 use crate::{Assertion, Built, Evidence, Own};
@@ -174,6 +174,11 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     fn decide(&self, _score: f64) -> Option<Grade> {
         None
     }
+
+    /// What the verdict hangs on beside the output, its input and the variables of the test.
+    fn hangs_on(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// The assertion that puts the one question of a [`Grader`].
@@ -222,6 +227,14 @@ impl<T: Grader> Assertion for One<T> {
 
     fn decide(&self, score: Score) -> Option<Verdict> {
         self.0.frame().decided(score, |it| self.0.decide(it))
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        let instructions = Instructions::of([&self.0.frame().prompt]);
+        Some(match self.0.hangs_on() {
+            Some(what) => instructions.beyond(what),
+            None => instructions,
+        })
     }
 }
 

@@ -4,6 +4,7 @@ mod choice;
 mod context;
 mod fence;
 mod grading;
+mod instructions;
 mod panel;
 mod prompt;
 mod reply;
@@ -25,9 +26,10 @@ pub(crate) use choice::{
 pub(crate) use context::{ContextSource, asked, context_of, question_of};
 pub(crate) use fence::{digest, fenced, fenced_together};
 pub(crate) use grading::{Frame, Graded, Grader, One, Unasked, at, held, share_held};
+pub use instructions::Instructions;
 pub(crate) use panel::Panel;
-pub use panel::{Agg, JudgeBlock, Jury};
-pub(crate) use prompt::{GradingPrompt, OwnWords, RubricPrompt, output_for_templates, short};
+pub use panel::{Agg, JudgeBlock, Jury, judged_by};
+pub(crate) use prompt::{GradingPrompt, OwnWords, RubricPrompt, Slot, output_for_templates, short};
 pub(crate) use reply::{Scored, objects, read_in_range, read_score, text_of, unmarked};
 pub(crate) use verdict::{Ruling, read_ruling, ruling_schema, too_low};
 

@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kindlm_types::ask::Seat;
-use kindlm_types::{AssertionResult, Problem, Question, Score, Verdict};
+use kindlm_types::{AssertionResult, Problem, Question, Score, Verdict, ecma};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use super::Instructions;
 use super::votes::{Ballot, How, combine};
-use crate::{Assertion, Evidence, Setup};
+use crate::{Assertion, Check, Evidence, Setup};
 
 /// Most answers that one judge gives to one question.
 const MOST_SAMPLES: u32 = 25;
@@ -135,23 +137,32 @@ impl JudgeBlock {
             let help = "0 is for one answer, 0.7 for several that may differ";
             push("temperature", "must be from 0 to 2".to_owned(), help);
         }
-        if let (Some(quorum), Some(models)) = (self.quorum, &self.models)
-            && quorum as usize > models.len()
-        {
-            let message = format!("{quorum} judges cannot be had of {}", models.len());
-            push("quorum", message, "the quorum is how many of the jury must have judged");
+        let jurors = models.len();
+        match (self.quorum, self.samples) {
+            (Some(quorum), _) if jurors > 1 && quorum as usize > jurors => {
+                let message = format!("{quorum} judges cannot be had of {jurors}");
+                push("quorum", message, "the quorum is how many of the jury must have judged");
+            }
+            (Some(quorum), Some(samples)) if jurors < 2 && samples > 1 && quorum > samples => {
+                let message = format!("{quorum} answers cannot be had of {samples}");
+                let help =
+                    "without a jury, the quorum is how many of the `samples` must be readable";
+                push("quorum", message, help);
+            }
+            _ => {}
         }
         problems
     }
 
     /// What this block says without effect, where a check is judged as `whole` says. Problems point from the block.
-    pub(crate) fn idle(&self, whole: &Self) -> Vec<Problem> {
+    pub fn idle(&self, whole: &Self) -> Vec<Problem> {
         let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
         let samples = whole.samples.unwrap_or(1) > 1;
         let idle = |key: &str, is_idle: bool, message: &str, help: &str| {
             is_idle.then(|| Problem::key(format!("/{key}"), message).with_help(help))
         };
-        let (no_jury, asked_once) = ("there is one judge, and no jury", "the judge is asked once");
+        let (no_jury, asked_once) =
+            ("no effect: there is one judge, and no jury", "no effect: the judge is asked once");
         let problems = [
             idle(
                 "jury",
@@ -168,7 +179,7 @@ impl JudgeBlock {
             idle(
                 "quorum",
                 self.quorum.is_some() && !several && !samples,
-                "there is one judge, who is asked once",
+                "no effect: there is one judge, who is asked once",
                 "name several in `models`, or ask several times with `samples: 3`",
             ),
         ];
@@ -196,8 +207,107 @@ impl JudgeBlock {
             agg: self.agg.unwrap_or_default(),
             jury: self.jury.unwrap_or_default(),
             quorum: self.quorum,
+            judging: self.settled(),
         })
     }
+
+    /// The same with nothing in it that has no effect: two blocks have judges judge alike if they are equal so. Who
+    /// judges remains open where it is.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        let samples = self.samples.unwrap_or(1).max(1);
+        let mut models = self.models.clone().unwrap_or_default();
+        // Each has one vote, wherever it stands.
+        models.sort_unstable();
+        let several = models.len() > 1;
+        let usual = if samples > 1 { VARIED } else { 0.0 };
+        let (agg, jury) = (self.agg.unwrap_or_default(), self.jury.unwrap_or_default());
+        let enough = match jury {
+            _ if !several => more_than_half(samples as usize),
+            Jury::Unanimous => models.len(),
+            Jury::Majority | Jury::Median | Jury::Veto => more_than_half(models.len()),
+        };
+        let quorum = self.quorum.filter(|_| several || samples > 1);
+        Self {
+            model: if several {
+                None
+            } else {
+                self.model.clone().or_else(|| models.first().cloned())
+            },
+            models: several.then_some(models),
+            samples: (samples > 1).then_some(samples),
+            temperature: self.temperature.filter(|it| it.total_cmp(&usual).is_ne()),
+            agg: (samples > 1).then_some(agg),
+            jury: several.then_some(jury),
+            quorum: quorum.filter(|it| *it as usize != enough),
+        }
+    }
+}
+
+impl JudgeBlock {
+    /// The same with other names for the models.
+    #[must_use]
+    pub fn renamed(&self, name: impl Fn(&str) -> String) -> Self {
+        let models = self.models.as_ref().map(|it| it.iter().map(|it| name(it)).collect());
+        Self { model: self.model.as_deref().map(&name), models, ..self.clone() }
+    }
+
+    /// Who judges, and how, in words that stand in the middle of a sentence.
+    pub fn in_words(&self) -> String {
+        let it = self.settled();
+        let mut how = Vec::new();
+        if let (Some(samples), Some(agg)) = (it.samples, it.agg) {
+            let each = if it.models.is_some() { "each " } else { "" };
+            how.push(format!("{each}asked {samples} times, {}", agg.word()));
+        }
+        if let Some(temperature) = it.temperature {
+            how.push(format!("temperature {}", ecma::number(temperature)));
+        }
+        if let Some(quorum) = it.quorum {
+            how.push(format!("quorum {quorum}"));
+        }
+        let how = if how.is_empty() { String::new() } else { format!(" ({})", how.join(", ")) };
+        match (it.models, it.jury) {
+            (Some(models), Some(jury)) => {
+                format!("the jury {}, {}{how}", models.join(" + "), jury.word())
+            }
+            _ => format!("{}{how}", it.model.as_deref().unwrap_or("the judge")),
+        }
+    }
+}
+
+impl Agg {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Median => "median",
+            Self::Majority => "majority",
+            Self::Mean => "mean",
+        }
+    }
+}
+
+impl Jury {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Majority => "majority",
+            Self::Median => "median",
+            Self::Unanimous => "unanimous",
+            Self::Veto => "veto",
+        }
+    }
+}
+
+/// Under which key results say how they were judged.
+const JUDGING: &str = "judging";
+
+/// Who judged a result, and how, as far as it says: [settled](JudgeBlock::settled), with the ids of models as the run
+/// had them. `None` if nobody did.
+pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
+    if let Some(told) = result.metadata.get(JUDGING) {
+        return JudgeBlock::deserialize(told).ok();
+    }
+    let model = result.metadata.get("judgeModel").and_then(Value::as_str)?;
+    Some(JudgeBlock { model: Some(model.to_owned()), ..JudgeBlock::default() })
 }
 
 /// Who judges a check.
@@ -212,6 +322,8 @@ pub(crate) struct Panel {
     agg: Agg,
     jury: Jury,
     quorum: Option<u32>,
+    /// The block that it was made of, [settled](JudgeBlock::settled).
+    judging: JudgeBlock,
 }
 
 impl Panel {
@@ -221,6 +333,24 @@ impl Panel {
             return assertion;
         }
         Arc::new(Paneled { panel: self, assertion })
+    }
+
+    /// Says in a result how it was judged, so that a verdict of three samples is never taken for one of one.
+    fn tell(&self, result: &mut AssertionResult) {
+        let mut judging = self.judging.clone();
+        if judging.models.is_none() {
+            let of_votes = || result.metadata.get("panel")?.get("votes")?.get(0)?.get("judge");
+            let model = result.metadata.get("judgeModel").or_else(of_votes).and_then(Value::as_str);
+            judging.model = model.map(str::to_owned).or(judging.model);
+        }
+        // What can be read can be written.
+        let told = serde_json::to_value(&judging).unwrap_or_default();
+        let told = told.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null());
+        let told: Map<String, Value> = told.map(|(key, it)| (key.clone(), it.clone())).collect();
+        // One model that is asked once is named already.
+        if told.keys().any(|key| key != "model") {
+            result.metadata.insert(JUDGING.to_owned(), Value::Object(told));
+        }
     }
 
     fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
@@ -298,7 +428,11 @@ impl Assertion for Paneled {
             jurors.push(samples.collect::<Vec<_>>());
         }
         let decide = |score: Score| self.assertion.decide(score);
-        combine(jurors, &self.panel.by_juror(), &self.panel.by_jury(), &decide)
+        let mut results = combine(jurors, &self.panel.by_juror(), &self.panel.by_jury(), &decide);
+        for result in &mut results {
+            self.panel.tell(result);
+        }
+        results
     }
 
     fn hides_its_value(&self) -> bool {
@@ -327,5 +461,13 @@ impl Assertion for Paneled {
 
     fn compares(&self) -> bool {
         self.assertion.compares()
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        self.assertion.instructions()
+    }
+
+    fn parts(&self) -> &[Check] {
+        self.assertion.parts()
     }
 }

@@ -10,7 +10,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Ruling, Unasked, at, data_rule, fenced, output_for_templates,
+    OwnWords, RubricPrompt, Ruling, Slot, Unasked, data_rule, fenced, output_for_templates,
     read_ruling, ruling_schema, short, too_low,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -52,6 +52,8 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["output", "rubric"];
 const MAX_TOKENS: u32 = 1024;
 
 #[derive(Debug)]
@@ -62,8 +64,12 @@ struct Rubric {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt);
     One::built(Rubric { frame, value: config.value })
 }

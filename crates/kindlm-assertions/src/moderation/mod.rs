@@ -12,7 +12,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Unasked, asked, at, data_rule, fenced_together, objects, text_of,
+    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, text_of,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -50,6 +50,8 @@ struct Config {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 3] = ["categories", "input", "output"];
 const MAX_TOKENS: u32 = 1024;
 
 /// The categories that are looked for where the check does not say.
@@ -81,8 +83,12 @@ struct Flag {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let categories =
         config.value.unwrap_or_else(|| CATEGORIES.iter().map(|&it| it.to_owned()).collect());
     let frame = Frame::new(ID, "Moderation", "", own, prompt);

@@ -124,6 +124,10 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
             .with_help(format!("such as `{URL}`"));
         return Err(vec![problem]);
     };
+    if own.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+        let problem = Problem::new("/threshold", "must be from 0 to 1, as the scores are");
+        return Err(vec![problem]);
+    }
     let timeout_ms = config.scripts.as_ref().and_then(|it| it.timeout_ms);
     let (net, env) = config.scripts.map_or((None, None), |it| (it.net, it.env));
     let settings = setup.scripts.with(&ScriptsBlock { net, env, ..ScriptsBlock::default() });
@@ -171,12 +175,7 @@ impl Pi {
     fn grade(&self, body: &str) -> Result<AssertionResult, String> {
         let reply: Value =
             serde_json::from_str(body).map_err(|err| format!("did not answer with JSON: {err}"))?;
-        let score = reply.get("total_score").and_then(Value::as_f64);
-        let score = score.ok_or("gave no number as `total_score`")?;
-        if !(0.0..=1.0).contains(&score) {
-            let score = ecma::number(score);
-            return Err(format!("gave a score of {score}, which is not between 0 and 1"));
-        }
+        let score = service::score(reply.get("total_score").ok_or("gave no `total_score`")?)?;
         let threshold = self.own.threshold.unwrap_or(THRESHOLD);
         let held = score >= threshold - TOLERANCE;
         let sign = if held { ">=" } else { "<" };
@@ -199,9 +198,14 @@ impl Assertion for Pi {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![match evidence.answers.get(&self.question(evidence)) {
-            Some(Ok(Answer::Script(answer))) => service::body(&answer.outcome)
-                .and_then(|body| self.grade(&body))
-                .unwrap_or_else(|why| self.failed(format!("The scoring service {why}"))),
+            Some(Ok(Answer::Script(answer))) => match service::body(&answer.outcome) {
+                Ok(body) => self.grade(&body).unwrap_or_else(|why| {
+                    let shown = service::shown(&body);
+                    let message = format!("The scoring service {why}. It replied: {shown:?}");
+                    self.failed(message).with_metadata("reply", shown)
+                }),
+                Err(why) => self.failed(format!("The scoring service {why}")),
+            },
             Some(Err(err)) => self.failed(format!("The scoring service could not be asked: {err}")),
             Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
                 let message = "The scoring service has not been asked";

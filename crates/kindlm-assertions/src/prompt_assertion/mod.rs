@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::check::negate;
-use crate::judging::{JUDGE_EVAL_ERROR, Obstacle, Reading, answer, digest};
+use crate::judging::{Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer, digest};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 use question::{SYSTEM, inquiry};
 use reply::{Judgement, Judgements};
@@ -208,6 +208,10 @@ impl Assertion for PromptAssertion {
         }
         results.extend(judged);
         if self.negate { negate(ID, results) } else { results }
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::fixed(SYSTEM))
     }
 }
 

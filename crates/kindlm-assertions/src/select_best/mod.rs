@@ -15,8 +15,9 @@ use crate::config::read;
 use crate::contest::Contest;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, OwnWords,
-    RubricPrompt, Unasked, asked, at, data_rule, fenced_together, output_for_templates, short,
+    Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, output_for_templates,
+    short,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 use choice::Choice;
@@ -90,6 +91,8 @@ impl Orders {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["criteria", "outputs"];
 const MAX_TOKENS: u32 = 1024;
 
 #[derive(Debug)]
@@ -101,8 +104,12 @@ struct SelectBest {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let criterion = crate::grade::text(&config.value).into_owned();
     if criterion.trim().is_empty() {
         return Err(vec![
@@ -288,6 +295,10 @@ impl Assertion for SelectBest {
             Some(judge) => result.with_metadata("judgeModel", judge),
             None => result,
         }]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::of([&self.frame.prompt]).beyond("the other outputs of the test"))
     }
 
     fn compares(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Ruling, Unasked, asked, at, data_rule, fenced_together,
+    OwnWords, RubricPrompt, Ruling, Slot, Unasked, asked, data_rule, fenced_together,
     output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
 use crate::trajectory::{NO_STEPS, Step, steps};
@@ -69,6 +69,8 @@ enum Goal {
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 3] = ["goal", "trajectory", "output"];
 const MAX_TOKENS: u32 = 1024;
 /// Most steps that the judge is shown; of more, those at the beginning and at the end.
 const SHOWN: usize = 200;
@@ -81,8 +83,12 @@ struct GoalSuccess {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, setup);
-    let prompt = prompt.map_err(|it| at("/rubricPrompt", it))?;
+    let prompt = GradingPrompt::new(
+        SYSTEM,
+        config.rubric_prompt,
+        Slot::new("/rubricPrompt", &GIVES),
+        setup,
+    )?;
     let (Goal::Text(goal) | Goal::Named { goal }) = config.value;
     if goal.trim().is_empty() {
         let problem = Problem::new("/value", "the goal is empty");
@@ -154,6 +160,10 @@ impl Grader for GoalSuccess {
 
     fn grade(&self, _evidence: &Evidence<'_>, ruling: Ruling) -> Graded {
         ruling.graded(self.frame.own, ("The goal is reached", "The goal is not reached"))
+    }
+
+    fn hangs_on(&self) -> Option<&'static str> {
+        Some("the steps of the agent")
     }
 
     fn decide(&self, score: f64) -> Option<Grade> {

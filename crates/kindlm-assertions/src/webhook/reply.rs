@@ -6,32 +6,27 @@ use serde_json::{Map, Value};
 use super::{ID, Webhook};
 use crate::grade::{Grade, PASSED};
 use crate::scripting::grading::with_rest;
+use crate::service;
 
 impl Webhook {
     /// The verdict of an answer.
     pub(super) fn grade(&self, body: &str) -> AssertionResult {
-        let reply: Map<String, Value> = match serde_json::from_str(body) {
-            Ok(Value::Object(reply)) => reply,
-            Ok(_) => return self.failed("The webhook did not answer with a JSON object"),
-            Err(err) => {
-                return self.failed(format!("The webhook did not answer with JSON: {err}"));
+        match read(body) {
+            Ok(reply) => self.graded(&reply),
+            Err(why) => {
+                let shown = service::shown(body);
+                let message = format!("The webhook {why}. It replied: {shown:?}");
+                self.failed(message).with_metadata("reply", shown)
             }
-        };
-        let Some(held) = reply.get("pass").and_then(Value::as_bool) else {
-            return self.failed("The webhook's answer has no verdict: it needs a boolean `pass`");
-        };
-        let given = match reply.get("score") {
-            None | Some(Value::Null) => None,
-            Some(score) => match score.as_f64() {
-                Some(score) => Some(score),
-                None => return self.failed(format!("The webhook's score {score} is no number")),
-            },
-        };
+        }
+    }
+
+    fn graded(&self, Reply { held, score: given, object: reply }: &Reply) -> AssertionResult {
         let negate = self.own.negate;
-        let pass = held != negate;
+        let pass = *held != negate;
         let score = match given {
             Some(score) if negate => 1.0 - score,
-            Some(score) => score,
+            Some(score) => *score,
             None => f64::from(u8::from(pass)),
         };
         let reason = reply.get("reason").and_then(Value::as_str).filter(|it| !it.is_empty());
@@ -40,6 +35,30 @@ impl Webhook {
             None if pass => PASSED.to_owned(),
             None => format!("Webhook returned {negate}"),
         };
-        with_rest(ID, Grade { pass, score, reason }.result(ID, &self.label), &reply)
+        with_rest(ID, Grade { pass, score, reason }.result(ID, &self.label), reply)
     }
+}
+
+/// A reply that can be made use of.
+struct Reply {
+    held: bool,
+    /// From 0 to 1, if it gives one.
+    score: Option<f64>,
+    object: Map<String, Value>,
+}
+
+/// What a reply says; the error says what is wrong with it, after the name of the service.
+fn read(body: &str) -> Result<Reply, String> {
+    let object = match serde_json::from_str(body) {
+        Ok(Value::Object(reply)) => reply,
+        Ok(_) => return Err("did not answer with a JSON object".to_owned()),
+        Err(err) => return Err(format!("did not answer with JSON: {err}")),
+    };
+    let held = object.get("pass").and_then(Value::as_bool);
+    let held = held.ok_or("gave no verdict: its answer needs a boolean `pass`")?;
+    let score = match object.get("score") {
+        None | Some(Value::Null) => None,
+        Some(score) => Some(service::score(score)?),
+    };
+    Ok(Reply { held, score, object })
 }

@@ -3,9 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use futures_util::{StreamExt as _, stream};
-use kindlm_assertions::{Check, Evidence, Setup, compile_with};
+use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, compile_with};
 use kindlm_engine::{Judges, judge};
-use kindlm_store::prompt_digest;
 use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, Usage};
 use serde_json::{Map, Value, json};
 
@@ -36,8 +35,10 @@ pub(crate) struct Plan {
     cases: Vec<Case>,
     /// The id of the assertion whose judge is calibrated.
     pub(crate) check: String,
+    /// Who judges, and how: as in a run, all rows in the same way.
+    pub(crate) judging: JudgeBlock,
     /// Digests of the instructions that the judge gets.
-    pub(crate) prompts: BTreeSet<String>,
+    pub(crate) prompts: Vec<String>,
 }
 
 /// What came of it.
@@ -50,22 +51,26 @@ pub(crate) struct Asked {
 
 /// Makes the checks of every row; rows about the same output and the same question are asked about once.
 ///
-/// `judge` is the id of the model that is calibrated. Fails with every problem, at its line.
+/// Fails with every problem, at its line.
 pub(crate) fn plan(
     name: &str,
     labels: Labels,
     question: &Question,
     setup: &Setup<'_>,
-    judge: &str,
 ) -> Result<Plan, Failure> {
-    let mut plan = Plan { cases: Vec::new(), check: String::new(), prompts: BTreeSet::new() };
+    let mut plan = Plan {
+        cases: Vec::new(),
+        check: String::new(),
+        judging: JudgeBlock::default(),
+        prompts: Vec::new(),
+    };
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut problems = Vec::new();
     let (rows, mut own) = (labels.rows.len(), 0);
     for row in labels.rows {
         let line = row.line;
         own += usize::from(row.question.is_some());
-        let placed = plan.place(row, question, setup, judge, &mut known);
+        let placed = plan.place(row, question, setup, &mut known);
         if let Err(message) = placed {
             problems.push(format!("{name}:{line}: {message}"));
         }
@@ -109,7 +114,6 @@ impl Plan {
         row: Row,
         question: &Question,
         setup: &Setup<'_>,
-        judge: &str,
         known: &mut HashMap<String, usize>,
     ) -> Result<(), String> {
         let asked = row.question.clone().or_else(|| common(question)).ok_or(
@@ -121,7 +125,7 @@ impl Plan {
         let at = if let Some(at) = known.get(&key) {
             *at
         } else {
-            let case = self.case(&row, &asked, &block, setup, judge)?;
+            let case = self.case(&row, &asked, &block, setup)?;
             self.cases.push(case);
             known.insert(key, self.cases.len() - 1);
             self.cases.len() - 1
@@ -138,7 +142,6 @@ impl Plan {
         asked: &AskedOf,
         block: &Value,
         setup: &Setup<'_>,
-        judge: &str,
     ) -> Result<Case, String> {
         let (checks, problems) = compile_with(block, setup, &row.vars);
         if !problems.is_empty() {
@@ -148,31 +151,48 @@ impl Plan {
             });
             return Err(said.collect::<Vec<_>>().join("; "));
         }
-        let execution = execution(row);
+        let leaves: Vec<&Check> = checks.iter().flat_map(Check::leaves).collect();
         let kinds: BTreeSet<&str> = checks.iter().map(|it| it.meta.id).collect();
         let kind = kinds.first().copied().unwrap_or_default();
+        let [check] = leaves.as_slice() else {
+            return Err(format!("`{kind}` is made of several checks: calibrate each by itself"));
+        };
+        let Some(told) = check.assertion.instructions() else {
+            return Err(format!("`{kind}` asks no judge"));
+        };
+        if let Some(what) = told.hangs_on() {
+            return Err(format!(
+                "a verdict of `{kind}` hangs on {what}, which is not in a file of labels: people who look at an output cannot say whether it is right"
+            ));
+        }
+        let judging = check.judging.as_deref().cloned().unwrap_or_default().settled();
         if self.check.is_empty() {
             kind.clone_into(&mut self.check);
+            self.judging = judging;
+            self.prompts = told.digests().to_vec();
         } else if self.check != kind {
             return Err(format!(
                 "the row is about `{kind}`, those before are about `{}`: calibrate each by itself",
                 self.check
             ));
+        } else if self.judging != judging {
+            return Err(format!(
+                "{} judges the row, and {} those before: calibrate each by itself",
+                judging.in_words(),
+                self.judging.in_words()
+            ));
+        } else if self.prompts != told.digests() {
+            return Err("the judge is told something else than in the rows before (`rubricPrompt`): calibrate each by itself".to_owned());
         }
+        let execution = execution(row);
         let answers = Answers::default();
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
-        let mut has_question = false;
-        for it in checks.iter().flat_map(|it| it.questions(&evidence)) {
-            let kindlm_types::Question::Judge(it) = it else { continue };
-            has_question = true;
-            if let Some(other) = it.model.as_deref().filter(|it| *it != judge) {
-                return Err(format!("the check asks `{other}`, and `{judge}` is calibrated"));
-            }
-            self.prompts.insert(prompt_digest(&it.system));
-        }
-        if !has_question {
-            return Err(format!("`{kind}` asks no judge about this output"));
+        if checks.iter().all(|it| it.questions(&evidence).is_empty()) {
+            let mut why = checks.iter().flat_map(|it| it.evaluate(&evidence));
+            let why = why.find_map(|it| Some(format!(": {}", it.verdict.message()?)));
+            let why = why.unwrap_or_default();
+            return Err(format!("`{kind}` asks no judge about this output{why}"));
         }
         let about = match asked {
             AskedOf::Criteria(text) => text.clone(),

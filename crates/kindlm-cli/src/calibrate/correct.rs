@@ -1,5 +1,6 @@
 //! Pass rates that only the judge has seen, corrected for the errors that it is known to make.
 
+use kindlm_assertions::{JudgeBlock, judged_by};
 use kindlm_stats::{
     Confusion, Corrected, Labelled, PredictionPowered, Tally, Tuning, Undefined,
     prediction_powered, rogan_gladen,
@@ -14,6 +15,8 @@ use super::findings::CONFIDENCE;
 pub(crate) struct Known {
     /// For which kind of check.
     pub(crate) check: String,
+    /// Digests of what it was told.
+    pub(crate) prompts: Vec<String>,
     pub(crate) confusion: Confusion,
 }
 
@@ -43,11 +46,12 @@ impl Correction {
     }
 }
 
-/// What the judge found in a run, for each kind of check that it is known for; `ids` are what the run may call it.
+/// What the judge found in a run, for each kind of check that it is known for; `is_judge` says whether it is the one who
+/// has judged.
 pub(crate) fn in_report(
     report: &AnyReport<'_>,
     name: &str,
-    ids: &[&str],
+    is_judge: &dyn Fn(&JudgeBlock) -> bool,
     known: &[Known],
 ) -> Result<Vec<Correction>, CaseError> {
     let mut corrections = Vec::new();
@@ -55,7 +59,7 @@ pub(crate) fn in_report(
         let (mut passed, mut total) = (0, 0);
         for case in report.each() {
             for execution in &case?.executions {
-                count(&execution.results, &it.check, ids, &mut passed, &mut total);
+                count(&execution.results, it, is_judge, &mut passed, &mut total);
             }
         }
         if let Ok(observed) = Tally::new(passed, total) {
@@ -67,14 +71,16 @@ pub(crate) fn in_report(
 
 fn count(
     results: &[AssertionResult],
-    check: &str,
-    ids: &[&str],
+    known: &Known,
+    is_judge: &dyn Fn(&JudgeBlock) -> bool,
     passed: &mut u64,
     total: &mut u64,
 ) {
     for result in results {
-        let judge = result.metadata.get("judgeModel").and_then(Value::as_str);
-        if result.assertion == check && judge.is_some_and(|it| ids.contains(&it)) {
+        let prompt = result.metadata.get("promptDigest").and_then(Value::as_str);
+        let is_told = prompt.is_none_or(|it| known.prompts.iter().any(|own| own == it));
+        let is_known = result.assertion == known.check && is_told;
+        if is_known && judged_by(result).is_some_and(|it| is_judge(&it)) {
             match result.verdict {
                 Verdict::Pass => {
                     *passed += 1;
@@ -84,6 +90,6 @@ fn count(
                 Verdict::Errored { .. } | Verdict::Skipped { .. } => {}
             }
         }
-        count(result.parts(), check, ids, passed, total);
+        count(result.parts(), known, is_judge, passed, total);
     }
 }

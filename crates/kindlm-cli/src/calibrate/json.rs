@@ -6,11 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::findings::CONFIDENCE;
 use super::{Correction, Findings, Judged};
+use crate::bench::Bench;
 
 /// Who was asked, and what it took.
 #[derive(Debug)]
 pub(crate) struct About<'a> {
-    pub(crate) judge: (&'a str, &'a str, &'a str),
+    pub(crate) judge: &'a Bench<'a>,
     pub(crate) check: &'a str,
     pub(crate) prompts: Vec<String>,
     pub(crate) labels: (&'a str, &'a str),
@@ -27,8 +28,14 @@ pub(crate) fn as_json(
 ) -> Value {
     let mut all = Map::new();
     if let Some(about) = about {
-        let (id, provider, model) = about.judge;
-        all.insert("judge".to_owned(), json!({"id": id, "provider": provider, "model": model}));
+        let one = |it: &&kindlm_engine::Model| json!({"id": it.id, "provider": it.provider, "model": it.name});
+        let models: Vec<Value> = about.judge.models.iter().map(one).collect();
+        let mut judge = match models.as_slice() {
+            [only] => only.clone(),
+            _ => json!({ "models": models }),
+        };
+        merge(&mut judge, Value::Object(about.judge.kept().settings));
+        all.insert("judge".to_owned(), judge);
         all.insert("check".to_owned(), about.check.into());
         all.insert("prompts".to_owned(), about.prompts.clone().into());
         let (file, digest) = about.labels;

@@ -1,12 +1,13 @@
 //! `kindlm calibrate`: holds a judge against people.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use kindlm_assertions::Setup;
-use kindlm_engine::{Judges, Model, Suite, judge_of};
+use kindlm_assertions::{JudgeBlock, Setup};
+use kindlm_engine::{Judges, Model, Suite};
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Calibration, Calibrations, Digest, Folder, MAX_FILE_BYTES};
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 use super::evaluate::{client, judge as named_judge, shorthand};
 use crate::args::{CalibrateArgs, ConfigArgs};
+use crate::bench::{self, Bench};
 use crate::calibrate::{self, Correction, Findings, Known, Labels, Question};
 use crate::failure::Outcome;
 use crate::programs::Purpose;
@@ -26,7 +28,10 @@ use crate::{Failure, Io, identity, print, responses, saved};
 
 /// Who is calibrated, and where what is known about it is kept.
 struct Subject {
-    judge: Model,
+    /// The models that judge may be among.
+    models: Vec<Model>,
+    /// Who judges where a check does not say, and how.
+    judging: JudgeBlock,
     suite: Option<Suite>,
     files: Folder,
     place: Place,
@@ -65,7 +70,8 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
         let place = Place::new(io, Path::new(CONFIG));
         let files = Folder::open(&io.working_dir).map_err(|err| Failure::input(err.to_string()))?;
         let providers = shorthand(std::slice::from_ref(&judge));
-        return Ok(Subject { judge, suite: None, files, place, providers });
+        let judging = JudgeBlock::default();
+        return Ok(Subject { models: vec![judge], judging, suite: None, files, place, providers });
     };
     let config = ConfigArgs {
         config: config.clone(),
@@ -73,22 +79,22 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
         allow_programs: false,
     };
     let project::Project { place, suite, files } = project::open(io, &config, Purpose::Look)?;
-    let wanted = args.judge.as_deref().or(suite.defaults.judge_model.as_deref());
-    let found = match wanted {
-        None => judge_of(&suite.models, None),
-        Some(id) => {
-            let named = |it: &&Model| it.id == id || format!("{}:{}", it.provider, it.name) == id;
-            suite.models.iter().filter(|it| it.agent.is_none()).find(named)
-        }
-    };
-    let Some(judge) = found.cloned() else {
-        let id = wanted.unwrap_or_default();
-        let ids = suite.models.iter().map(|it| it.id.as_str());
-        return Err(Failure::input(format!("`{}` has no model `{id}`", place.name))
-            .with_help(suggest(id, "models", ids)));
-    };
-    let providers = suite.providers.clone();
-    Ok(Subject { judge, suite: Some(suite), files, place, providers })
+    let mut judging = suite.judging.clone();
+    if let Some(id) = &args.judge {
+        let named = |it: &&Model| it.id == *id || bench::full(it) == *id;
+        let Some(judge) = suite.models.iter().filter(|it| it.agent.is_none()).find(named) else {
+            let ids = suite.models.iter().map(|it| it.id.as_str());
+            return Err(Failure::input(format!("`{}` has no model `{id}`", place.name))
+                .with_help(suggest(id, "models", ids)));
+        };
+        // How often it is asked, the suite says; a jury it is not.
+        let named = JudgeBlock { model: Some(judge.id.clone()), ..JudgeBlock::default() };
+        judging = named.over(&judging);
+    }
+    let (models, providers) = (suite.models.clone(), suite.providers.clone());
+    let subject = Subject { models, judging, suite: Some(suite), files, place, providers };
+    subject.bench(&subject.judging)?;
+    Ok(subject)
 }
 
 fn read(io: &Io, path: &Path) -> Result<Vec<u8>, Failure> {
@@ -141,29 +147,34 @@ impl Subject {
         (name, digest, labels): (&str, String, Labels),
         report: Option<(&AnyReport<'_>, &str)>,
     ) -> Outcome {
-        let models = self.models();
-        let ids: Vec<String> = models.iter().map(|it| it.id.clone()).collect();
-        let mut setup = Setup::new(&self.files, Some(&ids));
+        let ids: Vec<String> = self.models.iter().map(|it| it.id.clone()).collect();
+        let mut setup = Setup::new(&self.files, Some(&ids)).with_yaml(kindlm_config::yaml);
+        setup.judging = self.judging.clone();
         if let Some(suite) = &self.suite {
             setup.scripts = suite.scripts.clone();
             setup.assertion_templates.clone_from(&suite.assertion_templates);
         }
-        let plan = calibrate::plan(name, labels, question, &setup, &self.judge.id)?;
+        let plan = calibrate::plan(name, labels, question, &setup)?;
+        let bench = self.named(args, &plan)?;
         let started = identity::begin((io.now)(), &self.place.folder).started_at;
-        let asked = self.ask(args, io, &plan, models)?;
+        let asked = self.ask(args, io, &plan, &bench)?;
         let (cost_usd, usage) = (asked.cost_usd, asked.usage);
         let findings = Findings::of(asked.samples, args.label_threshold);
-        let prompts: Vec<String> = plan.prompts.iter().cloned().collect();
-        let known = Known { check: plan.check.clone(), confusion: findings.confusion };
+        let prompts = plan.prompts.clone();
+        let known = Known {
+            check: plan.check.clone(),
+            prompts: prompts.clone(),
+            confusion: findings.confusion,
+        };
         let mut corrections = Vec::new();
         let (passed, total) = findings.unlabelled();
         if let Ok(observed) = kindlm_stats::Tally::new(passed, total) {
             let of = format!("the rows of {name} without a label");
             corrections.push(Correction::of(of, &known, observed));
         }
-        corrections.extend(self.in_report(report, std::slice::from_ref(&known))?);
+        corrections.extend(self.in_report(report, &bench, std::slice::from_ref(&known))?);
         let about = calibrate::About {
-            judge: (&self.judge.id, &self.judge.provider, &self.judge.name),
+            judge: &bench,
             check: &plan.check,
             prompts: prompts.clone(),
             labels: (name, &digest),
@@ -173,7 +184,7 @@ impl Subject {
         };
         let json = calibrate::as_json(Some(&about), Some(&findings), &corrections);
         let table = calibrate::as_table(
-            &self.name(),
+            &bench.name(),
             &plan.check,
             Some((name, &findings)),
             &corrections,
@@ -193,6 +204,7 @@ impl Subject {
         }
         if !args.no_save {
             let template = Calibration {
+                check: plan.check.clone(),
                 calibrated_at: started.clone(),
                 kindlm_version: env!("CARGO_PKG_VERSION").to_owned(),
                 prompts,
@@ -205,19 +217,33 @@ impl Subject {
                 kappa: None,
                 kappa_interval: None,
             };
-            self.keep(io, &plan.check, findings.calibration(template))?;
+            self.keep(io, &bench, findings.calibration(template))?;
         }
         Ok(if findings.errored > 0 { ExitStatus::GatesFailed } else { ExitStatus::Success })
     }
 
-    fn models(&self) -> &[Model] {
-        self.suite.as_ref().map_or(std::slice::from_ref(&self.judge), |it| &it.models)
+    /// Who judges the rows of a plan: whom the command line names, if it names somebody.
+    fn named(&self, args: &CalibrateArgs, plan: &calibrate::Plan) -> Result<Bench<'_>, Failure> {
+        let bench = self.bench(&plan.judging)?;
+        let Some(named) = args.judge.as_ref().filter(|_| self.suite.is_some()) else {
+            return Ok(bench);
+        };
+        if bench.judging.models.is_none() && self.judging.model == bench.judging.model {
+            return Ok(bench);
+        }
+        let who = bench.name();
+        let message = format!("the check is judged by {who}, and `--judge {named}` names another");
+        Err(Failure::input(message)
+            .with_help("leave `--judge` out, or take `model` and `models` out of the check"))
     }
 
-    fn name(&self) -> String {
-        let Model { id, provider, name, .. } = &self.judge;
-        let full = format!("{provider}:{name}");
-        if *id == full { full } else { format!("{id} ({full})") }
+    /// Who judges as a block says.
+    fn bench(&self, judging: &JudgeBlock) -> Result<Bench<'_>, Failure> {
+        let default = self.suite.as_ref().and_then(|it| it.defaults.judge_model.as_deref());
+        Bench::of(&self.models, default, judging).ok_or_else(|| {
+            Failure::input(format!("`{}` has no model that could judge", self.place.name))
+                .with_help("add one under `models`, or name it with `--judge provider:model`")
+        })
     }
 
     fn ask(
@@ -225,13 +251,14 @@ impl Subject {
         args: &CalibrateArgs,
         io: &mut Io,
         plan: &calibrate::Plan,
-        models: &[Model],
+        bench: &Bench<'_>,
     ) -> Result<calibrate::Asked, Failure> {
         let concurrency = args.concurrency as usize;
-        if args.budget_usd.is_some() && self.judge.price.is_none() && !args.allow_unpriced {
+        let unpriced = bench.models.iter().find(|it| it.price.is_none());
+        if let (Some(_), Some(model), false) = (args.budget_usd, unpriced, args.allow_unpriced) {
             return Err(Failure::input(format!(
                 "the budget cannot be kept: nobody knows the price of {}",
-                self.name()
+                bench::full(model)
             ))
             .with_help(
                 "add `price: { input: …, output: … }` to the model, or give `--allow-unpriced`",
@@ -253,11 +280,12 @@ impl Subject {
         let client = Scripted::new(&client, Runner::new(io, root)?);
         let backend = Recorded::new(&client, kept);
         let door: &dyn Backend = &backend;
-        let judges = Judges::new(door, models, Some(&self.judge.id))
+        let default = bench.judging.model.as_deref();
+        let judges = Judges::new(door, &self.models, default)
             .with_concurrency(concurrency)
             .with_budget(args.budget_usd);
         let s = if plan.len() == 1 { "" } else { "s" };
-        io.tell(&format!("asking {} about {} output{s}", self.name(), plan.len()));
+        io.tell(&format!("asking {} about {} output{s}", bench.name(), plan.len()));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -279,10 +307,14 @@ impl Subject {
         Ok(asked)
     }
 
-    fn keep(&self, io: &mut Io, check: &str, calibration: Calibration) -> Result<(), Failure> {
-        let Model { provider, name, .. } = &self.judge;
+    fn keep(
+        &self,
+        io: &mut Io,
+        bench: &Bench<'_>,
+        calibration: Calibration,
+    ) -> Result<(), Failure> {
         let path = Calibrations::new(self.place.state())
-            .set(provider, name, check, calibration)
+            .set(&bench.kept(), calibration)
             .map_err(|err| Failure::store(&err))?;
         let shown = path.strip_prefix(&io.working_dir).unwrap_or(&path).display().to_string();
         io.tell(&format!("kept in {shown}"));
@@ -292,18 +324,22 @@ impl Subject {
     fn in_report(
         &self,
         report: Option<(&AnyReport<'_>, &str)>,
+        bench: &Bench<'_>,
         known: &[Known],
     ) -> Result<Vec<Correction>, Failure> {
         let Some((report, name)) = report else { return Ok(Vec::new()) };
-        // Reports list the models under test; a judge that is none of them is only called by its id.
-        let judge = &self.judge;
-        let same = report
-            .models
-            .iter()
-            .filter(|it| it.provider == judge.provider && it.name == judge.name);
-        let ids: Vec<&str> =
-            same.map(|it| it.id.as_str()).chain(std::iter::once(judge.id.as_str())).collect();
-        calibrate::in_report(report, name, &ids, known)
+        // A report lists the models under test; a judge that is none of them is called as the suite calls it.
+        let of_report =
+            report.models.iter().map(|it| (&it.id, format!("{}:{}", it.provider, it.name)));
+        let of_suite = self.models.iter().map(|it| (&it.id, bench::full(it)));
+        let names: HashMap<&String, String> = of_suite.chain(of_report).collect();
+        let judge = bench.full();
+        let is_judge = |it: &JudgeBlock| {
+            let full =
+                |id: &str| names.get(&id.to_owned()).cloned().unwrap_or_else(|| id.to_owned());
+            it.renamed(full).settled() == judge
+        };
+        calibrate::in_report(report, name, &is_judge, known)
             .map_err(|err| Failure::input(err.to_string()))
     }
 
@@ -314,33 +350,37 @@ impl Subject {
         io: &mut Io,
         report: Option<(&AnyReport<'_>, &str)>,
     ) -> Outcome {
-        let Model { provider, name, .. } = &self.judge;
+        let bench = self.bench(&self.judging)?;
         let known = Calibrations::new(self.place.state())
-            .of(provider, name)
+            .of(&bench.kept())
             .map_err(|err| Failure::store(&err))?;
         if known.is_empty() {
-            return Err(Failure::input(format!("{} was never calibrated", self.name())).with_help(
+            return Err(Failure::input(format!("{} was never calibrated", bench.name())).with_help(
                 "name a file of outputs that people have labelled: `kindlm calibrate labels.csv`",
             ));
         }
         let known: Vec<Known> = known
             .into_iter()
-            .map(|(check, it)| Known { check, confusion: calibrate::confusion(it.counts) })
+            .map(|it| Known {
+                check: it.check,
+                prompts: it.prompts,
+                confusion: calibrate::confusion(it.counts),
+            })
             .collect();
-        let corrections = self.in_report(report, &known)?;
+        let corrections = self.in_report(report, &bench, &known)?;
         let checks: Vec<&str> = known.iter().map(|it| it.check.as_str()).collect();
         let checks = checks.join("`, `");
         if corrections.is_empty() {
             let run = report.map_or("the run", |(_, name)| name);
             return Err(Failure::input(format!(
                 "{} has judged nothing in {run} with `{checks}`",
-                self.name()
+                bench.name()
             ))
             .with_help("`-c` names the suite, and `--judge` the model that judged"));
         }
         let json = calibrate::as_json(None, None, &corrections);
         let table = calibrate::as_table(
-            &self.name(),
+            &bench.name(),
             &checks,
             None,
             &corrections,

@@ -117,8 +117,8 @@ fn the_numbers_are_those_of_the_published_table() {
     assert!(!all.contains(KEY) && all.contains("[redacted]"));
     let kept = folder.join(".kindlm/calibrations/openai-gpt-4o-mini.json");
     let kept: Value = serde_json::from_slice(&fs::read(kept).unwrap()).unwrap();
-    near(&kept["checks"]["judge"]["kappa"], 0.40);
-    assert_eq!(kept["checks"]["judge"]["counts"]["onlyJudge"], 10);
+    near(&kept["calibrations"][0]["kappa"], 0.40);
+    assert_eq!(kept["calibrations"][0]["counts"]["onlyJudge"], 10);
     let again = kindlm(folder, &[&CALIBRATE[..], &["--responses", "cache"]].concat());
     assert_eq!((again.status.code(), server.count()), (Some(0), 150), "{}", said(&again));
 

@@ -82,6 +82,7 @@ impl Loader<'_> {
             self.push(diagnostic);
         }
         self.refer_judges(piece, at, expect);
+        self.note_judged(piece, at, &checks);
         checks
     }
 }

@@ -7,6 +7,7 @@ mod compare;
 mod dataset;
 mod digest;
 mod expect;
+mod judged;
 mod model;
 mod pool;
 mod prompt;
@@ -136,6 +137,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         names: HashMap::new(),
         idle: (None, 0),
         self_judged: (None, 0),
+        most_samples: None,
         tool_schemas: HashMap::new(),
         linted: advice::Linted::default(),
         pool: pool::Pool::default(),
@@ -267,6 +269,8 @@ struct Loader<'a> {
     idle: (Option<Diagnostic>, usize),
     /// Tests whose answers are judged by the models that give them: a warning about the first, and how many.
     self_judged: (Option<Diagnostic>, usize),
+    /// The most answers that a check of some test asks of one judge.
+    most_samples: Option<u32>,
     /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
     tool_schemas: HashMap<String, Option<String>>,
     /// What is odd about the schemas that tests refer to.
@@ -314,6 +318,7 @@ impl Loader<'_> {
         self.report_idle();
         self.report_self_judged();
         self.report_lonely();
+        self.idle_judging(piece);
         self.report_conditions();
         // Behind all models: the first of those judges where nobody is named.
         self.suite.models.append(&mut self.agents.ready);

@@ -53,6 +53,7 @@ pub(crate) struct TestEntry {
     /// The weighted mean score from which an execution passes, whichever of its checks failed; that of the prompt or of
     /// `defaults` if absent.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
     /// Tests with the same text are compared with each other by `select-best` and `max-score`, repeat by repeat; without
     /// it, the test's own models are.

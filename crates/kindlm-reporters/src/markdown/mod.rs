@@ -11,6 +11,7 @@ use kindlm_types::{
 };
 
 use crate::amount::{count, duration, plural, repeats, share};
+use crate::panel;
 use crate::score::beside_wanted;
 use crate::{Meta, Registration, RenderError, Style, verdict};
 use escape::shown;
@@ -33,6 +34,8 @@ const ASSERTIONS_ROOM: usize = 16_000;
 const WARNINGS_ROOM: usize = 3_000;
 /// Room for cases that hold with scores that are too low.
 const SCORED_ROOM: usize = 4_000;
+/// Room for cases with checks that hold although judges disagree.
+const DOUBTFUL_ROOM: usize = 4_000;
 /// Room for saying what was left out.
 const NOTE_ROOM: usize = 600;
 /// What is shown of texts, in bytes.
@@ -59,8 +62,11 @@ fn render(
     // What failed is more important than what is merely lower than wished.
     let reserved = SCORED_ROOM.min(room);
     let reserved = if summary.totals.scored > 0 { reserved } else { 0 };
-    cases(&mut page, report, &summary, room - reserved)?;
+    let doubtful = doubtful(report, DOUBTFUL_ROOM.min(room - reserved))?;
+    let room = room - reserved - length(&doubtful);
+    cases(&mut page, report, &summary, room)?;
     scored(&mut page, report, &summary, reserved)?;
+    page.push_str(&doubtful);
     page.push_str(&foot);
     out.write_str(&page)?;
     Ok(())
@@ -338,6 +344,45 @@ fn scores_of(case: &CaseResult) -> String {
     }
     let (name, model) = (shown(&case.case, NAME), shown(&case.model, NAME));
     format!("- {name} · {model}: {}\n", scores.join("; "))
+}
+
+/// Cases with checks that hold although judges disagree, or by a tie: the most that fits, one line each; empty if there
+/// are none.
+fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, RenderError> {
+    let (mut lines, mut total, mut left) = (String::new(), 0_u64, room);
+    for case in report.each() {
+        let case = case?;
+        let doubts = panel::doubts(&case);
+        if doubts.is_empty() {
+            continue;
+        }
+        total += 1;
+        let mut said: Vec<String> = doubts
+            .iter()
+            .take(NAMED)
+            .map(|(label, why)| format!("{} ({})", shown(label, NAME), shown(why, WORDS)))
+            .collect();
+        let more = doubts.len().saturating_sub(NAMED) as u64;
+        if more > 0 {
+            said.push(plural(more, "more check"));
+        }
+        let (name, model) = (shown(&case.case, NAME), shown(&case.model, NAME));
+        let line = format!("- {name} · {model}: {}\n", said.join("; "));
+        // From the first that does not fit on they are only counted.
+        left = left.saturating_sub(length(&line));
+        if left > 0 {
+            lines.push_str(&line);
+        }
+    }
+    if total == 0 {
+        return Ok(lines);
+    }
+    let told = lines.lines().count() as u64;
+    if total > told {
+        let more = plural(total - told, "more case");
+        lines.extend(["\n*", &more, " left out to fit a comment.*\n"]);
+    }
+    Ok(format!("\n### Held, but judges differ: {}\n\n{lines}", plural(total, "case")))
 }
 
 fn line(label: &str, facts: Vec<String>, message: &str) -> String {

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use kindlm_types::{
-    CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role, ToolCall,
-    Verdict, ecma,
+    CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role, ToolCall, ecma,
 };
 use serde_json::Value;
 
@@ -137,18 +136,9 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 
 /// Checks that hold although judges disagree.
 fn doubtful(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
-    let results = case.executions.iter().flat_map(|it| &it.results);
-    let held = results.filter(|it| it.verdict == Verdict::Pass);
-    let mut shown: Vec<(&str, String)> = Vec::new();
-    for result in held {
-        let Some(doubt) = panel::doubt(&result.metadata) else { continue };
-        if shown.iter().any(|(label, said)| *label == result.label && *said == doubt) {
-            continue;
-        }
-        let label = one_line(&result.label);
-        let reason = format!("  {doubt}");
+    for (label, doubt) in panel::doubts(case) {
+        let (label, reason) = (one_line(label), format!("  {doubt}"));
         page.spans(4, 2, &[(Ink::Warning, "✓ "), (Ink::Plain, &*label), (Ink::Faint, &reason)])?;
-        shown.push((&result.label, doubt));
     }
     Ok(())
 }

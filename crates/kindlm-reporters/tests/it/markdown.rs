@@ -164,3 +164,44 @@ proptest! {
         prop_assert!(tables(&comment).iter().all(|it| plain.contains(it)));
     }
 }
+
+#[test]
+fn ties_and_split_votes_that_hold_are_told() {
+    let mut report = green_report();
+    let result = |label: &str, metadata: serde_json::Value| {
+        let mut result = kindlm_types::AssertionResult::pass("llm-rubric", label);
+        result.metadata = metadata.as_object().cloned().unwrap();
+        result
+    };
+    let split = serde_json::json!({
+        "panel": {"votes": [{"judge": "a", "status": "passed"}, {"judge": "b", "status": "failed"}], "borderline": true},
+        "borderline": true,
+    });
+    let tie = serde_json::json!({"tie": true, "borderline": true, "scores": {"a": 1, "b": 1}});
+    let mut set = result("Set", serde_json::json!({"assertionSet": {"type": "assert-set"}}));
+    set.assertion = "assert-set".to_owned();
+    set.components = vec![result("In a set", split.clone())];
+    let before = comment(&report);
+    assert!(!before.contains("judges differ"));
+    let executions = &mut report.cases[0].executions;
+    executions[0].results.extend([result("By a jury", split), result("Best", tie), set]);
+    let text = comment(&report);
+    let told = text.split("### Held, but judges differ: 1 case\n\n").nth(1).unwrap();
+    let line = told.lines().next().unwrap();
+    for part in [
+        "By a jury (1 of 2 pass, borderline)",
+        "Best (a tie: several have the highest score)",
+        "In a set (1 of 2 pass, borderline)",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+    // However many there are, it fits and says what is left out.
+    let case = report.cases[0].clone();
+    report.cases =
+        (0..400).map(|it| CaseResult { case: format!("case {it}"), ..case.clone() }).collect();
+    let text = comment(&report);
+    assert!(text.encode_utf16().count() <= MOST);
+    let total = report.cases.len();
+    assert!(text.contains(&format!("### Held, but judges differ: {total} cases")));
+    assert!(text.contains(" more cases left out to fit a comment.*"));
+}

@@ -1,12 +1,22 @@
 //! What is known about judges is found again, and no file is taken for another.
 
-use kindlm_store::{Calibration, Calibrations, Counts, StoreError, prompt_digest};
+use kindlm_store::{Calibration, Calibrations, Counts, Judge, JudgeModel, StoreError};
+use serde_json::{Map, json};
 
-fn calibration(both_pass: u64) -> Calibration {
+fn model(provider: &str, model: &str) -> JudgeModel {
+    JudgeModel { provider: provider.to_owned(), model: model.to_owned() }
+}
+
+fn one(provider: &str, name: &str) -> Judge {
+    Judge { models: vec![model(provider, name)], settings: Map::new() }
+}
+
+fn calibration(check: &str, both_pass: u64) -> Calibration {
     Calibration {
+        check: check.to_owned(),
         calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
         kindlm_version: "0.1.0".to_owned(),
-        prompts: vec![prompt_digest("Be strict.")],
+        prompts: vec!["0123".to_owned()],
         labels: "labels.csv".to_owned(),
         labels_digest: "0123456789abcdef".to_owned(),
         counts: Counts { both_pass, only_human: 1, only_judge: 2, both_fail: 3 },
@@ -22,15 +32,42 @@ fn calibration(both_pass: u64) -> Calibration {
 fn each_kind_of_check_is_kept_by_itself_and_replaced_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
-    assert!(calibrations.of("openai", "gpt-4o").unwrap().is_empty());
+    let judge = one("openai", "gpt-4o");
+    assert!(calibrations.of(&judge).unwrap().is_empty() && calibrations.all().unwrap().is_empty());
     for (check, both_pass) in [("judge", 1), ("prompt-assertion", 2), ("judge", 3)] {
-        let path = calibrations.set("openai", "gpt-4o", check, calibration(both_pass)).unwrap();
+        let path = calibrations.set(&judge, calibration(check, both_pass)).unwrap();
         assert!(path.ends_with("calibrations/openai-gpt-4o.json"), "{}", path.display());
     }
-    let known = calibrations.of("openai", "gpt-4o").unwrap();
-    assert_eq!(known.keys().collect::<Vec<_>>(), ["judge", "prompt-assertion"]);
-    assert_eq!(known["judge"], calibration(3));
-    assert!(calibrations.of("openai", "gpt-4o-mini").unwrap().is_empty());
+    // With other instructions it is another judge, and both are known.
+    let other = Calibration { prompts: vec!["4567".to_owned()], ..calibration("judge", 4) };
+    calibrations.set(&judge, other.clone()).unwrap();
+    let known = calibrations.of(&judge).unwrap();
+    assert_eq!(known, [calibration("judge", 3), other, calibration("prompt-assertion", 2)]);
+    assert!(calibrations.of(&one("openai", "gpt-4o-mini")).unwrap().is_empty());
+    assert_eq!(calibrations.all().unwrap(), [(judge, known)]);
+}
+
+#[test]
+fn who_is_asked_three_times_is_another_judge_than_who_is_asked_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let calibrations = Calibrations::new(folder.path());
+    let settings = |it: serde_json::Value| it.as_object().cloned().unwrap();
+    let once = one("openai", "gpt-4o");
+    let judges = [
+        once.clone(),
+        Judge { settings: settings(json!({"samples": 3, "agg": "median"})), ..once.clone() },
+        Judge { settings: settings(json!({"samples": 3, "agg": "mean"})), ..once.clone() },
+        Judge { settings: settings(json!({"temperature": 1})), ..once },
+        Judge { models: vec![model("a", "b"), model("c", "d")], settings: Map::new() },
+        Judge { models: vec![model("a", "b"), model("c", "e")], settings: Map::new() },
+    ];
+    for (number, judge) in (1..).zip(&judges) {
+        calibrations.set(judge, calibration("judge", number)).unwrap();
+    }
+    for (number, judge) in (1..).zip(&judges) {
+        assert_eq!(calibrations.of(judge).unwrap(), [calibration("judge", number)]);
+    }
+    assert_eq!(calibrations.all().unwrap().len(), judges.len());
 }
 
 #[test]
@@ -49,7 +86,7 @@ fn judges_have_files_of_their_own_whatever_they_are_called() {
         ("é", "ü"),
     ];
     let paths: std::collections::BTreeSet<_> =
-        judges.iter().map(|(provider, model)| calibrations.path(provider, model)).collect();
+        judges.iter().map(|(provider, model)| calibrations.path(&one(provider, model))).collect();
     assert_eq!(paths.len(), judges.len());
     for path in &paths {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -62,20 +99,21 @@ fn judges_have_files_of_their_own_whatever_they_are_called() {
 fn a_damaged_file_is_an_error_and_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
-    let path = calibrations.path("openai", "gpt-4o");
-    calibrations.set("openai", "gpt-4o", "judge", calibration(1)).unwrap();
+    let judge = one("openai", "gpt-4o");
+    let path = calibrations.path(&judge);
+    calibrations.set(&judge, calibration("judge", 1)).unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
     for (text, why) in [
         ("{".to_owned(), "EOF"),
-        (good.replace(r#""version": "1""#, r#""version": "9""#), "version \"9\""),
+        (good.replace(r#""version": "2""#, r#""version": "9""#), "version \"9\""),
         (good.replace(r#""model": "gpt-4o""#, r#""model": "other""#), "`openai:other`"),
         (good.replace("bothPass", "bothPasses"), "bothPasses"),
     ] {
         std::fs::write(&path, &text).unwrap();
-        let err = calibrations.of("openai", "gpt-4o").unwrap_err();
+        let err = calibrations.of(&judge).unwrap_err();
         assert!(matches!(err, StoreError::Calibration { .. }), "{err}");
         assert!(err.to_string().contains(why), "{err}");
-        calibrations.set("openai", "gpt-4o", "judge", calibration(2)).unwrap_err();
+        calibrations.set(&judge, calibration("judge", 2)).unwrap_err();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }

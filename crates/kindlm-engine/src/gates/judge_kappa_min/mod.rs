@@ -1,7 +1,8 @@
 //! `judgeKappaMin`: how far the judges agree with people.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use kindlm_assertions::{JudgeBlock, judged_by};
 use kindlm_types::{AssertionResult, CaseResult, GateOutcome, GateResult, ecma};
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| judge_kappa_min(threshold, Vec::new()),
+    build: |threshold| judge_kappa_min(threshold, Calibrated::default()),
 };
 
 /// How far a judge agrees with people about one kind of check.
@@ -25,23 +26,42 @@ pub(crate) static REGISTRATION: Registration = Registration {
 pub struct JudgeKappa {
     /// The assertion's id, such as `judge`.
     pub check: String,
-    /// The judge's model id in the suite.
-    pub model: String,
+    /// Who was calibrated, and how it judged; models are called `provider:model`.
+    pub judge: JudgeBlock,
+    /// Digests of what it was told.
+    pub prompts: Vec<String>,
     /// Cohen's kappa, from -1 to 1; `None` if it does not exist, as people gave every output the same answer.
     pub kappa: Option<f64>,
 }
 
+/// All that is known about the judges of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Calibrated {
+    /// The models by their ids in the suite, as `provider:model`.
+    pub models: BTreeMap<String, String>,
+    /// How far judges agree with people.
+    pub known: Vec<JudgeKappa>,
+}
+
 /// The gate, with all that is known about the judges. Without that every judge counts as never calibrated.
-pub fn judge_kappa_min(threshold: f64, calibrated: Vec<JudgeKappa>) -> Box<dyn Gate> {
-    Box::new(JudgeKappaMin { threshold, calibrated, asked: BTreeSet::new() })
+pub fn judge_kappa_min(threshold: f64, calibrated: Calibrated) -> Box<dyn Gate> {
+    Box::new(JudgeKappaMin { threshold, calibrated, asked: Vec::new() })
+}
+
+/// A kind of check that somebody judged.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    check: String,
+    judge: JudgeBlock,
+    /// The digest of what the judge was told, if the result says it.
+    prompt: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 struct JudgeKappaMin {
     threshold: f64,
-    calibrated: Vec<JudgeKappa>,
-    /// Kinds of checks, and who judged them.
-    asked: BTreeSet<(String, String)>,
+    calibrated: Calibrated,
+    asked: Vec<Asked>,
 }
 
 impl Gate for JudgeKappaMin {
@@ -57,15 +77,32 @@ impl Gate for JudgeKappaMin {
 impl JudgeKappaMin {
     fn note(&mut self, results: &[AssertionResult]) {
         for result in results {
-            if let Some(model) = result.metadata.get("judgeModel").and_then(Value::as_str) {
-                let known =
-                    |(check, it): &(String, String)| *check == result.assertion && it == model;
-                if !self.asked.iter().any(known) {
-                    self.asked.insert((result.assertion.clone(), model.to_owned()));
+            if let Some(judge) = judged_by(result) {
+                let prompt = result.metadata.get("promptDigest").and_then(Value::as_str);
+                let is_known = self.asked.iter().any(|it| {
+                    it.check == result.assertion
+                        && it.prompt.as_deref() == prompt
+                        && it.judge == judge
+                });
+                if !is_known {
+                    let (check, prompt) = (result.assertion.clone(), prompt.map(str::to_owned));
+                    self.asked.push(Asked { check, judge, prompt });
                 }
             }
             self.note(result.parts());
         }
+    }
+
+    /// What is known about a judge: the one who was asked in the same way, with the same instructions.
+    fn known(&self, asked: &Asked) -> Option<&JudgeKappa> {
+        let models = &self.calibrated.models;
+        let full = |id: &str| models.get(id).cloned().unwrap_or_else(|| id.to_owned());
+        let judge = asked.judge.renamed(full).settled();
+        self.calibrated.known.iter().find(|it| {
+            it.check == asked.check
+                && it.judge == judge
+                && asked.prompt.as_ref().is_none_or(|prompt| it.prompts.contains(prompt))
+        })
     }
 
     fn broken(&self, why: &str) -> GateResult {
@@ -89,25 +126,23 @@ impl Measurement for JudgeKappaMin {
     fn finish(&self) -> GateResult {
         let id = REGISTRATION.meta.id;
         let min = two(self.threshold);
-        let mut lowest: Option<(f64, &str, &str)> = None;
-        for (check, model) in &self.asked {
-            let known = self.calibrated.iter().find(|it| it.check == *check && it.model == *model);
-            let kappa = match known.map(|it| it.kappa) {
-                None => return self.broken(&format!("{model} was never calibrated for `{check}`")),
-                Some(None) => {
-                    return self.broken(&format!("{model} has no κ for `{check}`"));
-                }
+        let mut lowest: Option<(f64, &str, String)> = None;
+        for asked in &self.asked {
+            let (check, who) = (&asked.check, asked.judge.in_words());
+            let kappa = match self.known(asked).map(|it| it.kappa) {
+                None => return self.broken(&format!("{who} was never calibrated for `{check}`")),
+                Some(None) => return self.broken(&format!("{who} has no κ for `{check}`")),
                 Some(Some(kappa)) => kappa,
             };
-            if lowest.is_none_or(|(known, ..)| kappa < known) {
-                lowest = Some((kappa, check, model));
+            if lowest.as_ref().is_none_or(|(known, ..)| kappa < *known) {
+                lowest = Some((kappa, check, who));
             }
         }
-        let Some((kappa, check, model)) = lowest else {
+        let Some((kappa, check, who)) = lowest else {
             let message = format!("Judge κ: nothing to measure (min: {min})");
             return nothing_to_measure(id, self.threshold, message);
         };
-        let message = format!("Judge κ: {} ({model} for `{check}`, min: {min})", two(kappa));
+        let message = format!("Judge κ: {} ({who} for `{check}`, min: {min})", two(kappa));
         at_least(id, kappa, self.threshold, message)
     }
 }
@@ -120,6 +155,7 @@ fn two(number: f64) -> String {
 mod tests {
     use super::*;
     use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
+    use serde_json::json;
 
     fn case(judged: &[(&str, &str)]) -> CaseResult {
         let results = judged
@@ -159,15 +195,19 @@ mod tests {
     fn every_judge_that_was_asked_must_agree_with_people() {
         let known = |check: &str, model: &str, kappa: Option<f64>| JudgeKappa {
             check: check.to_owned(),
-            model: model.to_owned(),
+            judge: JudgeBlock { model: Some(format!("p:{model}")), ..JudgeBlock::default() },
+            prompts: vec!["told".to_owned()],
             kappa,
         };
-        let calibrated = vec![
+        let ids = ["good", "poor", "none"];
+        let models = ids.map(|it| (it.to_owned(), format!("p:{it}"))).into();
+        let known = vec![
             known("judge", "good", Some(0.8)),
             known("judge", "poor", Some(0.3)),
             known("prompt-assertion", "good", Some(0.6)),
             known("judge", "none", None),
         ];
+        let calibrated = Calibrated { models, known };
         for (judged, outcome, message) in [
             (&[][..], GateOutcome::NothingToMeasure, "Judge κ: nothing to measure (min: 0.60)"),
             (
@@ -198,6 +238,60 @@ mod tests {
         ] {
             let result = judge_kappa_min(0.6, calibrated.clone()).evaluate(&[case(judged)]);
             assert_eq!((result.outcome, result.message.as_str()), (outcome, message));
+        }
+    }
+
+    #[test]
+    fn a_judge_that_is_asked_in_another_way_is_another_judge() {
+        let judging = |value: Value| serde_json::from_value::<JudgeBlock>(value).unwrap().settled();
+        let known = |judge: Value, kappa| JudgeKappa {
+            check: "judge".to_owned(),
+            judge: judging(judge),
+            prompts: vec!["told".to_owned()],
+            kappa: Some(kappa),
+        };
+        let models = ["a", "b", "c"].map(|it| (it.to_owned(), format!("p:{it}"))).into();
+        let known = vec![
+            known(json!({"model": "p:a"}), 0.9),
+            known(json!({"model": "p:a", "samples": 3, "agg": "mean"}), 0.8),
+            known(json!({"models": ["p:c", "p:b"], "jury": "veto"}), 0.7),
+        ];
+        let calibrated = Calibrated { models, known };
+        for (judge, prompt, message) in [
+            (json!({"model": "a"}), "told", "0.90 (a for `judge`"),
+            (json!({"model": "a", "temperature": 0}), "told", "0.90 (a for `judge`"),
+            (json!({"model": "a"}), "other", "a was never calibrated"),
+            (json!({"model": "a", "temperature": 0.5}), "told", "a (temperature 0.5) was never"),
+            (
+                json!({"model": "a", "samples": 3, "agg": "mean"}),
+                "told",
+                "0.80 (a (asked 3 times, mean) for `judge`",
+            ),
+            (
+                json!({"model": "a", "samples": 3}),
+                "told",
+                "a (asked 3 times, median) was never calibrated",
+            ),
+            (
+                json!({"model": "a", "samples": 5, "agg": "mean"}),
+                "told",
+                "a (asked 5 times, mean) was never calibrated",
+            ),
+            (
+                json!({"models": ["b", "c"], "jury": "veto"}),
+                "told",
+                "0.70 (the jury b + c, veto for `judge`",
+            ),
+            (json!({"models": ["b", "c"]}), "told", "the jury b + c, majority was never"),
+        ] {
+            let told = serde_json::to_value(judging(judge)).unwrap();
+            let mut case = case(&[("judge", "a")]);
+            let result = &mut case.executions[0].results[0];
+            result.metadata.shift_remove("judgeModel");
+            result.metadata.insert("judging".to_owned(), told);
+            result.metadata.insert("promptDigest".to_owned(), prompt.into());
+            let result = judge_kappa_min(0.6, calibrated.clone()).evaluate(&[case]);
+            assert!(result.message.contains(message), "{}", result.message);
         }
     }
 }

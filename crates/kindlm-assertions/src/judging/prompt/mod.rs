@@ -1,5 +1,7 @@
 //! The prompt of a graded check: KindLM's own, or what the user puts in its place.
 
+mod replaced;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -9,8 +11,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Inquiry, digest};
-use crate::template::{Variables, undeclared};
-use crate::{Evidence, Setup, expect};
+use crate::template::Variables;
+use crate::{Evidence, Setup};
+use replaced::Said;
 
 /// Replaces the prompt that the judge is given; `file://` and a path is the content of a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -33,18 +36,35 @@ pub(crate) struct RubricMessage {
     content: String,
 }
 
+/// Where a prompt of a check is replaced, and what a prompt there is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// JSON pointer from the check.
+    at: &'static str,
+    /// The names of what the check tells it beside the variables of the test.
+    gives: &'static [&'static str],
+}
+
+impl Slot {
+    /// The slot at this pointer, with these names.
+    pub(crate) const fn new(at: &'static str, gives: &'static [&'static str]) -> Self {
+        Self { at, gives }
+    }
+}
+
 /// Who gives a prompt, and which prompt it was.
 #[derive(Debug)]
 pub(crate) struct GradingPrompt {
     /// KindLM's instructions. They never vary, so that prompt caches hit.
     system: &'static str,
+    slot: Slot,
     replaced: Option<Replaced>,
     /// Names the prompt in reports, so that two runs can be told apart by what was asked.
     digest: String,
 }
 
 struct Replaced {
-    messages: Vec<RubricMessage>,
+    messages: Vec<Said>,
     env: Map<String, Value>,
 }
 
@@ -64,30 +84,31 @@ pub(crate) struct OwnWords {
 }
 
 impl GradingPrompt {
-    /// The prompt with these instructions, unless the user gives another. Problems point from `rubricPrompt`.
+    /// The prompt with these instructions, unless the user gives another. Problems point from the check.
     pub(crate) fn new(
         system: &'static str,
         replaced: Option<RubricPrompt>,
+        slot: Slot,
         setup: &Setup<'_>,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, Vec<Problem>> {
         let Some(replaced) = replaced else {
-            return Ok(Self { system, replaced: None, digest: digest(&[system]) });
+            return Ok(Self { system, slot, replaced: None, digest: digest(&[system]) });
         };
-        let messages = match replaced {
-            RubricPrompt::Messages(messages) => messages,
-            RubricPrompt::Text(text) => messages(content(&text, setup)?),
-        };
-        for (index, message) in messages.iter().enumerate() {
-            if let Err(why) = undeclared(&message.content) {
-                let at =
-                    if messages.len() == 1 { String::new() } else { format!("/{index}/content") };
-                return Err(Problem::new(at, format!("the template cannot be read: {why}")));
-            }
-        }
+        let under = |it: Problem| vec![it.under(slot.at)];
+        let messages = replaced::messages(replaced, setup).map_err(under)?;
         let texts: Vec<&str> = messages.iter().map(|it| it.content.as_str()).collect();
         let digest = digest(&texts);
         let replaced = Some(Replaced { messages, env: setup.env.clone() });
-        Ok(Self { system, replaced, digest })
+        Ok(Self { system, slot, replaced, digest })
+    }
+
+    /// What the prompt refers to and nobody gives: neither the check, nor a test with these variables. Problems point
+    /// from the check.
+    pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
+        let messages = self.replaced.iter().flat_map(|it| &it.messages);
+        let known: Vec<&str> =
+            self.slot.gives.iter().copied().chain(vars.keys().map(String::as_str)).collect();
+        messages.filter_map(|it| it.unknown(&known)).map(|it| it.under(self.slot.at)).collect()
     }
 
     /// Names the prompt in reports.
@@ -118,6 +139,7 @@ impl GradingPrompt {
                 sample: 0,
             });
         };
+        debug_assert!(vars.iter().map(|it| &it.0).eq(self.slot.gives), "{:?}", self.slot);
         let mut all = evidence.execution.vars.clone();
         all.extend(vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         let variables = Variables::new(&all, &replaced.env);
@@ -135,22 +157,6 @@ impl GradingPrompt {
             max_tokens,
             sample: 0,
         })
-    }
-}
-
-/// The text itself, or that of the file which it names.
-fn content(text: &str, setup: &Setup<'_>) -> Result<String, Problem> {
-    match text.strip_prefix("file://") {
-        Some(path) => Ok(expect::read(path, setup)?.trim().to_owned()),
-        None => Ok(text.to_owned()),
-    }
-}
-
-/// The messages that a text holds as JSON, else the text as what the user says.
-fn messages(text: String) -> Vec<RubricMessage> {
-    match serde_json::from_str::<Vec<RubricMessage>>(&text) {
-        Ok(messages) if !messages.is_empty() => messages,
-        _ => vec![RubricMessage { role: Role::User, content: text }],
     }
 }
 

@@ -1,0 +1,50 @@
+//! What the judges of a check are told: what makes one judge another, and what its verdict hangs on.
+
+use kindlm_types::Problem;
+use serde_json::{Map, Value};
+
+use super::{GradingPrompt, digest};
+
+/// What the judges of a check are told, and what their verdict hangs on beside the output.
+#[derive(Debug, Default)]
+pub struct Instructions<'a> {
+    digests: Vec<String>,
+    prompts: Vec<&'a GradingPrompt>,
+    beyond: Option<&'static str>,
+}
+
+impl<'a> Instructions<'a> {
+    /// Instructions that never vary.
+    pub(crate) fn fixed(system: &str) -> Self {
+        Self { digests: vec![digest(&[system])], ..Self::default() }
+    }
+
+    /// The prompts of a check, in the order in which they are used.
+    pub(crate) fn of(prompts: impl IntoIterator<Item = &'a GradingPrompt>) -> Self {
+        let prompts: Vec<_> = prompts.into_iter().collect();
+        let digests = prompts.iter().map(|it| it.digest().to_owned()).collect();
+        Self { digests, prompts, beyond: None }
+    }
+
+    /// The same for a verdict that hangs on more than an output, its input and the variables of the test: on what.
+    pub(crate) fn beyond(self, what: &'static str) -> Self {
+        Self { beyond: Some(what), ..self }
+    }
+
+    /// Names the prompts: with others it is another judge.
+    pub fn digests(&self) -> &[String] {
+        &self.digests
+    }
+
+    /// What the verdict hangs on that an output with its input and the variables of the test does not tell, if there is
+    /// something: people who look at these cannot be asked whether they agree.
+    pub fn hangs_on(&self) -> Option<&'static str> {
+        self.beyond
+    }
+
+    /// What prompts of the user's own refer to and nobody gives, for a test with these variables. Problems point from
+    /// the check.
+    pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
+        self.prompts.iter().flat_map(|it| it.unknown(vars)).collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! Who judges what: noted for those who ask whether the judge is trusted, and reported where nobody could find out.
+
+use kindlm_assertions::{Check, JudgeBlock};
+use kindlm_engine::JudgedAt;
+use kindlm_types::Place;
+
+use super::Loader;
+use crate::diagnostic::{Code, Piece};
+
+impl Loader<'_> {
+    /// Notes who judges checks that stand at `at`, and reports those with whose judge nobody can say whether people
+    /// agree, although a gate wants that.
+    pub(super) fn note_judged<'c>(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        checks: impl IntoIterator<Item = &'c Check>,
+    ) {
+        let is_wanted = self.suite.gates.iter().any(|it| it.judge_kappa_min().is_some());
+        for check in checks.into_iter().flat_map(Check::leaves) {
+            let samples = check.judging.as_ref().and_then(|it| it.samples);
+            self.most_samples = self.most_samples.max(samples);
+            let Some(told) = check.assertion.instructions() else { continue };
+            if check.options.skip.is_some() {
+                continue;
+            }
+            let id = check.meta.id;
+            let at = format!("{at}{}", check.at);
+            if let Some(what) = told.hangs_on().filter(|_| is_wanted) {
+                let message = format!(
+                    "`gates.judgeKappaMin` cannot be kept for `{id}`: its verdict hangs on {what}, \
+                     which a file of labels for `kindlm calibrate` does not hold"
+                );
+                let help = "leave the gate out, or move this check to a suite without it";
+                let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Value, message);
+                self.push(diagnostic.with_help(help));
+                continue;
+            }
+            let judging = check.judging.as_deref().cloned().unwrap_or_default().settled();
+            let prompts = told.digests().to_vec();
+            let is_known = self
+                .suite
+                .judged
+                .iter()
+                .any(|it| (it.check, &it.judging, &it.prompts) == (id, &judging, &prompts));
+            if !is_known {
+                let found = piece.error(Code::INVALID_VALUE, &at, Place::Value, "");
+                let position = found.position();
+                let place = format!("{}:{}:{}", found.file(), position.line, position.column);
+                self.suite.judged.push(JudgedAt { check: id, judging, prompts, place });
+            }
+        }
+    }
+
+    /// Reports what the suite says about judging and nobody is judged by.
+    pub(super) fn idle_judging(&mut self, piece: Piece<'_>) {
+        let judge = self.defaults.judge.clone();
+        // What is wrong with it is told already.
+        if !judge.problems().is_empty() {
+            return;
+        }
+        let samples = self.most_samples.max(judge.samples);
+        let idle = judge.idle(&JudgeBlock { samples, ..judge.clone() });
+        self.report(piece, "/defaults/judge", idle);
+    }
+}
