@@ -16,6 +16,9 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
         && !execution.coverage.includes(Channel::Messages)
 }
 
+/// Why nobody knows what an execution cost whose tokens nobody has told: see [`Execution::is_uncounted`].
+pub(crate) const NO_USAGE: &str = "no answer of the provider tells its `usage`, the tokens that it took, so no price says what it cost";
+
 /// Whether spans may have left out calls of tools: that none was seen is no proof then.
 pub(crate) fn calls_are_untold(execution: &Execution) -> bool {
     execution.trace.is_some() && !execution.coverage.includes(Channel::Actions)

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_engine::Control;
-use kindlm_providers::transport::Stop as Waits;
+use kindlm_providers::transport::Waits;
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
     AgentEnd, AgentReply, AgentSession, AgentStart, AgentTurn, Backend, BoxFuture, CommandOutput,
-    CommandSpec, Prompt, ProviderError, ProviderErrorKind, Reply,
+    CommandSpec, Prompt, ProviderError, ProviderErrorKind, Purse, Reply,
 };
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,7 +25,7 @@ pub(crate) struct Abortable<'a> {
 
 /// Waits for a run, and for people who lose patience with it.
 ///
-/// The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second gives up what is
+/// Tells of long waits that providers ask for. The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second gives up what is
 /// under way by `abort`. `say` hears what an interrupt leads to.
 pub(crate) async fn attend<T>(
     run: impl Future<Output = T>,
@@ -39,7 +39,11 @@ pub(crate) async fn attend<T>(
     let mut interrupted = false;
     loop {
         tokio::select! {
-            result = &mut run => return (result, interrupted),
+            result = &mut run => {
+                tell_rest(waits, &say);
+                return (result, interrupted);
+            }
+            asked = waits.next() => say(&asked.in_words()),
             stop = signals.next() => {
                 if interrupted {
                     say("stopping now; calls under way are given up");
@@ -55,6 +59,27 @@ pub(crate) async fn attend<T>(
                 }
             }
         }
+    }
+}
+
+/// Waits for what nobody can stop, and tells of long waits that providers ask for.
+pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: impl Fn(&str)) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            result = &mut work => {
+                tell_rest(waits, &say);
+                return result;
+            }
+            asked = waits.next() => say(&asked.in_words()),
+        }
+    }
+}
+
+/// What nobody has heard of before the end.
+fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
+    while let Some(asked) = waits.unheard() {
+        say(&asked.in_words());
     }
 }
 
@@ -163,13 +188,17 @@ impl<'a> Abortable<'a> {
         };
         tokio::select! {
             result = call => result,
-            () = aborted => Err(ProviderError::new(
-                ProviderErrorKind::Connection,
-                provider,
-                "the call was given up, because the run was interrupted twice",
-            )),
+            () = aborted => Err(given_up(provider)),
         }
     }
+}
+
+/// Nobody waits any more for what is under way: that is no fault of the provider's, who may charge for it all the same.
+fn given_up(provider: &str) -> ProviderError {
+    let message = "given up, because the run was interrupted twice";
+    let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
+    // As what only had to wait when the run was stopped: it was not run.
+    ProviderError { attempts: 0, ..err.retryable().lost() }
 }
 
 /// A running agent whose turn can be given up.
@@ -199,6 +228,17 @@ impl Backend for Abortable<'_> {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(self.unless_aborted(provider, self.inner.complete(provider, prompt, timeout)))
+    }
+
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        let call = self.inner.complete_paid(provider, prompt, timeout, purse);
+        Box::pin(self.unless_aborted(provider, call))
     }
 
     fn bounds_itself(&self) -> bool {

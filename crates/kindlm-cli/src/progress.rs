@@ -93,6 +93,14 @@ impl<'a> Progress<'a> {
                 }
                 state.show();
             }
+            RunProgress::AnswersLost { attempts, usd } => {
+                let (s, were) = if attempts == 1 { ("", "was") } else { ("s", "were") };
+                let amount = kindlm_types::ecma::to_fixed(usd, 4);
+                drop(state);
+                self.say(&format!(
+                    "{attempts} answer{s} {were} lost on the way: the provider may charge for the attempt{s}, so ${amount} counts against the budget"
+                ));
+            }
             RunProgress::ExecutionStarted { .. } | RunProgress::CaseFinished(_) => {}
         }
     }

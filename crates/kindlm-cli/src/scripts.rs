@@ -9,7 +9,7 @@ use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost}
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
 use kindlm_types::{
     AgentSession, AgentStart, Backend, BoxFuture, CommandOutput, CommandSpec, Prompt,
-    ProviderError, Reply,
+    ProviderError, Purse, Reply,
 };
 
 use crate::{Failure, Io, SCRIPT_WORKER};
@@ -69,6 +69,16 @@ impl Backend for Scripted<'_> {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         self.inner.complete(provider, prompt, timeout)
+    }
+
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        self.inner.complete_paid(provider, prompt, timeout, purse)
     }
 
     fn bounds_itself(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use kindlm_types::{Price, Prompt, ProviderError, ProviderErrorKind, Usage};
+use kindlm_types::{Price, Prompt, ProviderError, Purse, Usage};
 use tokio::sync::Notify;
 
 use crate::aggregate::TOLERANCE;
@@ -35,6 +35,18 @@ struct State {
     reserved: f64,
     /// How many requests have reserved something.
     under_way: usize,
+    /// Attempts whose answers were lost and that may be charged, and what of `spent` is counted for them.
+    lost: (u64, f64),
+}
+
+/// Money that is set aside for the attempts of one call: for the first, and one more for each answer that was lost.
+#[derive(Debug)]
+#[must_use = "dropped, it counts as spent"]
+pub(crate) struct Paid<'a> {
+    budget: &'a Budget,
+    last: Reservation<'a>,
+    /// For attempts whose answers were lost: the provider may charge for each of them.
+    lost: Mutex<Vec<Reservation<'a>>>,
 }
 
 /// Money that is set aside for one request. What is not settled counts as spent: nobody knows better.
@@ -82,6 +94,35 @@ impl Budget {
         }
     }
 
+    /// Sets so much aside for the first attempt of a call.
+    pub(crate) async fn pay(&self, usd: f64) -> Result<Paid<'_>, String> {
+        let last = self.reserve(usd).await?;
+        Ok(Paid { budget: self, last, lost: Mutex::default() })
+    }
+
+    /// Sets so much aside for another attempt of a call that is under way, if it fits: who waited for it would wait for
+    /// itself.
+    fn reserve_more(&self, usd: f64) -> Result<Reservation<'_>, String> {
+        let mut state = self.state();
+        if state.spent + state.reserved + usd <= self.usd + TOLERANCE {
+            state.reserved += usd;
+            state.under_way += 1;
+            return Ok(Reservation { budget: self, usd, spent: usd });
+        }
+        let left = (self.usd - state.spent - state.reserved).max(0.0);
+        Err(format!(
+            "of the run's budget of {}, {} is left, and another attempt may cost up to {}",
+            dollars(self.usd),
+            dollars(left),
+            dollars(usd)
+        ))
+    }
+
+    /// Attempts whose answers were lost, and what is counted for them.
+    pub(crate) fn lost(&self) -> Option<(u64, f64)> {
+        Some(self.state().lost).filter(|it| it.0 > 0)
+    }
+
     /// `None` if it has to be seen what those under way cost.
     fn try_reserve(&self, usd: f64) -> Option<Result<Reservation<'_>, String>> {
         if let Some(reason) = self.exhausted() {
@@ -100,8 +141,21 @@ impl Budget {
         let reason = if state.spent > self.usd + TOLERANCE {
             format!("not sent: the run's budget is exceeded: {spent} > {budget}")
         } else {
+            let lost = match state.lost {
+                (0, _) => String::new(),
+                (1, usd) => format!(
+                    " ({} of it counted for an attempt whose answer was lost)",
+                    dollars(usd)
+                ),
+                (all, usd) => {
+                    format!(
+                        " ({} of it counted for {all} attempts whose answers were lost)",
+                        dollars(usd)
+                    )
+                }
+            };
             format!(
-                "not sent: of the run's budget of {budget}, {spent} is spent, and the next request may cost up to {}",
+                "not sent: of the run's budget of {budget}, {spent} is spent{lost}, and the next request may cost up to {}",
                 dollars(usd)
             )
         };
@@ -119,12 +173,39 @@ impl Reservation<'_> {
         self.spent = usd.unwrap_or(self.usd);
     }
 
-    /// It was not answered. What may have been charged all the same counts as spent.
+    /// Its answer was lost, and nobody knows whether it will be charged: what was reserved counts as spent.
+    fn lose(self) {
+        let usd = self.usd;
+        let mut state = self.budget.state();
+        state.lost = (state.lost.0 + 1, state.lost.1 + usd);
+        drop(state);
+        self.settle(Some(usd));
+    }
+}
+
+impl Paid<'_> {
+    /// The last attempt cost so much; if that is not known, what was reserved for it.
+    pub(crate) fn settle(self, usd: Option<f64>) {
+        self.end(|last| last.settle(usd));
+    }
+
+    /// There is no answer. What may have been charged all the same counts as spent.
     pub(crate) fn failed(self, err: &ProviderError) {
-        let may_be_charged =
-            matches!(err.kind, ProviderErrorKind::Timeout | ProviderErrorKind::MalformedResponse);
-        let reserved = self.usd;
-        self.settle(Some(if err.attempts > 0 && may_be_charged { reserved } else { 0.0 }));
+        self.end(|last| if err.may_be_charged() { last.lose() } else { last.settle(Some(0.0)) });
+    }
+
+    fn end(self, settle: impl FnOnce(Reservation<'_>)) {
+        let lost = self.lost.into_inner().unwrap_or_else(PoisonError::into_inner);
+        lost.into_iter().for_each(Reservation::lose);
+        settle(self.last);
+    }
+}
+
+impl Purse for Paid<'_> {
+    fn another(&self) -> Result<(), String> {
+        let more = self.budget.reserve_more(self.last.usd)?;
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(more);
+        Ok(())
     }
 }
 
@@ -160,6 +241,7 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::future::join_all;
+    use kindlm_types::ProviderErrorKind;
     use proptest::prelude::*;
 
     use super::*;
@@ -227,6 +309,31 @@ mod tests {
     }
 
     #[test]
+    fn each_attempt_is_paid_for() {
+        run(async {
+            let budget = Budget::new(1.0);
+            let paid = budget.pay(0.3).await.unwrap();
+            paid.another().unwrap();
+            paid.another().unwrap();
+            assert_eq!(
+                paid.another().unwrap_err(),
+                "of the run's budget of $1.0000, $0.1000 is left, and another attempt may cost up to $0.3000"
+            );
+            // The third was answered.
+            paid.settle(Some(0.05));
+            assert!((budget.state().spent - 0.65).abs() < 1e-9);
+            assert_eq!(budget.lost().map(|it| it.0), Some(2));
+            assert_eq!(budget.state().under_way, 0);
+            let refused = budget.reserve(0.5).await.unwrap_err();
+            assert_eq!(
+                refused,
+                "not sent: of the run's budget of $1.0000, $0.6500 is spent ($0.6000 of it counted for 2 attempts whose \
+                 answers were lost), and the next request may cost up to $0.5000"
+            );
+        });
+    }
+
+    #[test]
     fn what_may_have_been_charged_counts_as_spent() {
         for (kind, attempts, spent) in [
             (ProviderErrorKind::Timeout, 3, 0.5),
@@ -237,8 +344,10 @@ mod tests {
         ] {
             let budget = Budget::new(1.0);
             let err = ProviderError { attempts, ..ProviderError::new(kind, "p", "it broke") };
-            run(budget.reserve(0.5)).unwrap().failed(&err);
+            run(budget.pay(0.5)).unwrap().failed(&err);
             assert_eq!(budget.state().spent.to_bits(), f64::to_bits(spent), "{kind:?}");
+            let lost = (spent > 0.0).then_some((1, spent));
+            assert_eq!(budget.lost(), lost, "{kind:?}");
         }
         let budget = Budget::new(1.0);
         drop(run(budget.reserve(0.5)).unwrap());

@@ -79,22 +79,26 @@ impl<'a> Calls<'a> {
     ) -> Result<Reply, Unanswered> {
         let provider = &model.provider;
         let budget = self.budget.as_ref().filter(|_| !self.backend.recalls(provider, prompt));
-        let mut paid = None;
-        if let (Some(budget), Some(price)) = (budget, &model.price) {
-            // Before there is a place for it: waiting for money must not keep others from being answered.
-            let reservation = budget.reserve(worst_case(prompt, price)).await;
-            paid = Some((reservation.map_err(Unanswered::Budget)?, price));
-        }
-        let call = self.backend.complete(provider, prompt, timeout);
+        let (Some(budget), Some(price)) = (budget, &model.price) else {
+            let call = self.backend.complete(provider, prompt, timeout);
+            return Ok(self.guarded(provider, patience(timeout), call).await?);
+        };
+        // Before there is a place for it: waiting for money must not keep others from being answered.
+        let paid = budget.pay(worst_case(prompt, price)).await.map_err(Unanswered::Budget)?;
+        let call = self.backend.complete_paid(provider, prompt, timeout, &paid);
         let result = self.guarded(provider, patience(timeout), call).await;
-        if let Some((reservation, price)) = paid {
-            match &result {
-                Ok(reply) if reply.cached => reservation.settle(Some(0.0)),
-                Ok(reply) => reservation.settle(price.cost_if_counted(&reply.usage)),
-                Err(err) => reservation.failed(err),
-            }
+        match &result {
+            Ok(reply) if reply.cached => paid.settle(Some(0.0)),
+            Ok(reply) => paid.settle(price.cost_if_counted(&reply.usage)),
+            Err(err) => paid.failed(err),
         }
         Ok(result?)
+    }
+
+    /// The attempts whose answers were lost and that count as spent in full, and how much that is in US dollars; `None` if
+    /// there are none, or nobody counts.
+    pub(crate) fn lost(&self) -> Option<(u64, f64)> {
+        self.budget.as_ref()?.lost()
     }
 
     pub(crate) async fn embed(

@@ -52,4 +52,12 @@ pub enum RunProgress<'a> {
     ExecutionFinished(&'a ExecutionResult),
     /// The last repeat of a case on one model ended. Comes in the order in which cases end.
     CaseFinished(&'a CaseResult),
+    /// The run has ended, and answers were lost on their way: nobody knows whether the provider charges for them, so they
+    /// count against the budget with the most that they may cost.
+    AnswersLost {
+        /// How many.
+        attempts: u64,
+        /// What is counted for them, in US dollars.
+        usd: f64,
+    },
 }

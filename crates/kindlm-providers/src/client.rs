@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     Backend, BoxFuture, CommandOutput, CommandSpec, Files, Problem, Prompt, ProviderError,
-    ProviderErrorKind, Reply, ToolCall, suggest,
+    ProviderErrorKind, Purse, Reply, ToolCall, suggest,
 };
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ use crate::limit::{self, Lane, Lanes, Ticket};
 use crate::mcp::McpClient;
 use crate::script::Scripts;
 use crate::scripted::{Answer, Config as Scripted, Script};
-use crate::transport::{Env, HttpTransport, RetryPolicy, Stop, TransportOptions, with_retries};
+use crate::transport::{Env, HttpTransport, RetryPolicy, TransportOptions, Waits, with_retries};
 use crate::{Codec, Kind, Limits, REGISTRY, Registration, TYPE, configured};
 
 /// What a client needs from its surroundings.
@@ -69,10 +69,10 @@ impl ClientOptions {
         self
     }
 
-    /// With a switch that ends the waits for turns and retries.
+    /// With a switch that ends the waits for turns and retries, and hears of those that are long.
     #[must_use]
-    pub fn with_stop(mut self, stop: Stop) -> Self {
-        self.transport.stop = stop;
+    pub fn with_waits(mut self, waits: Waits) -> Self {
+        self.transport.waits = waits;
         self
     }
 
@@ -206,10 +206,12 @@ impl Client {
         name: &str,
         prompt: &Prompt,
         timeout: Duration,
+        purse: Option<&dyn Purse>,
     ) -> Result<Reply, ProviderError> {
         let provider = self.provider(name)?;
         let lane = provider.lanes.to(&prompt.model);
-        let ticket = lane.ticket(if lane.counts_tokens() { limit::estimate(prompt) } else { 0 });
+        let tokens = if lane.counts_tokens() { limit::estimate(prompt) } else { 0 };
+        let ticket = lane.ticket(tokens).paid_by(purse);
         let mut reply = self
             .ask(name, &provider.via, prompt, timeout, &ticket)
             .await
@@ -313,7 +315,17 @@ impl Backend for Client {
         prompt: &'a Prompt,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        Box::pin(self.complete(provider, prompt, timeout))
+        Box::pin(self.complete(provider, prompt, timeout, None))
+    }
+
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(self.complete(provider, prompt, timeout, Some(purse)))
     }
 
     fn embed<'a>(
@@ -369,7 +381,7 @@ impl Provider {
         let limits = limits.filter(|((provider, _), _)| provider == name);
         Self {
             via,
-            lanes: Lanes::new(limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
+            lanes: Lanes::of(name, limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
         }
     }
 

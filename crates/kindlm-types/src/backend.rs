@@ -73,6 +73,13 @@ impl CommandOutput {
     }
 }
 
+/// Who pays for the attempts of one request.
+pub trait Purse: Send + Sync {
+    /// Sets as much aside for one more attempt as for the first: the answer to the last one was lost, and it may have to
+    /// be paid for. The error says in words why there is no money for another.
+    fn another(&self) -> Result<(), String>;
+}
+
 /// What a run asks of the world.
 ///
 /// The engine plans and judges; everything that leaves the machine, or starts a process, goes through here.
@@ -86,6 +93,18 @@ pub trait Backend: Send + Sync {
         prompt: &'a Prompt,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
+
+    /// The same where each attempt has to be paid for: one is paid; before it sends the request again after an answer
+    /// that was lost on its way, it asks `purse`. Who never sends twice need not.
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        _purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        self.complete(provider, prompt, timeout)
+    }
 
     /// Whether it keeps a bound of its own on how many calls are on their way at once. Then calls may be made that have
     /// to wait, and those that wait for one model do not keep others from being answered.
@@ -147,6 +166,16 @@ impl<B: Backend + ?Sized> Backend for &B {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         (**self).complete(provider, prompt, timeout)
+    }
+
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        (**self).complete_paid(provider, prompt, timeout, purse)
     }
 
     fn bounds_itself(&self) -> bool {

@@ -188,6 +188,11 @@ impl Execution {
     pub fn spent(&self) -> Option<f64> {
         if self.cached { self.spent_usd } else { self.cost_usd }
     }
+
+    /// Whether requests were answered, and no answer told how many tokens it took: then no price says what they cost.
+    pub fn is_uncounted(&self) -> bool {
+        self.requests > 0 && self.usage.input_tokens == 0 && self.usage.output_tokens == 0
+    }
 }
 
 /// Why an execution could not be carried out.

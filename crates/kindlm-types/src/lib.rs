@@ -50,7 +50,7 @@ pub use agent::{
     AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
 };
 pub use ask::{Answer, Answers, AskError, Question};
-pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
+pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec, Purse};
 pub use cases::{CaseError, CaseMark, CaseSource};
 pub use event::{
     Action, ActionState, ActionStatus, Channel, Coverage, Event, Facts, InputOption, InputRequest,

@@ -72,6 +72,9 @@ pub struct ProviderError {
     pub retry_after: Option<Duration>,
     /// How often it was sent, 1 without retries; 0 if nothing was sent.
     pub attempts: u32,
+    /// Whether the last request was on its way when its answer was lost: the provider may have done the work, and
+    /// charge for it.
+    pub lost: bool,
 }
 
 impl ProviderError {
@@ -89,6 +92,7 @@ impl ProviderError {
             retryable: false,
             retry_after: None,
             attempts: 1,
+            lost: false,
         }
     }
 
@@ -97,6 +101,21 @@ impl ProviderError {
     pub fn retryable(mut self) -> Self {
         self.retryable = true;
         self
+    }
+
+    /// Marks the answer as lost on its way.
+    #[must_use]
+    pub fn lost(mut self) -> Self {
+        self.lost = true;
+        self
+    }
+
+    /// Whether the provider may charge for the last request although there is no answer that could be used.
+    pub fn may_be_charged(&self) -> bool {
+        let kind = self.kind;
+        let worked =
+            matches!(kind, ProviderErrorKind::Timeout | ProviderErrorKind::MalformedResponse);
+        self.lost || (self.attempts > 0 && worked)
     }
 
     /// Adds the HTTP status.

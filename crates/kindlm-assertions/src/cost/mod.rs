@@ -13,6 +13,7 @@ use crate::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::config::read;
 use crate::evidence::reported;
 use crate::grade::PASSED;
+use crate::untold::NO_USAGE;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup};
 
 const ID: &str = "cost";
@@ -86,8 +87,8 @@ fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<Asse
     let told = || reported(execution, "cost").and_then(Value::as_f64);
     execution.cost_usd.or_else(told).ok_or_else(|| {
         let message = format!(
-            "The cost is not known, so it cannot be held against ${max}; \
-             configure the price of the model"
+            "The cost is not known, so it cannot be held against ${max}; {}",
+            if execution.is_uncounted() { NO_USAGE } else { "configure the price of the model" }
         );
         vec![AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)]
     })

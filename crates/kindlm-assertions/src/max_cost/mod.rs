@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::behaviour::Limit;
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::untold::NO_USAGE;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "max-cost";
@@ -55,8 +56,12 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 impl Assertion for MaxCost {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let shown = |cost: f64| format!("${cost}");
-        let unknown = "It is not known what it cost: give the model a price with `models[].price`, or `cost_usd` in the record";
-        self.0.result(ID, evidence.execution.cost_usd, shown, unknown)
+        let unknown = if evidence.execution.is_uncounted() {
+            format!("It is not known what it cost: {NO_USAGE}")
+        } else {
+            "It is not known what it cost: give the model a price with `models[].price`, or `cost_usd` in the record".to_owned()
+        };
+        self.0.result(ID, evidence.execution.cost_usd, shown, &unknown)
     }
 
     fn label(&self) -> Option<&str> {

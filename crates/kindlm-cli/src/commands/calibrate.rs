@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::{JudgeBlock, Setup};
 use kindlm_engine::{Judges, Model, Suite};
+use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Calibration, Calibrations, Digest, Folder, MAX_FILE_BYTES};
@@ -19,6 +20,7 @@ use crate::args::{CalibrateArgs, ConfigArgs};
 use crate::bench::{self, Bench};
 use crate::calibrate::{self, Correction, Findings, Known, Labels, Question};
 use crate::failure::Outcome;
+use crate::interrupt::heed;
 use crate::programs::Purpose;
 use crate::progress::Progress;
 use crate::project::{self, CONFIG, Place};
@@ -265,7 +267,10 @@ impl Subject {
             ));
         }
         let root = self.files.root();
-        let options = ClientOptions::new(Arc::clone(&io.env), root).with_concurrency(concurrency);
+        let waits = Waits::default();
+        let options = ClientOptions::new(Arc::clone(&io.env), root)
+            .with_concurrency(concurrency)
+            .with_waits(waits.clone());
         let client: Client = match &self.suite {
             Some(suite) => {
                 let runner = Runner::new(io, root)?;
@@ -292,7 +297,8 @@ impl Subject {
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let progress = Progress::of(io, "outputs", plan.len());
         let tell = |is_judged| progress.count(is_judged);
-        let mut asked = runtime.block_on(calibrate::ask(plan, &judges, concurrency, &tell));
+        let asking = calibrate::ask(plan, &judges, concurrency, &tell);
+        let mut asked = runtime.block_on(heed(asking, &waits, |text| progress.say(text)));
         drop(progress);
         runtime.shutdown_background();
         responses::tell(io, backend.responses(), false);

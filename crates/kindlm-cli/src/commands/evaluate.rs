@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kindlm_engine::{Control, Model, judge_of};
-use kindlm_providers::transport::Stop;
+use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::one_line;
 use kindlm_store::responses::Recorded;
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         .allow_outside(args.allow_outside);
     let concurrency = args.concurrency as usize;
     let referred = Referred::new(&files);
-    let (control, waits) = (Control::default(), Stop::default());
-    let options = ClientOptions::new(Arc::clone(&io.env), &base).with_stop(waits.clone());
+    let (control, waits) = (Control::default(), Waits::default());
+    let options = ClientOptions::new(Arc::clone(&io.env), &base).with_waits(waits.clone());
     if let Some(config) = &args.config {
         let config = ConfigArgs {
             config: config.clone(),
@@ -166,7 +166,7 @@ struct Surroundings<'a> {
     suite: Option<&'a SuiteInfo>,
     control: Control,
     /// Ends the waits of requests that are to be sent.
-    waits: Stop,
+    waits: Waits,
     /// Gives up what is under way.
     abort: watch::Sender<bool>,
 }

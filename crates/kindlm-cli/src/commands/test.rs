@@ -8,7 +8,7 @@ use kindlm_engine::{
     self as engine, Baseline, Control, Observed, Plan, RecordError, RunOptions, RunProgress,
     Streamed, Suite, execute, execute_streamed, report, report_streamed,
 };
-use kindlm_providers::transport::Stop;
+use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_store::responses::Recorded;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         asks_models: true,
     };
     spending.check(io, &place, (&suite, &plan), &options)?;
-    let waits = Stop::default();
+    let waits = Waits::default();
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let runner = Runner::new(io, files.root())?;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
@@ -191,12 +191,12 @@ pub(super) fn client(
     suite: &Suite,
     files: &Folder,
     concurrency: usize,
-    waits: Stop,
+    waits: Waits,
     runner: &Arc<Runner>,
 ) -> Result<Client, Failure> {
     let options = ClientOptions::new(Arc::clone(&io.env), files.root())
         .with_concurrency(concurrency)
-        .with_stop(waits)
+        .with_waits(waits)
         .with_scripts(project::scripts(&suite.scripts, runner));
     let options = project::with_limits(options, suite);
     Client::new(&suite.providers, files, options).map_err(|problems| {
@@ -263,7 +263,7 @@ pub(super) struct Run {
     /// Whether there is a journal to go on from.
     pub(super) can_resume: bool,
     /// Ends the waits of requests that are to be sent.
-    pub(super) waits: Stop,
+    pub(super) waits: Waits,
     /// Makes folders for agents.
     pub(super) workspaces: Option<Folders>,
     /// What happened already, and is only to be judged.

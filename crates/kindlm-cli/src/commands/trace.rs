@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kindlm_engine::{CaseKind, RunOptions, Suite};
-use kindlm_providers::transport::Stop;
+use kindlm_providers::transport::Waits;
 use kindlm_reporters::Verbosity;
 use kindlm_store::responses::Recorded;
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
         return Err(Failure::internal("no test case was selected"));
     };
 
-    let waits = Stop::default();
+    let waits = Waits::default();
     let runner = Runner::new(io, files.root())?;
     let concurrency = suite.defaults.concurrency;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;

@@ -20,6 +20,7 @@ mod responses;
 mod resumed;
 mod secrets;
 mod traced;
+mod waits;
 mod watched;
 
 use std::path::{Path, PathBuf};

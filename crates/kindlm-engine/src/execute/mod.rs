@@ -242,6 +242,9 @@ impl Running<'_> {
             }
         }
         drop(finished);
+        if let Some((attempts, usd)) = self.judges.calls.lost() {
+            (self.run.watch)(RunProgress::AnswersLost { attempts, usd });
+        }
         ledger.failure
     }
 

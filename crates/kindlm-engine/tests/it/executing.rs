@@ -76,6 +76,7 @@ async fn watchers_hear_of_everything_in_order() {
                 format!("{case} {model} {repeat}")
             }
             RunProgress::ExecutionFinished(it) => format!("{} {}", it.execution.case, it.outcome),
+            RunProgress::AnswersLost { attempts, .. } => format!("{attempts} answers lost"),
             RunProgress::CaseFinished(it) => format!("all of {} {}", it.case, it.outcome),
         });
     };

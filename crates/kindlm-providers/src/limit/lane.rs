@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kindlm_types::ProviderError;
+use kindlm_types::{ProviderError, Purse};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -23,6 +23,8 @@ pub struct Lane {
     /// How many calls there have been.
     calls: AtomicU64,
     counts_tokens: bool,
+    /// The provider and the model, for people; empty for a lane that nobody has named.
+    name: String,
 }
 
 struct State {
@@ -32,6 +34,10 @@ struct State {
     tokens: Option<Bucket>,
     /// Nothing is sent before this.
     closed: Option<Instant>,
+    /// Whether that is what the provider has asked for, and nobody has been answered since.
+    is_asked: bool,
+    /// What is to be sent before this fails with this error: it would have to wait too long.
+    put_off: Option<(Instant, Arc<ProviderError>)>,
     /// How often in a row a request was refused though it was alone.
     strikes: u32,
     /// Nothing is sent any more.
@@ -63,6 +69,8 @@ pub struct Ticket<'a> {
     estimate: u64,
     /// Tokens that it took; 0 while nobody has counted them.
     used: AtomicU64,
+    /// Who pays for it, if somebody counts.
+    purse: Option<&'a dyn Purse>,
 }
 
 /// A request that may be sent now, or is in flight. It leaves the lane when this is dropped.
@@ -106,12 +114,20 @@ impl Lane {
             requests: limits.rpm.map(bucket),
             tokens: limits.tpm.map(bucket),
             closed: None,
+            is_asked: false,
+            put_off: None,
             strikes: 0,
             shut: None,
             queue: BTreeMap::new(),
         };
         let counts_tokens = limits.tpm.is_some();
-        Self { state: Mutex::new(state), calls: AtomicU64::new(0), counts_tokens }
+        let name = String::new();
+        Self { state: Mutex::new(state), calls: AtomicU64::new(0), counts_tokens, name }
+    }
+
+    /// The same lane with the name of its provider and its model.
+    pub(super) fn named(self, name: String) -> Self {
+        Self { name, ..self }
     }
 
     /// Whether tokens are limited; if not, nobody needs to estimate them.
@@ -122,7 +138,7 @@ impl Lane {
     /// The place of a new call, which will take about this many tokens.
     pub fn ticket(&self, estimate: u64) -> Ticket<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        Ticket { lane: self, number, estimate, used: AtomicU64::new(0) }
+        Ticket { lane: self, number, estimate, used: AtomicU64::new(0), purse: None }
     }
 
     /// Sends nothing any more: whoever waits or comes is answered with this error.
@@ -154,7 +170,25 @@ impl fmt::Debug for Lane {
     }
 }
 
+impl<'a> Ticket<'a> {
+    /// The same call, whose attempts somebody pays for.
+    #[must_use]
+    pub fn paid_by(self, purse: Option<&'a dyn Purse>) -> Self {
+        Self { purse, ..self }
+    }
+}
+
 impl Ticket<'_> {
+    /// Asks for the money for one more attempt after one whose answer was lost.
+    pub(crate) fn another(&self) -> Result<(), String> {
+        self.purse.map_or(Ok(()), Purse::another)
+    }
+
+    /// The provider and the model.
+    pub(crate) fn whom(&self) -> String {
+        self.lane.name.clone()
+    }
+
     /// Tells how many tokens the answer says were used; 0 if it does not say.
     pub fn used(&self, tokens: u64) {
         self.used.store(tokens, Ordering::Relaxed);
@@ -189,6 +223,12 @@ impl State {
         if let Some(why) = &self.shut {
             return Entry::Never(Arc::clone(why));
         }
+        if let Some((until, why)) = &self.put_off {
+            if Instant::now() < *until {
+                return Entry::Never(Arc::clone(why));
+            }
+            self.put_off = None;
+        }
         let is_first = self.queue.first_key_value().is_none_or(|(it, _)| *it >= ticket.number);
         if !is_first || !self.window.has_room(self.in_flight, retry > 0) {
             return Entry::Later;
@@ -214,6 +254,7 @@ impl State {
         let when = closed.max(requests).max(enough);
         if when.is_none() {
             self.closed = None;
+            self.is_asked = false;
             self.requests.iter_mut().for_each(|it| it.take(1.0));
             self.tokens.iter_mut().for_each(|it| it.take(tokens));
         }
@@ -281,23 +322,54 @@ impl Permit<'_> {
     }
 
     /// No answer came. `pause` is how long the lane closes if even one request is too much, given how often
-    /// that has happened in a row before.
-    pub fn failed(mut self, err: &ProviderError, pause: impl FnOnce(u32) -> Duration) {
+    /// that has happened in a row before, or if the provider says when to come back: then all wait together and once,
+    /// and not each when it has been refused, unless one that was under way is answered all the same.
+    ///
+    /// Says how long the lane is closed, if it has been closed just now because the provider has asked for that.
+    pub fn failed(
+        mut self,
+        err: &ProviderError,
+        pause: impl FnOnce(u32) -> Duration,
+    ) -> Option<Duration> {
         if !is_refusal(err) {
             // Without a status nobody knows whether the provider did the work.
             if err.status.is_some() {
                 self.ended = Ended::Failed;
             }
-            return;
+            return None;
         }
         self.ended = Ended::Refused;
+        let is_asked = err.retry_after.is_some_and(|it| !it.is_zero());
         let mut state = self.ticket.lane.state();
         let in_flight = state.in_flight;
-        if state.window.refused(self.sent, in_flight) {
-            let until = Instant::now() + pause(state.strikes);
-            state.closed = state.closed.max(Some(until));
-            state.strikes = state.strikes.saturating_add(1);
+        let closes = if is_asked {
+            state.window.told_to_wait(self.sent, in_flight);
+            true
+        } else {
+            state.window.refused(self.sent, in_flight)
+        };
+        if !closes {
+            return None;
         }
+        let now = Instant::now();
+        let wait = pause(state.strikes);
+        let was_open = state.closed.is_none_or(|it| it <= now);
+        state.closed = state.closed.max(Some(now + wait));
+        state.is_asked |= is_asked;
+        state.strikes = state.strikes.saturating_add(1);
+        (is_asked && was_open).then_some(wait)
+    }
+
+    /// No answer came, and the provider asks for so long a wait that nobody waits: until then whatever would be sent
+    /// fails at once, those that wait for their turn included.
+    pub fn put_off(mut self, err: &ProviderError, wait: Duration) {
+        self.ended = Ended::Refused;
+        let mut state = self.ticket.lane.state();
+        let until = Instant::now() + wait;
+        if state.put_off.as_ref().is_none_or(|(it, _)| *it < until) {
+            state.put_off = Some((until, Arc::new(err.clone())));
+        }
+        state.queue.values().for_each(|it| it.notify_one());
     }
 }
 
@@ -310,6 +382,10 @@ impl Drop for Permit<'_> {
         if matches!(self.ended, Ended::Answered) {
             state.window.answered(self.sent);
             state.strikes = 0;
+            // The wish was about the request that it came with: others are still taken, at a lower rate.
+            if std::mem::take(&mut state.is_asked) {
+                state.closed = None;
+            }
         }
         if let Some(tokens) = &mut state.tokens {
             let estimate = ticket.estimate as f64;
@@ -331,8 +407,12 @@ fn is_refusal(err: &ProviderError) -> bool {
 
 /// The error of what is not sent because of an earlier one.
 fn not_sent(why: &ProviderError) -> ProviderError {
+    let because = match why.retry_after {
+        Some(_) => "because the provider has asked for a longer wait",
+        None => "because an earlier request failed for good",
+    };
     ProviderError {
-        message: format!("not sent, because an earlier request failed for good: {}", why.message),
+        message: format!("not sent, {because}: {}", why.message),
         retryable: false,
         retry_after: None,
         attempts: 0,

@@ -10,6 +10,8 @@ use super::{Lane, Limits};
 /// The lanes of one provider. A lane is there from the first request on.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
+    /// The provider's key; empty if nobody has said it.
+    provider: String,
     /// By model.
     limits: HashMap<String, Limits>,
     open: Mutex<Open>,
@@ -22,9 +24,9 @@ struct Open {
 }
 
 impl Lanes {
-    /// Lanes with these limits, by model.
-    pub(crate) fn new(limits: HashMap<String, Limits>) -> Self {
-        Self { limits, open: Mutex::default() }
+    /// Lanes of this provider with these limits, by model.
+    pub(crate) fn of(provider: &str, limits: HashMap<String, Limits>) -> Self {
+        Self { provider: provider.to_owned(), limits, open: Mutex::default() }
     }
 
     /// The lane of a model.
@@ -33,7 +35,8 @@ impl Lanes {
         if let Some(lane) = open.lanes.get(model) {
             return Arc::clone(lane);
         }
-        let lane = Arc::new(Lane::new(self.limits.get(model).copied().unwrap_or_default()));
+        let limits = self.limits.get(model).copied().unwrap_or_default();
+        let lane = Arc::new(Lane::new(limits).named(format!("{}:{model}", self.provider)));
         if let Some(why) = &open.shut {
             lane.shut(why);
         }

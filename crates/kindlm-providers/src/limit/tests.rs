@@ -14,7 +14,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Lane, Lanes, Limits, Ticket};
-use crate::transport::{RetryPolicy, Stop, Way, with_retries};
+use crate::transport::{Asked, RetryPolicy, Waits, Way, with_retries};
 
 fn limits(rpm: u32, tpm: u32, concurrency: u32) -> Limits {
     Limits {
@@ -38,8 +38,8 @@ fn hopeless(kind: Kind, status: u16) -> ProviderError {
 }
 
 /// Waits without chance.
-fn way<'a>(retry: &'a RetryPolicy, stop: &'a Stop) -> Way<'a> {
-    Way { retry, stop, slots: None }
+fn way<'a>(retry: &'a RetryPolicy, waits: &'a Waits) -> Way<'a> {
+    Way { retry, waits, slots: None }
 }
 
 fn policy() -> RetryPolicy {
@@ -127,7 +127,7 @@ async fn a_retry_keeps_its_place() {
                 let broken = ProviderError::new(Kind::Server, "p", "oops").retryable();
                 if call == 0 && sent.get() < 3 { Err(broken) } else { Ok(()) }
             };
-            with_retries(way(&policy(), &Stop::default()), &ticket, attempt).await.unwrap()
+            with_retries(way(&policy(), &Waits::default()), &ticket, attempt).await.unwrap()
         }
     });
     let attempts: Vec<u32> = all(calls).await.into_iter().map(|((), it)| it).collect();
@@ -150,7 +150,7 @@ async fn retry_after_delays_the_request_that_it_came_with() {
                     if refuse { Err(refusal(Some(ms(10_000)))) } else { Ok(()) }
                 }
             };
-            with_retries(way(&policy(), &Stop::default()), &ticket, attempt).await.unwrap();
+            with_retries(way(&policy(), &Waits::default()), &ticket, attempt).await.unwrap();
             start.elapsed().as_millis()
         }
     });
@@ -247,7 +247,7 @@ async fn what_is_hopeless_shuts_all_lanes_of_the_provider() {
 
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
-    let lanes = Lanes::new([("m".to_owned(), limits(1, 0, 0))].into());
+    let lanes = Lanes::of("p", [("m".to_owned(), limits(1, 0, 0))].into());
     let lane = lanes.to("m");
     let start = Instant::now();
     let calls = (0..5).map(|call| {
@@ -257,8 +257,9 @@ async fn those_who_wait_hear_at_once_that_a_lane_is_shut() {
                 sleep(ms(10)).await;
                 Err::<(), _>(hopeless(Kind::Auth, 401))
             };
-            let err =
-                with_retries(way(&policy(), &Stop::default()), &ticket, attempt).await.unwrap_err();
+            let err = with_retries(way(&policy(), &Waits::default()), &ticket, attempt)
+                .await
+                .unwrap_err();
             lanes.heed(lane, &err);
             (call, err.attempts, err.message.starts_with("not sent"))
         }
@@ -345,7 +346,8 @@ async fn a_lane_finds_out_what_a_provider_takes() {
                     }
                     result
                 };
-                with_retries(way(&RetryPolicy::default(), &Stop::default()), &ticket, attempt).await
+                with_retries(way(&RetryPolicy::default(), &Waits::default()), &ticket, attempt)
+                    .await
             }
         });
         let failed = all(calls).await.iter().filter(|it| it.is_err()).count();
@@ -379,7 +381,7 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
         ..ProviderError::new(Kind::RateLimited, "p", "too much").retryable()
     };
     let lane = Lane::new(limits(0, 0, 1));
-    let (policy, stop) = (policy(), Stop::default());
+    let (policy, stop) = (policy(), Waits::default());
     let start = Instant::now();
     let call = |takes: u64, result: Result<(), ProviderError>| {
         let (ticket, policy, stop) = (lane.ticket(0), &policy, &stop);
@@ -413,4 +415,83 @@ async fn a_stop_ends_waits_but_no_request_and_nothing_that_need_not_wait() {
     let attempt = || std::future::ready(Ok(()));
     let done = with_retries(way(&policy, &stop), &ticket, attempt).await;
     assert_eq!(done.unwrap(), ((), 1), "there was nothing to wait for");
+}
+
+/// A provider that refuses everything until a moment, and says when that is; then it answers after 10 ms.
+async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderError> {
+    sent.set(sent.get() + 1);
+    sleep(ms(1)).await;
+    let left = until.saturating_duration_since(Instant::now());
+    if !left.is_zero() {
+        return Err(refusal(Some(left)));
+    }
+    sleep(ms(10)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_are_told_to_wait_wait_together_and_once() {
+    for (calls, concurrency) in [(8, 4), (8, 8), (100, 4), (3, 1)] {
+        let lane = Lane::new(limits(0, 0, concurrency)).named("p:m".to_owned());
+        let (start, sent, waits) = (Instant::now(), Cell::new(0), Waits::default());
+        let (policy, until) = (RetryPolicy::default(), start + ms(3_000));
+        let calls =
+            (0..calls).map(|_| {
+                let (ticket, sent, waits, policy) = (lane.ticket(0), &sent, &waits, &policy);
+                async move {
+                    with_retries(way(policy, waits), &ticket, || closed_until(until, sent)).await
+                }
+            });
+        let calls: Vec<_> = calls.collect();
+        let wanted = u32::try_from(calls.len()).unwrap();
+        let ended = all(calls).await;
+        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+        // Only those that were under way when the provider closed have been sent twice.
+        assert_eq!(sent.get(), wanted + concurrency.min(wanted), "{concurrency}");
+        // One wait of three seconds, whoever waits: the clock stands while somebody is at work.
+        assert!(start.elapsed() < ms(3_400 + 11 * u64::from(wanted)), "{:?}", start.elapsed());
+        let told = waits.next().await;
+        assert_eq!((told.whom.as_str(), told.too_long), ("p:m", false));
+        assert_eq!(told.in_words().split(": ").last(), Some("requests to it wait"));
+        let again = tokio::time::timeout(ms(1), waits.next()).await;
+        assert!(again.is_err(), "it is told once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_over() {
+    let lane = Lane::new(limits(0, 0, 1)).named("p:m".to_owned());
+    let (start, sent, waits) = (Instant::now(), Cell::new(0), Waits::default());
+    let (policy, until) = (RetryPolicy::default(), start + Duration::from_mins(10));
+    let calls = (0..5).map(|_| {
+        let (ticket, sent, waits, policy) = (lane.ticket(0), &sent, &waits, &policy);
+        async move { with_retries(way(policy, waits), &ticket, || closed_until(until, sent)).await }
+    });
+    let ended: Vec<ProviderError> = all(calls).await.into_iter().map(Result::unwrap_err).collect();
+    assert_eq!(sent.get(), 1);
+    assert!(start.elapsed() < ms(100), "{:?}", start.elapsed());
+    assert_eq!(
+        (ended[0].kind, ended[0].attempts, ended[0].retryable),
+        (Kind::RateLimited, 1, false)
+    );
+    assert_eq!(
+        ended[0].message,
+        "slow down; it asks to wait 600 s, and at most 60 s are waited: try again later, `kindlm test --resume` sends what is missing"
+    );
+    for err in &ended[1..] {
+        assert_eq!((err.kind, err.attempts, err.retryable), (Kind::RateLimited, 0, false));
+        assert!(
+            err.message.starts_with("not sent, because the provider has asked for a longer wait: ")
+        );
+    }
+    let Asked { whom, wait, too_long } = waits.next().await;
+    assert_eq!((whom.as_str(), too_long), ("p:m", true));
+    assert!(wait > Duration::from_secs(599));
+
+    // Then it is asked again.
+    sleep(Duration::from_mins(10)).await;
+    let ticket = lane.ticket(0);
+    let done = with_retries(way(&policy, &waits), &ticket, || closed_until(until, &sent)).await;
+    assert_eq!(done.unwrap(), ((), 1));
+    assert_eq!(sent.get(), 2);
 }

@@ -76,6 +76,16 @@ impl Window {
         self.size = (self.size + widening).min(self.most);
     }
 
+    /// It was refused, and the provider said when to come back; `in_flight` are in flight, itself included. What is sent then is half as much, and no less. That
+    /// several were refused says nothing about how many can be taken later.
+    pub(super) fn told_to_wait(&mut self, sent: Sent, in_flight: u32) {
+        if sent.epoch == self.epoch {
+            self.epoch += 1;
+            self.threshold = f64::from(sent.load.max(in_flight) / 2).max(1.0);
+            self.size = self.size.min(self.threshold);
+        }
+    }
+
     /// It was refused; `in_flight` are in flight, itself included. Says whether it was the only one.
     ///
     /// One that is refused alone says that it came too soon, not that there were too many.

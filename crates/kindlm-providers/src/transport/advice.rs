@@ -83,6 +83,16 @@ pub(super) fn on_tls(err: &TlsError) -> String {
             "its certificate is not valid today",
             "check the clock of this machine; if it is right, the server needs a new certificate",
         ),
+        // webpki's word for it has no variant of its own.
+        TlsError::InvalidCertificate(CertificateError::Other(why))
+            if why.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            (
+                "its certificate is that of an authority, and not of a server",
+                "a server needs a certificate of its own that the authority has signed (in OpenSSL, `basicConstraints=CA:FALSE`): \
+                 to trust this one with `SSL_CERT_FILE` does not help",
+            )
+        }
         TlsError::InvalidCertificate(_) => (
             "its certificate is not trusted",
             "if your network has a certificate authority of its own, set `SSL_CERT_FILE` to its PEM file",

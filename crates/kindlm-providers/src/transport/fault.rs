@@ -55,7 +55,7 @@ impl<'a> Fault<'a> {
             self.host(),
             timeout.as_millis(),
         );
-        self.error(ProviderErrorKind::Timeout, message).retryable()
+        self.error(ProviderErrorKind::Timeout, message).retryable().lost()
     }
 
     /// The answer began, and then nothing came any more.
@@ -65,7 +65,7 @@ impl<'a> Fault<'a> {
             self.host(),
             idle.as_millis(),
         );
-        self.error(ProviderErrorKind::Timeout, message).retryable()
+        self.error(ProviderErrorKind::Timeout, message).retryable().lost()
     }
 
     /// The provider answered, and its answer is an error.
@@ -105,7 +105,12 @@ impl<'a> Fault<'a> {
             }
         };
         let error = self.error(ProviderErrorKind::Connection, message);
-        if err.is_builder() { error } else { error.retryable() }
+        match Cause::of(err) {
+            _ if err.is_builder() => error,
+            // It was sent, or at least begun.
+            Cause::Other(_) if !err.is_connect() => error.retryable().lost(),
+            _ => error.retryable(),
+        }
     }
 
     /// The answer began and did not end well.
@@ -126,7 +131,7 @@ impl<'a> Fault<'a> {
             "connection to `{host}` broke in the middle of the answer: {}; if that goes on, check the network and the proxy",
             root(err)
         );
-        self.error(ProviderErrorKind::Connection, message).retryable()
+        self.error(ProviderErrorKind::Connection, message).retryable().lost()
     }
 
     /// The answer is larger than allowed.

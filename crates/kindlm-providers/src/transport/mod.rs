@@ -9,8 +9,8 @@ mod fetch;
 mod redirect;
 mod retry;
 mod secret;
-mod stop;
 mod tls;
+mod waits;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -28,8 +28,8 @@ pub use fetch::Fetched;
 pub use retry::RetryPolicy;
 pub(crate) use retry::{Way, is_worth_it, with_retries};
 pub(crate) use secret::resolve;
-pub use stop::Stop;
 pub use tls::{CaError, install_tls};
+pub use waits::{Asked, Waits};
 #[cfg(feature = "mcp")]
 pub(crate) use {fault::causes, retry::wait_of};
 
@@ -62,8 +62,8 @@ pub struct TransportOptions {
     pub idle_timeout: Duration,
     /// Whether `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
     pub system_proxy: bool,
-    /// Ends the waits for turns and retries.
-    pub stop: Stop,
+    /// Ends the waits for turns and retries, and hears of long ones.
+    pub waits: Waits,
     /// How many requests may be on their way at once, to all providers together; any number if absent.
     pub concurrency: Option<usize>,
 }
@@ -79,7 +79,7 @@ impl TransportOptions {
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
             system_proxy: true,
-            stop: Stop::default(),
+            waits: Waits::default(),
             concurrency: None,
         }
     }
@@ -254,7 +254,7 @@ impl HttpTransport {
 
     /// What attempts have to wait for.
     pub(crate) fn way(&self) -> Way<'_> {
-        Way { retry: &self.options.retry, stop: &self.options.stop, slots: self.slots.as_ref() }
+        Way { retry: &self.options.retry, waits: &self.options.waits, slots: self.slots.as_ref() }
     }
 
     /// How it behaves.

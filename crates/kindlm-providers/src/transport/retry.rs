@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::Stop;
+use super::{Asked, Waits};
 use crate::HttpResponse;
 use crate::limit::{Permit, Ticket};
 
@@ -14,7 +14,8 @@ use crate::limit::{Permit, Ticket};
 ///
 /// The wait before retry `n` (from 0) is random between [`min_delay`](Self::min_delay) and
 /// `base_delay × 2ⁿ`, at most [`max_delay`](Self::max_delay): exponential backoff with full jitter. If the
-/// provider says how long to wait, that is waited instead, up to [`max_retry_after`](Self::max_retry_after).
+/// provider says how long to wait, that is waited instead; if that is longer than [`max_retry_after`](Self::max_retry_after),
+/// nothing is sent until then, and what would be sent fails at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How often a failed request is sent again, at most.
@@ -48,11 +49,21 @@ impl RetryPolicy {
         Self { max_retries: 0, ..Self::default() }
     }
 
+    /// The error of a provider that asks for a longer wait than there is patience.
+    fn too_long(&self, err: ProviderError, wait: Duration) -> ProviderError {
+        let message = format!(
+            "{}; it asks to wait {} s, and at most {} s are waited: try again later, `kindlm test --resume` sends what is missing",
+            err.message,
+            wait.as_secs_f64().ceil(),
+            self.max_retry_after.as_secs_f64(),
+        );
+        ProviderError { message, retryable: false, ..err }
+    }
+
     /// The wait before a retry; `chance` is from 0 to 1.
     fn delay(&self, retry: u32, retry_after: Option<Duration>, chance: f64) -> Duration {
         if let Some(asked) = retry_after {
             // A little later than asked, so that requests that were refused together come back one by one.
-            let asked = asked.min(self.max_retry_after);
             return asked + (asked / 10).min(self.min_delay).mul_f64(chance);
         }
         let factor = 2_u32.saturating_pow(retry);
@@ -65,8 +76,8 @@ impl RetryPolicy {
 #[derive(Clone, Copy)]
 pub(crate) struct Way<'a> {
     pub(crate) retry: &'a RetryPolicy,
-    /// Ends the waits.
-    pub(crate) stop: &'a Stop,
+    /// Ends the waits, and hears of long ones.
+    pub(crate) waits: &'a Waits,
     /// How many requests of all lanes may be on their way at once.
     pub(crate) slots: Option<&'a Semaphore>,
 }
@@ -87,7 +98,7 @@ impl Way<'_> {
             permit = ticket.enter(attempts) => {
                 permit.map_err(|err| NotBegun::Refused(ProviderError { attempts, ..err }))?
             }
-            () = self.stop.stopped() => return Err(NotBegun::Stopped),
+            () = self.waits.stopped() => return Err(NotBegun::Stopped),
         };
         let slot = match self.slots {
             // It is never closed; if it were, there would be no bound.
@@ -141,16 +152,30 @@ where
             return Err(err);
         }
         let policy = way.retry;
-        permit.failed(&err, |strikes| policy.delay(strikes, err.retry_after, chance()));
         attempts += 1;
         err.attempts = attempts;
+        let too_long = err.retry_after.filter(|it| err.retryable && *it > policy.max_retry_after);
+        if let Some(wait) = too_long {
+            err = policy.too_long(err, wait);
+            permit.put_off(&err, wait);
+            way.waits.tell(Asked { whom: ticket.whom(), wait, too_long: true });
+            return Err(err);
+        }
+        let pause = permit.failed(&err, |strikes| policy.delay(strikes, err.retry_after, chance()));
+        if let Some(wait) = pause {
+            way.waits.tell(Asked { whom: ticket.whom(), wait, too_long: false });
+        }
         if !err.retryable || attempts > policy.max_retries {
+            return Err(err);
+        }
+        if let Err(why) = if err.may_be_charged() { ticket.another() } else { Ok(()) } {
+            err.message = format!("{}; not sent again: {why}", err.message);
             return Err(err);
         }
         let wait = policy.delay(attempts - 1, err.retry_after, chance());
         tokio::select! {
             () = tokio::time::sleep(wait) => last = Some(err),
-            () = way.stop.stopped() => return Err(stopped_after(err)),
+            () = way.waits.stopped() => return Err(stopped_after(err)),
         }
     }
 }
@@ -263,8 +288,8 @@ mod tests {
             (0, Some(0), 1.0, 0),
             (0, Some(1_000), 0.0, 1_000),
             (0, Some(1_000), 1.0, 1_100),
-            (0, Some(3_600_000), 0.0, 60_000),
-            (0, Some(3_600_000), 1.0, 60_250),
+            (0, Some(60_000), 0.0, 60_000),
+            (0, Some(60_000), 1.0, 60_250),
         ] {
             let asked = asked.map(Duration::from_millis);
             assert_eq!(

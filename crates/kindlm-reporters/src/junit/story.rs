@@ -58,6 +58,7 @@ pub(super) fn whole(case: &CaseResult) -> String {
     findings(&mut text, case);
     errors(&mut text, case);
     not_applied(&mut text, case);
+    cached(&mut text, case);
     if let Some(telling) = case.telling_execution().filter(|it| it.error.is_none()) {
         let execution = &telling.execution;
         if case.executions.len() > 1 {
@@ -95,12 +96,17 @@ pub(super) fn note(case: &CaseResult) -> Option<String> {
         let _ = writeln!(text, "score to watch: {label}: {score}");
     }
     not_applied(&mut text, case);
+    cached(&mut text, case);
+    let text = text.trim_end();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// That nobody was asked for it.
+fn cached(text: &mut String, case: &CaseResult) {
     if case.cached_repeats() > 0 {
         let cached = plural(u64::from(case.cached_repeats()), "repeat");
         let _ = writeln!(text, "{cached} answered from the response store");
     }
-    let text = text.trim_end();
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn repeats_line(case: &CaseResult) -> Option<String> {

@@ -86,13 +86,21 @@ fn head(report: &AnyReport<'_>, summary: &Summary) -> String {
     let title = if names.is_empty() { "KindLM".to_owned() } else { names.join(" / ") };
     let score = summary.totals.average_score;
     let score = score.map(|it| format!(" · average score {}", ecma::to_fixed(it, 2)));
+    let cached = (summary.cached_executions > 0).then(|| {
+        let all = count(summary.totals.executions);
+        format!(
+            " · {} of {all} executions from the response store",
+            count(summary.cached_executions)
+        )
+    });
     format!(
-        "<!-- kindlm:report {marker} -->\n## {sign} {title}\n\n**{}**: {}\n\n{}: {}{}\n",
+        "<!-- kindlm:report {marker} -->\n## {sign} {title}\n\n**{}**: {}\n\n{}: {}{}{}\n",
         verdict::word(report, summary),
         verdict::clauses(report, summary).join("; "),
         plural(summary.totals.cases, "case"),
         verdict::cases(&summary.totals),
         score.unwrap_or_default(),
+        cached.unwrap_or_default(),
     )
 }
 
@@ -255,11 +263,16 @@ fn block(case: &CaseResult) -> Block {
     let (sign, of) = (sign(case.outcome), case.executions.len());
     let name = format!("{} · {}", shown(&case.case, NAME), shown(&case.model, NAME));
     let counts = case.repeat_counts();
-    let held = if of > 1 && counts.executed() > 0 {
+    let mut held = if of > 1 && counts.executed() > 0 {
         format!(" · {}/{} repeats held", counts.held(), counts.executed())
     } else {
         String::new()
     };
+    match case.cached_repeats() as usize {
+        0 => {}
+        all if all == of => held.push_str(" · from the response store"),
+        some => held = format!("{held} · {some}/{of} from the response store"),
+    }
     let mut reasons = format!("\n#### {sign} {name}{held}\n\n");
     let findings = case.findings();
     let lines = findings.iter().map(|it| {

@@ -82,10 +82,12 @@ fn totals(
     }
     let mut spent = cost(totals.cost);
     if totals.cost.unknown > 0 {
-        spent = format!(
-            "{spent} (no price for {})",
-            plural(u64::from(totals.cost.unknown), "execution")
-        );
+        let unknown = u64::from(totals.cost.unknown);
+        let uncounted = summary.uncounted_executions.min(unknown);
+        let why = [(unknown - uncounted, "no price for"), (uncounted, "no usage told for")];
+        let why = why.into_iter().filter(|(count, _)| *count > 0);
+        let why = why.map(|(count, what)| format!("{what} {}", plural(count, "execution")));
+        spent = format!("{spent} ({})", why.collect::<Vec<_>>().join(", "));
     }
     if totals.judge_cost.known_usd > 0.0 || totals.judge_cost.unknown > 0 {
         spent = format!("{spent}; judges {}", cost(totals.judge_cost));

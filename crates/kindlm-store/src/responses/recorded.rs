@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
     AgentSession, AgentStart, Backend, BoxFuture, CommandOutput, CommandSpec, Prompt,
-    ProviderError, ProviderErrorKind, Reply,
+    ProviderError, ProviderErrorKind, Purse, Reply,
 };
 
 use super::{Mode, Responses};
@@ -28,6 +28,26 @@ impl<B: Backend> Recorded<B> {
         Self { inner, responses }
     }
 
+    /// The reply that is kept; else that of the call, which is not begun before that is known.
+    fn through<'a>(
+        &'a self,
+        (provider, prompt): (&'a str, &'a Prompt),
+        call: BoxFuture<'a, Result<Reply, ProviderError>>,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        if self.responses.mode() == Mode::Live {
+            return call;
+        }
+        Box::pin(async move {
+            let request = self.responses.completion(provider, prompt)?;
+            if let Some(reply) = self.responses.recall(provider, &request)? {
+                return Ok(reply);
+            }
+            let reply = call.await?;
+            self.responses.keep(&request, &reply);
+            Ok(reply)
+        })
+    }
+
     /// The store.
     pub fn responses(&self) -> &Responses {
         &self.responses
@@ -41,18 +61,18 @@ impl<B: Backend> Backend for Recorded<B> {
         prompt: &'a Prompt,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        if self.responses.mode() == Mode::Live {
-            return self.inner.complete(provider, prompt, timeout);
-        }
-        Box::pin(async move {
-            let request = self.responses.completion(provider, prompt)?;
-            if let Some(reply) = self.responses.recall(provider, &request)? {
-                return Ok(reply);
-            }
-            let reply = self.inner.complete(provider, prompt, timeout).await?;
-            self.responses.keep(&request, &reply);
-            Ok(reply)
-        })
+        self.through((provider, prompt), self.inner.complete(provider, prompt, timeout))
+    }
+
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        let call = self.inner.complete_paid(provider, prompt, timeout, purse);
+        self.through((provider, prompt), call)
     }
 
     fn bounds_itself(&self) -> bool {

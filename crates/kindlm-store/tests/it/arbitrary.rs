@@ -332,6 +332,7 @@ fn error() -> impl Strategy<Value = ExecutionError> {
                     retryable,
                     retry_after: wait.map(|(seconds, nanos)| Duration::new(seconds, nanos)),
                     attempts,
+                    lost: false,
                 })
             }
         ),

@@ -125,6 +125,8 @@ pub struct Summary {
     pub provider_error_kinds: Vec<ProviderErrorKind>,
     /// Executions that were answered from the response store.
     pub cached_executions: u64,
+    /// Executions whose cost is not known because no answer told how many tokens it took.
+    pub uncounted_executions: u64,
     /// Executions that broke off, or were not run.
     pub broken_off: u64,
     /// Executions that were not run.

@@ -27,6 +27,8 @@ pub struct Tally {
     case_codes: FirstSeen<FailureCode, ()>,
     provider_errors: FirstSeen<ProviderErrorKind, ()>,
     cached: u64,
+    /// Executions whose cost is unknown as no answer told its tokens.
+    uncounted: u64,
     broken_off: u64,
     not_run: u64,
     failed_by_provider: u64,
@@ -91,6 +93,8 @@ impl Tally {
         }
         for execution in &case.executions {
             self.cached += u64::from(execution.execution.cached);
+            let unknown = execution.execution.spent().is_none();
+            self.uncounted += u64::from(unknown && execution.execution.is_uncounted());
             self.failed_by_provider += u64::from(execution.failed_by_provider());
             let Some(error) = &execution.error else { continue };
             self.broken_off += 1;
@@ -155,6 +159,7 @@ impl Tally {
             first_code: self.case_codes.in_order().next().map(|(code, ())| code.clone()),
             provider_error_kinds: self.provider_errors.in_order().map(|(it, ())| *it).collect(),
             cached_executions: self.cached,
+            uncounted_executions: self.uncounted,
             broken_off: self.broken_off,
             not_run: self.not_run,
             failed_by_provider: self.failed_by_provider,

@@ -16,7 +16,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     },
     build: |threshold| {
         let known_usd = ExactSum::default();
-        Box::new(CostMaxUsd { threshold, known_usd, unknown: 0, measured: false })
+        Box::new(CostMaxUsd { threshold, known_usd, unknown: 0, uncounted: 0, measured: false })
     },
 };
 
@@ -25,6 +25,8 @@ struct CostMaxUsd {
     threshold: f64,
     known_usd: ExactSum,
     unknown: u32,
+    /// Among them those in which no answer told its tokens, so that no price helps.
+    uncounted: u32,
     measured: bool,
 }
 
@@ -44,6 +46,9 @@ impl Measurement for CostMaxUsd {
         if ![crate::COMMAND, crate::TRANSCRIPT].contains(&case.model.as_str()) {
             self.known_usd.add(case.cost.known_usd);
             self.unknown += case.cost.unknown;
+            let uncounted = case.executions.iter().map(|it| &it.execution);
+            let uncounted = uncounted.filter(|it| it.spent().is_none() && it.is_uncounted());
+            self.uncounted += u32::try_from(uncounted.count()).unwrap_or(u32::MAX);
             self.measured = true;
         }
         for it in &case.executions {
@@ -66,11 +71,19 @@ impl Measurement for CostMaxUsd {
         let known = dollars(cost);
         let message = match self.unknown {
             0 => format!("Cost: {known} (max: ${max})"),
-            unknown => format!(
-                "Cost: at least {known} (max: ${max}); it is unknown for {unknown} execution{}, \
-                 so give their models a `price`",
-                if unknown == 1 { "" } else { "s" }
-            ),
+            unknown => {
+                let s = if unknown == 1 { "" } else { "s" };
+                let why = match self.uncounted.min(unknown) {
+                    0 => "so give their models a `price`".to_owned(),
+                    all if all == unknown => "as no answer told its `usage`".to_owned(),
+                    some => format!(
+                        "for {some} as no answer told its `usage`; give the models of the others a `price`"
+                    ),
+                };
+                format!(
+                    "Cost: at least {known} (max: ${max}); it is unknown for {unknown} execution{s}, {why}"
+                )
+            }
         };
         let mut result = at_most(id, cost, self.threshold, message);
         // An unknown price is not 0: what cannot be measured cannot be said to hold.

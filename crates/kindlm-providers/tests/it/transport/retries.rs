@@ -89,17 +89,19 @@ async fn weak_point_13_retry_after_is_honoured() {
 }
 
 #[tokio::test]
-async fn a_wish_to_wait_is_capped_and_told() {
+async fn a_wish_to_wait_too_long_is_told_at_once() {
     let server = server();
     let refusal = MockReply::error(429, "slow down").with_header("retry-after", "3600");
-    server.push_all([refusal.clone(), refusal.clone(), refusal]);
+    server.push(refusal);
     let retry = RetryPolicy { max_retry_after: Duration::from_millis(10), ..quick() };
     let transport = HttpTransport::new(TransportOptions { retry, ..options() }).unwrap();
     let err = transport
         .call("openai", &request(&server.url()), LONG, &Lane::default().ticket(0), decode)
         .await
         .unwrap_err();
-    assert_eq!((err.attempts, err.retry_after), (3, Some(Duration::from_hours(1))));
+    assert_eq!((err.attempts, err.retry_after), (1, Some(Duration::from_hours(1))));
+    assert_eq!((server.count(), err.retryable), (1, false));
+    assert!(err.message.contains("asks to wait 3600 s, and at most 0.01 s are waited"), "{err}");
 }
 
 #[tokio::test]

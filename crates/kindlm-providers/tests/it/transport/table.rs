@@ -79,6 +79,11 @@ fn statuses() -> Vec<Row> {
         row("402", error(402, "Payment required."), Fails(Kind::QuotaExhausted, 1)),
         row("403", error(403, "You have insufficient permissions."), Fails(Kind::Auth, 1)),
         row(
+            "403, of that request alone",
+            error(403, "This content is not available."),
+            Fails(Kind::InvalidRequest, 1),
+        ),
+        row(
             "404, the model is unknown",
             coded(404, "model_not_found", "The model `gpt-9` does not exist."),
             Fails(Kind::ModelNotFound, 1),
@@ -126,6 +131,11 @@ fn waits() -> Vec<Row> {
                     .with_header("retry-after", "Sun, 06 Nov 1994 08:49:38 GMT"),
             ),
             Answers(2),
+        ),
+        row(
+            "429, with a `Retry-After` of more than a minute",
+            Always(refused().with_header("retry-after", "3600")),
+            Fails(Kind::RateLimited, 1),
         ),
         row("503 once", Once(MockReply::error(503, "Service unavailable.")), Answers(2)),
     ]
@@ -344,7 +354,8 @@ async fn run(row: Row) -> (Row, String, u8) {
     options.transport.idle_timeout = Duration::from_millis(500);
     options.transport.ca_pem = Some(ELSEWHERE_AUTHORITY.into());
     let client = Client::new(&providers(config), &Memory(&[]), options).unwrap();
-    let is_late = matches!(row.expected, Fails(Kind::Timeout, _));
+    // A server that says 408 says so at once.
+    let is_late = matches!(row.expected, Fails(Kind::Timeout, _)) && row.name != "408";
     let timeout = if is_late { Duration::from_secs(1) } else { LONG };
     let (result, said, exit_code) = run_of_one(&client, timeout).await;
     let attempts = match (&result, &row.expected) {
@@ -387,7 +398,8 @@ The examples speak of `openai`; all providers that are reached by HTTP behave th
 A request that may succeed later is sent three times in all, with growing pauses.
 An execution that has no reply in the end is *errored*: it is neither passed nor failed, and the run ends with exit code 3,
 whatever the gates say of the rest.
-After a refused key (401) or an empty account nothing more is sent to that provider; after 403 nothing more is sent to that model.
+After a refused key (401) or an empty account nothing more is sent to that provider. After a 403 that speaks of the key or of a permission
+(`auth`) nothing more is sent to that model; a 403 that says nothing of the kind is a refusal of that one request (`invalid_request`).
 What would have been sent is errored in the same way at once, and the rest of the run goes on.
 ";
 

@@ -269,6 +269,8 @@ impl TryFrom<ExecutionError> for crate::ExecutionError {
                         message: err.to_string(),
                     })?,
                 attempts,
+                // Settled long ago.
+                lost: false,
             }),
             ExecutionError::NotRun { reason } => Self::NotRun { reason },
             ExecutionError::Internal { failure_code: _, message } => Self::Internal { message },

@@ -1,0 +1,97 @@
+//! What providers ask to wait, and answers that are lost on their way: how often something is sent, and what is said.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use kindlm_testing::{MockReply, MockServer};
+
+use crate::binary;
+
+/// A suite of so many tests on one model.
+fn suite(folder: &Path, server: &MockServer, tests: usize) {
+    let url = server.url();
+    let tests = (0..tests).map(|it| {
+        format!("  - {{ name: t{it}, prompt: p, vars: {{ n: {it} }}, expect: {{ output: {{ contains: [ok] }} }} }}\n")
+    });
+    let yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{url}/v1\" }} }}\n\
+         models: [{{ id: m, provider: openai, model: gpt, params: {{ maxTokens: 1000 }}, price: {{ input: 1, output: 1 }} }}]\n\
+         prompts: {{ p: {{ user: \"say {{{{n}}}}\" }} }}\n\
+         tests:\n{}",
+        tests.collect::<String>()
+    );
+    fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
+}
+
+fn test(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.arg("test").args(args).current_dir(folder).stdin(Stdio::null()).env("KEY", "key-4711");
+    command.output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    format!("{out}{err}")
+}
+
+#[test]
+fn all_requests_to_a_model_wait_together() {
+    let folder = tempfile::tempdir().unwrap();
+    // Closed for a while after the first request; whoever comes is told how long.
+    let (since, closed) = (OnceLock::new(), Duration::from_millis(600));
+    let server = MockServer::answering(move |_| {
+        let left = closed.saturating_sub(since.get_or_init(Instant::now).elapsed());
+        if left.is_zero() {
+            return MockReply::text("ok");
+        }
+        let left = (left.as_millis() + 1).to_string();
+        MockReply::error(429, "Slow down.").with_header("retry-after-ms", &left)
+    })
+    .unwrap();
+    suite(folder.path(), &server, 12);
+    let output = test(folder.path(), &["--concurrency", "4"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    // Nobody came while it was closed but those that were on their way already.
+    assert_eq!(server.count(), 12 + 4, "{}", said(&output));
+}
+
+#[test]
+fn a_wait_that_is_too_long_is_told_and_nothing_is_sent_until_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = || MockReply::error(429, "Come back later.").with_header("retry-after", "3600");
+    let server = MockServer::answering(move |_| refused()).unwrap();
+    suite(folder.path(), &server, 20);
+    let output = test(folder.path(), &["--concurrency", "2"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(server.count() <= 2, "{} were sent", server.count());
+    let said = said(&output);
+    for part in [
+        "openai:gpt asks to wait 3600 s, which is too long to wait for",
+        "it asks to wait 3600 s, and at most 60 s are waited",
+        "not sent, because the provider has asked for a longer wait",
+    ] {
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_lost_is_paid_for() {
+    for (budget, requests, code, part) in [
+        ("1", 2, 0, "1 answer was lost on the way: the provider may charge for the attempt"),
+        ("0.002", 1, 3, "not sent again: of the run's budget of $0.0020"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = MockServer::answering(|_| MockReply::text("ok")).unwrap();
+        server.push(MockReply::text("ok").reset_in_body());
+        suite(folder.path(), &server, 1);
+        let output = test(folder.path(), &["--budget-usd", budget]);
+        let words = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(part), "{}", said(&output));
+        assert_eq!((server.count(), output.status.code()), (requests, Some(code)), "{words}");
+    }
+}
