@@ -23,6 +23,11 @@ use support::{KINDLM, Sample, head, watched, write_suite};
 /// The first argument with which the bench runs itself as the bare loop: `--bare <url> <requests> <concurrency>`.
 const BARE: &str = "--bare";
 
+/// The first argument with which the bench is only the mock, for a profiler that looks at `kindlm test` by itself:
+/// `--serve <folder> <ms>` writes the suite into the folder, says the address, and answers after so many milliseconds until
+/// it is stopped.
+const SERVE: &str = "--serve";
+
 /// How many cases the runs have.
 const CASES: usize = 5_000;
 
@@ -41,6 +46,11 @@ fn main() {
         && first == BARE
     {
         return bare_loop(url, requests.parse().unwrap(), concurrency.parse().unwrap());
+    }
+    if let [_, first, folder, ms] = arguments.as_slice()
+        && first == SERVE
+    {
+        return serve(Path::new(folder), Duration::from_millis(ms.parse().unwrap()));
     }
     // Only `cargo bench` gives `--bench`; `cargo test --benches` wants to know that it builds.
     if !arguments.iter().any(|it| it == "--bench") {
@@ -227,6 +237,15 @@ fn bare_loop(url: &str, requests: usize, concurrency: usize) {
             response.await.unwrap().bytes().await.unwrap();
         },
     ));
+}
+
+fn serve(folder: &Path, latency: Duration) {
+    let server = MockServer::for_bench(latency).unwrap();
+    write_suite(folder, CASES, 1, &server.url());
+    println!("{}", server.url());
+    loop {
+        std::thread::park();
+    }
 }
 
 fn kindlm(folder: &Path, arguments: &[&str]) -> Command {

@@ -42,7 +42,7 @@ pub(crate) fn keep(io: &mut Io, place: &Place, report: &AnyReport<'_>, quiet: bo
     let kept = Runs::new(place.state()).save_with(id, |out| {
         // JSON is written a few bytes at a time: here that is no call.
         let mut out = BufWriter::with_capacity(1 << 16, out);
-        serde_json::to_writer(&mut out, &v1::Report::compact(report))?;
+        v1::write_compact(report, &mut out)?;
         out.flush()
     });
     match kept {

@@ -25,7 +25,8 @@ pub trait CaseSource: fmt::Debug {
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
     /// The case as [`wire::v1::Case`](crate::wire::v1::Case) in compact JSON, where that costs less than reading it;
-    /// `None` where it does not.
+    /// `None` where it does not. It goes into reports as it stands, so a source that keeps it in a file makes sure that it
+    /// is what was put there.
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
         let _ = position;
         Ok(None)

@@ -218,13 +218,16 @@ impl Running<'_> {
         let alone = stream::select_all(queues.into_iter().map(|queue| {
             let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(queue)
-                .map(|(index, unit)| async move {
-                    let ended = if unjudged.contains(&index) {
-                        self.unit_again(index, unit).await
-                    } else {
-                        Ended::New(self.unit(unit, None).await.result)
-                    };
-                    vec![(index, ended)]
+                .map(|(index, unit)| {
+                    // It has some 10 KiB, and is moved several times before it begins.
+                    Box::pin(async move {
+                        let ended = if unjudged.contains(&index) {
+                            self.unit_again(index, unit).await
+                        } else {
+                            Ended::New(self.unit(unit, None).await.result)
+                        };
+                        vec![(index, ended)]
+                    })
                 })
                 .buffer_unordered(concurrency)
         }));

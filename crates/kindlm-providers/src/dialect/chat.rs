@@ -155,8 +155,8 @@ pub(crate) fn text(content: &Value) -> String {
 }
 
 /// Why the model stopped.
-pub(crate) fn finish(word: &Value) -> FinishReason {
-    match word.as_str() {
+pub(crate) fn finish(word: Option<&str>) -> FinishReason {
+    match word {
         Some("stop") => FinishReason::Stop,
         Some("length" | "model_length") => FinishReason::Length,
         Some("tool_calls" | "function_call") => FinishReason::ToolCalls,

@@ -212,7 +212,7 @@ impl Codec for Http {
             }
         };
         let finish_reason = match answer.pointer("/choices/0/finish_reason") {
-            Some(word @ Value::String(_)) => chat::finish(word),
+            Some(Value::String(word)) => chat::finish(Some(word)),
             _ if !tool_calls.is_empty() => FinishReason::ToolCalls,
             _ => FinishReason::Stop,
         };

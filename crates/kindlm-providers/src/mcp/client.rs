@@ -21,7 +21,7 @@ use rmcp::{RoleClient, ServiceExt as _};
 use tokio::sync::Mutex;
 
 use super::{Config, arguments};
-use crate::transport::{Fault, HttpTransport, causes, is_worth_it, resolve, wait_of};
+use crate::transport::{Fault, HttpTransport, address, causes, is_worth_it, resolve, wait_of};
 
 type Session = RunningService<RoleClient, ClientConfig>;
 
@@ -52,7 +52,8 @@ impl McpClient {
     ) -> Result<Reply, ProviderError> {
         let (headers, secrets) =
             resolve(provider, &self.config.headers(), &*transport.options().env)?;
-        let fault = Fault::new(provider, &self.config.server_url)?;
+        let url = address(provider, &self.config.server_url)?;
+        let fault = Fault::new(provider, &url);
         let client = transport.client(provider)?;
         let limit = usize::try_from(transport.options().max_body).unwrap_or(usize::MAX);
         let asking = async {

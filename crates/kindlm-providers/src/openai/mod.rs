@@ -1,5 +1,7 @@
 //! `openai`: chat completions and embeddings of OpenAI, and of every server that speaks the same.
 
+mod usual;
+
 use kindlm_types::{
     FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Usage,
 };
@@ -96,6 +98,31 @@ impl OpenAi {
         HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
     }
 
+    /// Reads whatever an answer holds.
+    fn decode_tree(
+        &self,
+        prompt: &Prompt,
+        response: &HttpResponse,
+    ) -> Result<Reply, ProviderError> {
+        let answer = self.read(response)?;
+        let choice = self.reader().said(&answer["choices"][0], response)?;
+        let message = &choice["message"];
+        let refusal = refusal(message);
+        Ok(Reply {
+            tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
+            usage: usage(&answer["usage"]),
+            finish_reason: match refusal {
+                Some(_) => FinishReason::Refusal,
+                None => chat::finish(choice["finish_reason"].as_str()),
+            },
+            model: chat::model(&answer["model"], prompt),
+            refusal,
+            log_probs: log_probs(&choice["logprobs"]),
+            metadata: guardrails(&answer, choice),
+            ..Reply::text(chat::text(&message["content"]))
+        })
+    }
+
     fn reader(&self) -> Reader<'_> {
         Reader { provider: "openai", key: Some(&self.key), rule }
     }
@@ -142,23 +169,7 @@ impl Codec for OpenAi {
     }
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
-        let answer = self.read(response)?;
-        let choice = self.reader().said(&answer["choices"][0], response)?;
-        let message = &choice["message"];
-        let refusal = refusal(message);
-        Ok(Reply {
-            tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
-            usage: usage(&answer["usage"]),
-            finish_reason: match refusal {
-                Some(_) => FinishReason::Refusal,
-                None => chat::finish(&choice["finish_reason"]),
-            },
-            model: chat::model(&answer["model"], prompt),
-            refusal,
-            log_probs: log_probs(&choice["logprobs"]),
-            metadata: guardrails(&answer, choice),
-            ..Reply::text(chat::text(&message["content"]))
-        })
+        usual::reply(prompt, response).map_or_else(|| self.decode_tree(prompt, response), Ok)
     }
 
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {

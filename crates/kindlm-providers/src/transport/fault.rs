@@ -15,26 +15,29 @@ use crate::HttpResponse;
 pub(crate) struct Fault<'a> {
     provider: &'a str,
     /// Where the request goes.
-    pub(super) url: Url,
+    url: &'a Url,
+}
+
+/// Reads the address of a request.
+pub(crate) fn address(provider: &str, written: &str) -> Result<Url, ProviderError> {
+    let problem = match Url::parse(written) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Ok(url),
+        Ok(_) => "it is not an `http://` or `https://` address".to_owned(),
+        Err(err) => err.to_string(),
+    };
+    let mut err = ProviderError::new(
+        ProviderErrorKind::InvalidRequest,
+        provider,
+        format!("the address to send to is not valid: {problem}; check `baseUrl` or `url`"),
+    );
+    err.attempts = 0;
+    Err(err)
 }
 
 impl<'a> Fault<'a> {
-    /// Reads the address.
-    pub(crate) fn new(provider: &'a str, url: &str) -> Result<Self, ProviderError> {
-        let problem = match Url::parse(url) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
-                return Ok(Self { provider, url });
-            }
-            Ok(_) => "it is not an `http://` or `https://` address".to_owned(),
-            Err(err) => err.to_string(),
-        };
-        let mut err = ProviderError::new(
-            ProviderErrorKind::InvalidRequest,
-            provider,
-            format!("the address to send to is not valid: {problem}; check `baseUrl` or `url`"),
-        );
-        err.attempts = 0;
-        Err(err)
+    /// Of requests to this address.
+    pub(crate) fn new(provider: &'a str, url: &'a Url) -> Self {
+        Self { provider, url }
     }
 
     /// The host and the port.

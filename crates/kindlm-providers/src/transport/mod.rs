@@ -6,6 +6,7 @@
 mod advice;
 mod fault;
 mod fetch;
+mod prepared;
 mod redirect;
 mod retry;
 mod secret;
@@ -17,16 +18,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::limit::Ticket;
 use crate::{HttpRequest, HttpResponse, Method};
 pub(crate) use fault::Fault;
+#[cfg(feature = "mcp")]
+pub(crate) use fault::address;
 pub use fetch::Fetched;
+use prepared::{Preparations, Prepared};
 pub use retry::RetryPolicy;
 pub(crate) use retry::{Way, is_worth_it, with_retries};
+#[cfg(feature = "mcp")]
 pub(crate) use secret::resolve;
 pub use tls::{CaError, install_tls};
 pub use waits::{Asked, Waits};
@@ -101,6 +104,7 @@ pub struct HttpTransport {
     options: TransportOptions,
     client: OnceLock<Result<reqwest::Client, String>>,
     slots: Option<Semaphore>,
+    preparations: Preparations,
 }
 
 /// What came of a request that was answered.
@@ -120,7 +124,8 @@ impl HttpTransport {
         tls::check(options.ca_pem.as_deref())?;
         let slots =
             options.concurrency.map(|it| Semaphore::new(it.clamp(1, Semaphore::MAX_PERMITS)));
-        Ok(Self { options, client: OnceLock::new(), slots })
+        let preparations = Preparations::default();
+        Ok(Self { options, client: OnceLock::new(), slots, preparations })
     }
 
     /// Sends a request, again where that is worth it, and reads the answer with `decode`.
@@ -136,12 +141,12 @@ impl HttpTransport {
         ticket: &Ticket<'_>,
         decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
-        let (headers, secrets) = resolve(provider, &request.headers, &*self.options.env)?;
-        let fault = Fault::new(provider, &request.url)?;
+        let prepared = self.preparations.of(provider, request, &self.options.env)?;
+        let fault = Fault::new(provider, &prepared.url);
         let client = self.client(provider)?;
         let attempt = || async {
             let started = Instant::now();
-            let exchange = self.exchange(client, request, &headers, &fault);
+            let exchange = self.exchange(client, request, &prepared, &fault);
             let response = tokio::time::timeout(timeout, exchange)
                 .await
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
@@ -156,7 +161,10 @@ impl HttpTransport {
         };
         match with_retries(self.way(), ticket, attempt).await {
             Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
-            Err(err) => Err(secrets.redact(ProviderError { provider: provider.to_owned(), ..err })),
+            Err(err) => {
+                let err = ProviderError { provider: provider.to_owned(), ..err };
+                Err(prepared.secrets.redact(err))
+            }
         }
     }
 
@@ -165,20 +173,22 @@ impl HttpTransport {
         &self,
         client: &reqwest::Client,
         request: &HttpRequest,
-        headers: &HeaderMap,
+        prepared: &Prepared,
         fault: &Fault<'_>,
     ) -> Result<HttpResponse, ProviderError> {
-        let mut url = fault.url.clone();
+        let mut redirected = None;
         for _ in 0..=redirect::MOST {
-            let response = prepare(client, request, headers, &url)
-                .send()
+            let url = redirected.as_ref().unwrap_or(&prepared.url);
+            let response = client
+                .execute(prepared.request(url, request.method, &request.body))
                 .await
                 .map_err(|err| fault.connection(&err))?;
             if !redirect::is_one(response.status()) {
                 return self.read(response, fault).await;
             }
-            url = redirect::follow(&url, request.method, &response)
+            let to = redirect::follow(url, request.method, &response)
                 .map_err(|message| fault.redirect(response.status(), &message))?;
+            redirected = Some(to);
         }
         Err(fault.redirect(
             reqwest::StatusCode::FOUND,
@@ -261,33 +271,4 @@ impl HttpTransport {
     pub fn options(&self) -> &TransportOptions {
         &self.options
     }
-}
-
-/// Makes the request, with the headers that every request has.
-fn prepare(
-    client: &reqwest::Client,
-    request: &HttpRequest,
-    headers: &HeaderMap,
-    url: &reqwest::Url,
-) -> reqwest::RequestBuilder {
-    let method = match request.method {
-        Method::Get => reqwest::Method::GET,
-        Method::Post => reqwest::Method::POST,
-        Method::Put => reqwest::Method::PUT,
-        Method::Patch => reqwest::Method::PATCH,
-        Method::Delete => reqwest::Method::DELETE,
-    };
-    let mut builder = client.request(method, url.clone()).headers(headers.clone());
-    if !headers.contains_key(ACCEPT) {
-        builder = builder.header(ACCEPT, "application/json");
-    }
-    if request.body == Value::Null {
-        return builder;
-    }
-    if !headers.contains_key(CONTENT_TYPE) {
-        builder = builder.header(CONTENT_TYPE, "application/json");
-    }
-    // The same text as `to_string` makes, which writes it through `fmt` at twice the price.
-    let body = serde_json::to_vec(&request.body);
-    builder.body(body.unwrap_or_else(|_| request.body.to_string().into_bytes()))
 }

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::io;
 
 use kindlm_reporters::{REGISTRY, RenderError, Style, Verbosity};
 use kindlm_testing::sample_report;
+use kindlm_types::wire::v1;
 use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Report, Tally};
 
 use crate::{render, style};
@@ -32,6 +34,14 @@ impl CaseSource for Elsewhere {
             return Err(CaseError::new("line 7 of the journal is torn"));
         }
         self.cases.read(position).map(|it| Cow::Owned(it.into_owned()))
+    }
+
+    /// Every other one is at hand as JSON.
+    fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
+        if position % 2 == 1 || self.unreadable == Some(position) {
+            return Ok(None);
+        }
+        Ok(self.cases.get(position).map(|it| serde_json::to_string(&v1::Case::from(it)).unwrap()))
     }
 
     fn tally(&self) -> Cow<'_, Tally> {
@@ -95,5 +105,34 @@ fn a_case_that_cannot_be_read_is_an_error_and_nothing_that_looks_whole() {
             let end = &whole[whole.trim_end().rfind('\n').unwrap()..];
             assert!(!text.ends_with(end), "{id}: {text}");
         }
+    }
+}
+
+#[test]
+fn a_compact_report_is_the_same_whatever_of_it_is_written_already() {
+    let report = sample_report();
+    let mut written = Vec::new();
+    v1::write_compact(&elsewhere(&report, None), &mut written).unwrap();
+    let whole = serde_json::to_string(&v1::Report::borrowing(&report)).unwrap();
+    assert!(String::from_utf8(written).unwrap() == whole);
+
+    let mut written = Vec::new();
+    let empty = elsewhere(&Report { cases: Vec::new(), ..report.clone() }, None);
+    v1::write_compact(&empty, &mut written).unwrap();
+    assert!(String::from_utf8(written).unwrap().contains(r#","cases":[],"#));
+
+    for torn in [0, 1] {
+        let err = v1::write_compact(&elsewhere(&report, Some(torn)), io::sink()).unwrap_err();
+        assert!(err.to_string().contains("line 7 of the journal is torn"), "{err}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_as_that_wherever_it_is_full() {
+    let report = sample_report();
+    for room in [0, 10, 3_000, 10_000] {
+        let mut disk = vec![0_u8; room];
+        let err = v1::write_compact(&elsewhere(&report, None), &mut &mut *disk).unwrap_err();
+        assert_eq!(err.kind(), io::ErrorKind::WriteZero, "{room}: {err}");
     }
 }

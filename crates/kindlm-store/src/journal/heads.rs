@@ -1,11 +1,16 @@
 //! What the report will say of each case before its executions, kept outside of memory until it is written.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use kindlm_types::CaseResult;
 use kindlm_types::wire::v1::CaseHead;
+
+use super::ahead::Ahead;
+
+/// How much is written or read at once.
+const AT_ONCE: usize = 1 << 16;
 
 /// The heads of the cases that this process has finished, in a file without a name.
 ///
@@ -13,18 +18,27 @@ use kindlm_types::wire::v1::CaseHead;
 #[derive(Debug)]
 pub struct Heads {
     file: BufWriter<File>,
-    /// By position of the case: where its head is, and how many bytes it has.
-    places: Vec<Option<(u64, u32)>>,
+    /// By position of the case.
+    places: Vec<Option<Kept>>,
     end: u64,
-    /// Whether the file stands where it was read, and not at its end.
-    was_read: bool,
+    /// Reads what was kept, until more is.
+    reader: Option<Ahead>,
+}
+
+/// Where a head is.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    offset: u64,
+    /// In bytes.
+    len: u32,
+    checksum: u32,
 }
 
 impl Heads {
     /// None yet; the file is in this folder.
     pub fn new(folder: &Path) -> io::Result<Self> {
-        let file = BufWriter::with_capacity(1 << 16, tempfile::tempfile_in(folder)?);
-        Ok(Self { file, places: Vec::new(), end: 0, was_read: false })
+        let file = BufWriter::with_capacity(AT_ONCE, tempfile::tempfile_in(folder)?);
+        Ok(Self { file, places: Vec::new(), end: 0, reader: None })
     }
 
     /// Keeps the head of a case.
@@ -32,7 +46,8 @@ impl Heads {
         let head = CaseHead::of(case)?;
         let bytes = head.as_str().as_bytes();
         let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-        if std::mem::take(&mut self.was_read) {
+        // Both stand at the same place of one file.
+        if self.reader.take().is_some() {
             self.file.seek(SeekFrom::End(0))?;
         }
         self.file.write_all(bytes)?;
@@ -40,7 +55,7 @@ impl Heads {
             self.places.resize(position + 1, None);
         }
         if let Some(place) = self.places.get_mut(position) {
-            *place = Some((self.end, len));
+            *place = Some(Kept { offset: self.end, len, checksum: crc32fast::hash(bytes) });
         }
         self.end += u64::from(len);
         Ok(())
@@ -48,15 +63,22 @@ impl Heads {
 
     /// The head of a case, if it was kept.
     pub fn read(&mut self, position: usize) -> io::Result<Option<CaseHead>> {
-        let Some((offset, len)) = self.places.get(position).copied().flatten() else {
+        let Some(Kept { offset, len, checksum }) = self.places.get(position).copied().flatten()
+        else {
             return Ok(None);
         };
-        self.file.flush()?;
-        self.was_read = true;
-        let mut file = self.file.get_ref();
-        file.seek(SeekFrom::Start(offset))?;
-        let mut text = String::with_capacity(len as usize);
-        file.take(u64::from(len)).read_to_string(&mut text)?;
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => {
+                self.file.flush()?;
+                none.insert(Ahead::new(self.file.get_ref().try_clone()?, AT_ONCE)?)
+            }
+        };
+        let bytes = reader.read(offset, len.into())?;
+        if crc32fast::hash(&bytes) != checksum {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let text = String::from_utf8(bytes).map_err(io::Error::other)?;
         Ok(Some(CaseHead::kept(text)))
     }
 }
@@ -115,5 +137,18 @@ mod tests {
         (0..3).for_each(|at| check(&mut heads, at));
         assert_eq!(heads.read(3).unwrap(), None);
         assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the file has no name");
+    }
+    #[test]
+    fn a_head_that_is_not_what_was_kept_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut heads = Heads::new(folder.path()).unwrap();
+        heads.keep(0, &case("a", 1)).unwrap();
+        assert!(heads.read(0).unwrap().is_some());
+        let mut file = heads.file.get_ref();
+        file.seek(SeekFrom::Start(10)).unwrap();
+        file.write_all(b"x").unwrap();
+        heads.keep(1, &case("b", 1)).unwrap();
+        assert_eq!(heads.read(0).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(heads.read(1).unwrap().is_some());
     }
 }

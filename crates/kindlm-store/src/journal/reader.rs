@@ -1,7 +1,7 @@
 //! Reads a journal, line by line.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,8 +10,12 @@ use kindlm_types::{ExecutionResult, Outcome};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::ahead::Ahead;
 use super::{FILE, Header, Index, JournalError, VERSION};
 use crate::error::is_absent;
+
+/// How much is read at once: executions end nearly in the order in which reports have them, so the next one is in it.
+const READ_AHEAD: usize = 1 << 16;
 
 /// A journal that can be read, also while another process appends to it.
 ///
@@ -30,12 +34,18 @@ pub struct Journal {
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    file: Mutex<File>,
+    file: Mutex<Ahead>,
 }
 
 impl Reader {
+    /// Of a file to which nothing is appended while it is read, so that it can be read ahead.
     pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|err| JournalError::io("read", path, &err))?;
+        Self::new(path, file, READ_AHEAD)
+    }
+
+    fn new(path: &Path, file: File, ahead: usize) -> Result<Self, JournalError> {
+        let file = Ahead::new(file, ahead).map_err(|err| JournalError::io("read", path, &err))?;
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }
 
@@ -44,22 +54,19 @@ impl Reader {
         parse(&self.line(place)?).map_err(|message| corrupt(&self.path, place.line, message))
     }
 
-    /// Reads one entry as it stands: an execution in compact JSON, if the file is not damaged.
+    /// Reads one entry as it stands: an execution in compact JSON. A file that was damaged since is an error.
     pub fn text(&self, place: Place) -> Result<String, JournalError> {
         let mut line = self.line(place)?;
+        if crc32fast::hash(&line) != place.checksum {
+            return Err(corrupt(&self.path, place.line, "it is not what was written".to_owned()));
+        }
         line.pop_if(|last| *last == b'\n');
         String::from_utf8(line).map_err(|err| corrupt(&self.path, place.line, err.to_string()))
     }
 
     fn line(&self, place: Place) -> Result<Vec<u8>, JournalError> {
-        let mut line = Vec::with_capacity(usize::try_from(place.len).unwrap_or_default());
-        {
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.seek(SeekFrom::Start(place.offset))
-                .and_then(|_| (&mut *file).take(place.len).read_to_end(&mut line))
-                .map_err(|err| JournalError::io("read", &self.path, &err))?;
-        }
-        Ok(line)
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.read(place.offset, place.len).map_err(|err| JournalError::io("read", &self.path, &err))
     }
 }
 
@@ -71,6 +78,8 @@ pub struct Place {
     pub(super) len: u64,
     /// From 1.
     pub(super) line: u64,
+    /// Of its bytes, to see whether they are still what was written.
+    pub(super) checksum: u32,
     pub(super) outcome: Outcome,
 }
 
@@ -108,8 +117,10 @@ impl Journal {
             .read_until(b'\n', &mut first)
             .map_err(|err| JournalError::io("read", &path, &err))?;
         let header = read_header(&path, &first)?;
-        let reader = Reader { path: path.clone(), file: Mutex::new(file) };
-        Ok(Self { folder, header, start: first.len() as u64, reader, path })
+        let start = first.len() as u64;
+        // Somebody may append to it, and take back half a line that did not fit on the disk.
+        let reader = Reader::new(&path, file, 0)?;
+        Ok(Self { folder, path, header, start, reader })
     }
 
     /// What the run is, and what decides what its executions are.
@@ -200,7 +211,8 @@ impl Entries {
             Err(_) if self.buffer.contains(&0) && self.is_at_end()? => return Ok(None),
             Err(message) => return Err(corrupt(&self.path, line, message)),
         };
-        let place = Place { offset: self.offset, len, line, outcome: result.outcome };
+        let checksum = crc32fast::hash(&self.buffer);
+        let place = Place { offset: self.offset, len, line, checksum, outcome: result.outcome };
         self.offset += len;
         self.line = line;
         Ok(Some(Entry { result, place }))

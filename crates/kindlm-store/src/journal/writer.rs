@@ -101,7 +101,7 @@ impl JournalWriter {
         &self.path
     }
 
-    /// Reads what has been appended, here and before.
+    /// Reads what has been appended, here and before. While it is used, nothing more may be appended.
     pub fn reader(&self) -> Result<Reader, JournalError> {
         Reader::open(&self.path)
     }
@@ -191,6 +191,9 @@ impl State {
     }
 }
 
+/// Room for most lines, in bytes.
+const USUAL: usize = 4096;
+
 /// Lines to be written at once.
 #[derive(Default)]
 struct Batch {
@@ -216,15 +219,18 @@ impl Batch {
         if !is_writable(result) {
             return Err("it has a number that JSON cannot hold, which is a bug".to_owned());
         }
-        let offset = self.bytes.len() as u64;
+        let start = self.bytes.len();
+        self.bytes.reserve(USUAL);
         serde_json::to_writer(&mut self.bytes, &v1::Execution::from(result))
             .map_err(|err| err.to_string())?;
         self.bytes.push(b'\n');
         self.lines += 1;
+        let line = self.bytes.get(start..).unwrap_or_default();
         self.places.push(Some(Place {
-            offset,
-            len: self.bytes.len() as u64 - offset,
+            offset: start as u64,
+            len: line.len() as u64,
             line: self.lines,
+            checksum: crc32fast::hash(line),
             outcome: result.outcome,
         }));
         Ok(())

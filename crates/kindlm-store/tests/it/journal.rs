@@ -223,6 +223,24 @@ fn corruption_in_the_middle_is_an_error_that_names_the_line() {
 }
 
 #[test]
+fn an_entry_is_given_as_it_stands_only_if_it_is_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = begun(&folder);
+    let all = [result("a", 0, Outcome::Passed), result("b", 0, Outcome::Passed)];
+    let places = writer.append_all(&all).unwrap();
+    let text = fs::read_to_string(file(&folder)).unwrap();
+    for (place, line) in places.iter().zip(text.lines().skip(1)) {
+        assert_eq!(writer.reader().unwrap().text(place.unwrap()).unwrap(), line);
+    }
+    for spoiled in [text.replace("way", "may"), text[..text.len() - 3].to_owned()] {
+        fs::write(file(&folder), spoiled).unwrap();
+        let read = writer.reader().unwrap().text(places[1].unwrap());
+        let err = read.unwrap_err().to_string();
+        assert!(err.contains("line 3 of `") && err.contains("it is not what was written"), "{err}");
+    }
+}
+
+#[test]
 fn says_what_is_wrong_with_the_first_line() {
     let folder = tempfile::tempdir().unwrap();
     for (text, says) in [

@@ -89,3 +89,51 @@ fn a_transport_does_nothing_before_it_is_used() {
     let text = format!("{:?}", HttpTransport::new(options()).unwrap());
     assert!(text.contains("uninit"), "{text}");
 }
+
+#[tokio::test]
+async fn what_one_request_carries_is_not_carried_by_the_next() {
+    let server = server();
+    let transport = transport();
+    let literal = |text: &str| HeaderValue::Literal(text.to_owned());
+    let requests = [
+        request(&server.url()),
+        with_header(&server.url(), "x-tenant", literal("a")),
+        with_header(&server.url(), "x-tenant", literal("b")),
+        request(&format!("{}/other", server.url())),
+        HttpRequest { body: Value::Null, method: Method::Get, ..request(&server.url()) },
+        request(&server.url()),
+    ];
+    for request in &requests {
+        transport.call("openai", request, LONG, &Lane::default().ticket(0), decode).await.unwrap();
+    }
+    let missing = with_header(&server.url(), "authorization", from_env("NO_SUCH_VARIABLE"));
+    let err = transport
+        .call("openai", &missing, LONG, &Lane::default().ticket(0), decode)
+        .await
+        .unwrap_err();
+    assert_eq!((err.kind, err.attempts), (Kind::Auth, 0));
+    let bearer = format!("Bearer {KEY}");
+    let bearer = Some(bearer.as_str());
+    let path = "/v1/chat/completions";
+    let json = Some("application/json");
+    let seen = server.requests();
+    let seen: Vec<_> = seen
+        .iter()
+        .map(|it| {
+            let header = |name| it.header(name);
+            (&*it.path, header("authorization"), header("x-tenant"), header("content-type"))
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (path, bearer, None, json),
+            (path, None, Some("a"), json),
+            (path, None, Some("b"), json),
+            ("/other/v1/chat/completions", bearer, None, json),
+            (path, bearer, None, None),
+            (path, bearer, None, json),
+        ]
+    );
+    assert!(server.requests().iter().all(|it| it.header("accept") == json));
+}

@@ -1,6 +1,7 @@
 //! One test case on one model, in version 1 of the JSON report.
 
 use schemars::JsonSchema;
+use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Execution, WireError};
@@ -192,21 +193,34 @@ impl CaseHead {
     /// How a case without executions ends.
     const END: &str = "]}";
 
+    /// Room for most heads, in bytes.
+    const USUAL: usize = 1024;
+
     /// Of this case.
     pub fn of(case: &CaseResult) -> serde_json::Result<Self> {
-        let bare = CaseResult {
-            case: case.case.clone(),
-            model: case.model.clone(),
-            tags: case.tags.clone(),
-            digest: case.digest.clone(),
-            scores: case.scores.clone(),
-            failure_codes: case.failure_codes.clone(),
-            executions: Vec::new(),
-            ..*case
+        let bare = Bare {
+            case: &case.case,
+            model: &case.model,
+            tags: &case.tags,
+            case_digest: case.digest.as_deref(),
+            plan_index: case.plan_index,
+            outcome: case.outcome,
+            pass: case.passed(),
+            pass_rate: case.pass_rate,
+            repeats: case.repeats,
+            errored_repeats: case.errored_repeats,
+            failure_codes: &case.failure_codes,
+            scores: case.scores.iter().map(Scored::from).collect(),
+            checks: case.checks.into(),
+            latency_avg_ms: case.latency_avg_ms,
+            cost: case.cost.into(),
+            total_tokens: case.total_tokens,
+            executions: [],
         };
-        let mut json = serde_json::to_string(&Case::from(bare))?;
+        let mut json = Vec::with_capacity(Self::USUAL);
+        serde_json::to_writer(&mut json, &bare)?;
         json.truncate(json.len() - Self::END.len());
-        Ok(Self(json))
+        String::from_utf8(json).map(Self).map_err(serde_json::Error::custom)
     }
 
     /// A head that was kept as this text.
@@ -230,6 +244,52 @@ impl CaseHead {
         }
         json.push_str(Self::END);
         json
+    }
+}
+
+/// What a [`Case`] without executions looks like, made without a copy of anything: there is one for each case of a run.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bare<'a> {
+    case: &'a str,
+    model: &'a str,
+    tags: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    case_digest: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan_index: Option<u64>,
+    outcome: Outcome,
+    pass: bool,
+    pass_rate: f64,
+    repeats: u32,
+    errored_repeats: u32,
+    failure_codes: &'a [FailureCode],
+    scores: Vec<Scored<'a>>,
+    checks: CheckCounts,
+    latency_avg_ms: Option<f64>,
+    cost: Cost,
+    total_tokens: u64,
+    executions: [Execution; 0],
+}
+
+/// A [`ScoreSummary`].
+#[derive(Serialize)]
+struct Scored<'a> {
+    #[serde(rename = "type")]
+    assertion: &'a str,
+    label: &'a str,
+    class: Class,
+    mean: f64,
+    min: f64,
+    max: f64,
+    count: u32,
+}
+
+impl<'a> From<&'a crate::ScoreSummary> for Scored<'a> {
+    fn from(it: &'a crate::ScoreSummary) -> Self {
+        let (assertion, label) = (it.assertion.as_str(), it.label.as_str());
+        let crate::ScoreSummary { class, mean, min, max, count, .. } = *it;
+        Self { assertion, label, class, mean, min, max, count }
     }
 }
 

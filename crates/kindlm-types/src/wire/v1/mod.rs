@@ -9,6 +9,7 @@
 mod asked;
 mod breakdown;
 mod case;
+mod compact;
 mod execution;
 mod metrics;
 mod result;
@@ -20,11 +21,11 @@ use schemars::generate::SchemaSettings;
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 pub use asked::{AssertionSet, SuitePrompt};
 pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CaseHead, CheckCount, CheckCounts, Cost, ScoreSummary};
+pub use compact::write_compact;
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
@@ -253,13 +254,7 @@ impl<'a, Source: CaseSource + ?Sized> Report<CasesOf<'a, Source>> {
     /// The form to write, which takes its cases out of the report one by one: a large report is never in
     /// memory. A case that cannot be read is an error of the serializer.
     pub fn borrowing(report: &'a crate::Report<Source>) -> Self {
-        Self::with_cases(report, CasesOf { source: &report.cases, as_written: false })
-    }
-
-    /// The same form for compact JSON: where a case is [written](CaseSource::written) already, it goes into the report
-    /// as it stands. Other serializers cannot write it.
-    pub fn compact(report: &'a crate::Report<Source>) -> Self {
-        Self::with_cases(report, CasesOf { source: &report.cases, as_written: true })
+        Self::with_cases(report, CasesOf { source: &report.cases })
     }
 }
 
@@ -291,21 +286,13 @@ impl<Cases> Report<Cases> {
 #[derive(Debug)]
 pub struct CasesOf<'a, Source: ?Sized> {
     source: &'a Source,
-    as_written: bool,
 }
 
 impl<Source: CaseSource + ?Sized> Serialize for CasesOf<'_, Source> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { source, as_written } = self;
+        let Self { source } = self;
         let mut cases = serializer.serialize_seq(Some(source.len()))?;
         for position in 0..source.len() {
-            let written = if *as_written { source.written(position) } else { Ok(None) };
-            if let Some(json) = written.map_err(S::Error::custom)? {
-                // Also finds out whether it is JSON: a damaged file must not become a damaged report.
-                let json = RawValue::from_string(json).map_err(S::Error::custom)?;
-                cases.serialize_element(&json)?;
-                continue;
-            }
             let case = source.read(position).map_err(S::Error::custom)?;
             cases.serialize_element(&Case::from(case.into_owned()))?;
         }

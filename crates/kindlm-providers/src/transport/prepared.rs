@@ -1,0 +1,95 @@
+//! What the requests to one address have in common: worked out for the first of them, and kept for the rest.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_types::ProviderError;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue as RawValue};
+use reqwest::{Body, Request, Url};
+use serde_json::Value;
+
+use super::fault::address;
+use super::secret::{Secrets, resolve};
+use super::{Env, HttpRequest, Method};
+use crate::HeaderValue;
+
+/// Everything of a request but its method and its body.
+pub(super) struct Prepared {
+    /// The address as it is written.
+    written: String,
+    /// The headers as the codec names them.
+    named: Vec<(String, HeaderValue)>,
+    pub(super) url: Url,
+    /// With the values of the secrets, and with what every request has.
+    headers: HeaderMap,
+    pub(super) secrets: Secrets,
+}
+
+impl Prepared {
+    /// Fails, before anything is sent, if a variable is not set or the address is none.
+    fn new(provider: &str, request: &HttpRequest, env: &Env) -> Result<Self, ProviderError> {
+        let (mut headers, secrets) = resolve(provider, &request.headers, &**env)?;
+        let url = address(provider, &request.url)?;
+        headers.entry(ACCEPT).or_insert(JSON);
+        let (written, named) = (request.url.clone(), request.headers.clone());
+        Ok(Self { written, named, url, headers, secrets })
+    }
+
+    fn is_of(&self, request: &HttpRequest) -> bool {
+        self.written == request.url && self.named == request.headers
+    }
+
+    /// The request, to this address or to where it was redirected.
+    pub(super) fn request(&self, url: &Url, method: Method, body: &Value) -> Request {
+        let method = match method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+            Method::Put => reqwest::Method::PUT,
+            Method::Patch => reqwest::Method::PATCH,
+            Method::Delete => reqwest::Method::DELETE,
+        };
+        let mut request = Request::new(method, url.clone());
+        request.headers_mut().clone_from(&self.headers);
+        if *body == Value::Null {
+            return request;
+        }
+        request.headers_mut().entry(CONTENT_TYPE).or_insert(JSON);
+        // The same text as `to_string` makes, which writes it through `fmt` at twice the price.
+        let text = serde_json::to_vec(body).unwrap_or_else(|_| body.to_string().into_bytes());
+        *request.body_mut() = Some(Body::from(text));
+        request
+    }
+}
+
+const JSON: RawValue = RawValue::from_static("application/json");
+
+/// The last preparation of each provider. Nearly all requests to a provider go to one address with the same headers;
+/// where they do not, each is prepared anew.
+#[derive(Default)]
+pub(super) struct Preparations(Mutex<HashMap<String, Arc<Prepared>>>);
+
+impl Preparations {
+    /// What is the same for all requests like this one.
+    pub(super) fn of(
+        &self,
+        provider: &str,
+        request: &HttpRequest,
+        env: &Env,
+    ) -> Result<Arc<Prepared>, ProviderError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = known.get(provider).filter(|it| it.is_of(request)) {
+            return Ok(Arc::clone(prepared));
+        }
+        let prepared = Arc::new(Prepared::new(provider, request, env)?);
+        known.insert(provider.to_owned(), Arc::clone(&prepared));
+        Ok(prepared)
+    }
+}
+
+impl fmt::Debug for Preparations {
+    /// Without anything that is in them: the headers hold keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Preparations").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! Writes a report as compact JSON of which most is there already.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+
+use serde::ser::{Error as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
+
+use super::{Case, Report};
+use crate::CaseSource;
+
+/// Writes a report as compact JSON. Where a case is [written](CaseSource::written) already, it goes into the report as it
+/// stands, and nobody looks at it again: that it is JSON is for the source to say.
+pub fn write_compact<Source: CaseSource + ?Sized>(
+    report: &crate::Report<Source>,
+    out: impl io::Write,
+) -> io::Result<()> {
+    let past = Past { out: RefCell::new(out), failure: Cell::new(None) };
+    let report = Report::with_cases(report, Spliced { source: &report.cases, past: &past });
+    let written = serde_json::to_writer(&past, &report);
+    // What went wrong with the file is told as that.
+    written.map_err(|err| past.failure.take().unwrap_or_else(|| err.into()))
+}
+
+/// Where the serializer writes to, with a way past it.
+struct Past<W> {
+    out: RefCell<W>,
+    failure: Cell<Option<io::Error>>,
+}
+
+impl<W: io::Write> io::Write for &Past<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.try_borrow_mut().map_err(io::Error::other)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.try_borrow_mut().map_err(io::Error::other)?.flush()
+    }
+}
+
+impl<W: io::Write> Past<W> {
+    fn case(&self, position: usize, source: &(impl CaseSource + ?Sized)) -> Result<(), Error> {
+        let mut out = self.out.try_borrow_mut().map_err(io::Error::other)?;
+        if position > 0 {
+            out.write_all(b",")?;
+        }
+        if let Some(json) = source.written(position)? {
+            out.write_all(json.as_bytes())?;
+        } else {
+            let case = Case::from(source.read(position)?.into_owned());
+            serde_json::to_writer(&mut *out, &case).map_err(io::Error::from)?;
+        }
+        Ok(())
+    }
+}
+
+/// The cases, which go past the serializer: only the brackets around them are its own.
+struct Spliced<'a, Source: ?Sized, W> {
+    source: &'a Source,
+    past: &'a Past<W>,
+}
+
+impl<Source: CaseSource + ?Sized, W: io::Write> Serialize for Spliced<'_, Source, W> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cases = serializer.serialize_seq(Some(self.source.len()))?;
+        for position in 0..self.source.len() {
+            self.past.case(position, self.source).map_err(|err| match err {
+                Error::Case(err) => S::Error::custom(err),
+                Error::Io(err) => {
+                    let said = S::Error::custom(&err);
+                    self.past.failure.set(Some(err));
+                    said
+                }
+            })?;
+        }
+        cases.end()
+    }
+}
+
+enum Error {
+    Case(crate::CaseError),
+    Io(io::Error),
+}
+
+impl From<crate::CaseError> for Error {
+    fn from(err: crate::CaseError) -> Self {
+        Self::Case(err)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(err: io::Error) -> Self {
+        Self::Io(err)
+    }
+}
