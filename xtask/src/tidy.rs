@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 use crate::registries::{self, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 12] = [
+const FORBIDDEN: [(&str, &[&str]); 13] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
+    ("kindlm-template", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
     ("kindlm-assertions", &["tokio", "reqwest", "yaml_serde", "granit-parser", "clap"]),
     (

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kindlm_template::{environment, is_template};
 use kindlm_types::{
     AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
     InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
@@ -30,7 +31,7 @@ impl Secrets {
     /// everything in the environment that is called a secret. Commands, agents that do not say which variables they
     /// get, and whatever these start see all of it, so no list in a suite could tell what may come back.
     pub(crate) fn of(io: &Io, providers: &Map<String, Value>) -> Self {
-        let mut named: BTreeSet<&str> = providers.values().flat_map(variables).collect();
+        let mut named: BTreeSet<&str> = providers.values().flat_map(secret_variables).collect();
         named.extend(io.variables.iter().map(String::as_str).filter(|it| is_telling(it)));
         Self::new(named.into_iter().filter_map(|it| io.var(it)))
     }
@@ -299,20 +300,46 @@ fn is_telling(name: &str) -> bool {
         .any(|it| name.contains(it))
 }
 
-/// The environment variables that a provider's configuration names: `apiKeyEnv`, and headers with `env:`.
+/// The environment variables that a provider's configuration names: `apiKeyEnv`, headers with `env:`, and templates
+/// with `{{env.NAME}}`.
 pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
+    let mut found = secret_variables(config);
+    found.extend(address(config));
+    found
+}
+
+/// The same without the one that an address begins with: it says where to send to, which messages must show.
+fn secret_variables(config: &Value) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     match config {
         Value::Object(map) => {
             found.extend(map.get("apiKeyEnv").and_then(Value::as_str));
-            found.extend(map.values().flat_map(variables));
+            for (key, value) in map {
+                let mut own = secret_variables(value);
+                if key == "url" {
+                    own.retain(|it| Some(*it) != address(config));
+                }
+                found.extend(own);
+            }
         }
-        Value::Array(items) => found.extend(items.iter().flat_map(variables)),
-        Value::String(text) => found.extend(text.strip_prefix("env:").map(str::trim)),
+        Value::Array(items) => found.extend(items.iter().flat_map(secret_variables)),
+        Value::String(text) => {
+            found.extend(text.strip_prefix("env:").map(str::trim));
+            if is_template(text) {
+                found.extend(environment(text));
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     found.remove("");
     found
+}
+
+/// The variable that an address begins with.
+fn address(config: &Value) -> Option<&str> {
+    let text = config.get("url")?.as_str()?;
+    let begins = text.strip_prefix("{{")?.trim_start().starts_with("env.");
+    begins.then(|| environment(text).next()).flatten()
 }
 
 #[cfg(test)]
@@ -328,6 +355,11 @@ mod tests {
             "nested": [{"apiKeyEnv": "OTHER"}],
         });
         assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["KEY", "OTHER", "TOKEN"]);
+        let config = json!({
+            "url": "{{ env.BASE }}/chat?k={{env.K}}", "headers": {"a": "Bearer {{ env.T }}", "b": "env.NO"},
+        });
+        assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["BASE", "K", "T"]);
+        assert_eq!(secret_variables(&config).into_iter().collect::<Vec<_>>(), ["K", "T"]);
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kindlm_assertions::template::Variables;
 use kindlm_engine::Digest;
+use kindlm_template::{Fault, Variables, environment};
 use kindlm_types::ecma;
 use serde_json::{Map, Value};
 
 use crate::shell::{self, Context};
+use crate::source::{Source, Span};
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +33,20 @@ pub(crate) struct Template {
     parts: Vec<Part>,
     /// What looks like a placeholder and is text: its range, and the range of the name that is probably meant.
     lookalikes: Vec<(Range<usize>, Range<usize>)>,
-    /// If it is Jinja: what it refers to and does not set itself.
-    jinja: Option<BTreeSet<String>>,
+    /// If it is Jinja, or JSON with texts that are.
+    jinja: Option<Jinja>,
+}
+
+/// What is known about a Jinja template.
+#[derive(Clone, Debug)]
+struct Jinja {
+    /// What it refers to and does not set itself.
+    undeclared: BTreeSet<String>,
+    /// Environment variables that it puts in as they are, with where that is said. What is done with others may be made
+    /// for those that are not set.
+    plain_env: Vec<(String, Range<usize>)>,
+    /// The JSON whose texts are templates, if it is some.
+    json: Option<Value>,
 }
 
 /// A text with its variables filled in, and what could not be.
@@ -78,6 +91,8 @@ pub(crate) enum Form {
     Plain(Box<[Slot]>),
     /// A Jinja template, with the environment variables that it reads.
     Jinja(Arc<str>, Arc<Map<String, Value>>),
+    /// JSON with texts that are such templates.
+    Json(Arc<Value>, Arc<Map<String, Value>>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +121,11 @@ impl Form {
             Self::Jinja(template, env) => {
                 return Variables::new(vars, env).render(template).map_err(FormError::Jinja);
             }
+            Self::Json(json, env) => {
+                let variables = Variables::new(vars, env);
+                let filled = filled(json, &variables).map_err(FormError::Jinja)?;
+                return Ok(ecma::stringify_indented(&filled, 2));
+            }
         };
         let mut text = String::new();
         for slot in slots {
@@ -126,30 +146,21 @@ impl Form {
 
     /// Adds what tells this form from others.
     pub(crate) fn digest(&self, digest: Digest) -> Digest {
+        let with_env = |digest: Digest, env: &Map<String, Value>| {
+            env.iter().fold(digest, |digest, (name, it)| digest.text(name).value(it))
+        };
         let slots = match self {
             Self::Plain(slots) => slots,
             Self::Jinja(template, env) => {
-                let env =
-                    env.iter().fold(digest.text("jinja").text(template), |digest, (name, it)| {
-                        digest.text(name).value(it)
-                    });
-                return env;
+                return with_env(digest.text("jinja").text(template), env);
             }
+            Self::Json(json, env) => return with_env(digest.text("json").value(json), env),
         };
         slots.iter().fold(digest.number(slots.len() as u64), |digest, slot| match slot {
             Slot::Text(text) => digest.number(0).text(text),
             Slot::Variable(name, _) => digest.number(1).text(name),
         })
     }
-}
-
-/// The environment variables that a Jinja template names, as `env.NAME`.
-fn environment(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("env.").map(|(at, mark)| {
-        let rest = &text[at + mark.len()..];
-        let end = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-        &rest[..end.unwrap_or(rest.len())]
-    })
 }
 
 /// What stands for a placeholder.
@@ -196,15 +207,41 @@ impl Template {
     }
 
     /// Reads a Jinja template; the error says what is wrong with it.
-    pub(crate) fn jinja(text: &str) -> Result<Self, String> {
-        let undeclared = kindlm_assertions::template::undeclared(text)?;
+    pub(crate) fn jinja(text: &str) -> Result<Self, Fault> {
+        let mut jinja = Jinja { undeclared: BTreeSet::new(), plain_env: Vec::new(), json: None };
+        jinja.add(text, text)?;
+        Ok(Self::of(text, jinja))
+    }
+
+    /// Reads JSON whose texts are Jinja templates; the error says what is wrong with it.
+    pub(crate) fn json(text: &str) -> Result<Self, Fault> {
+        let json: Value = serde_json::from_str(text).map_err(|err| Fault {
+            message: format!("it is not JSON: {err}"),
+            help: Some("`template: jinja` is for texts that are not JSON".to_owned()),
+            range: None,
+            line: None,
+        })?;
+        let mut jinja = Jinja { undeclared: BTreeSet::new(), plain_env: Vec::new(), json: None };
+        jinja.add_all(&json, text)?;
+        jinja.json = Some(json);
+        Ok(Self::of(text, jinja))
+    }
+
+    fn of(text: &str, jinja: Jinja) -> Self {
         let (parts, lookalikes) = (Vec::new(), Vec::new());
-        Ok(Self { text: text.to_owned(), parts, lookalikes, jinja: Some(undeclared) })
+        Self { text: text.to_owned(), parts, lookalikes, jinja: Some(jinja) }
+    }
+
+    /// The environment variables that a Jinja template puts in as they are, with where that is said.
+    pub(crate) fn plain_env(&self) -> impl Iterator<Item = (&str, &Range<usize>)> {
+        let all = self.jinja.iter().flat_map(|it| &it.plain_env);
+        all.map(|(name, range)| (name.as_str(), range))
     }
 
     /// Variables of a Jinja template that it does not set itself; none of any other.
     pub(crate) fn undeclared(&self) -> impl Iterator<Item = &str> {
-        self.jinja.iter().flatten().map(String::as_str).filter(|it| *it != "env")
+        let all = self.jinja.iter().flat_map(|it| &it.undeclared);
+        all.map(String::as_str).filter(|it| *it != "env")
     }
 
     /// The names of all placeholders with where they are.
@@ -233,10 +270,14 @@ impl Template {
         env: &dyn Fn(&str) -> Option<String>,
         contexts: Option<&[Context]>,
     ) -> Result<Form, FormError> {
-        if self.jinja.is_some() {
+        if let Some(jinja) = &self.jinja {
             let names = environment(&self.text);
-            let values = names.filter_map(|name| Some((name.to_owned(), env(name)?.into())));
-            return Ok(Form::Jinja(self.text.as_str().into(), Arc::new(values.collect())));
+            let values = names.map(|name| (name.to_owned(), env(name).into()));
+            let values = Arc::new(values.collect());
+            return Ok(match &jinja.json {
+                Some(json) => Form::Json(Arc::new(json.clone()), values),
+                None => Form::Jinja(self.text.as_str().into(), values),
+            });
         }
         let mut index = 0;
         let slot = |part: &Part| {
@@ -288,6 +329,65 @@ impl Template {
         }
         filled
     }
+}
+
+impl Jinja {
+    /// Takes in a template that is a text, or a part of one.
+    fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
+        // Where the part stands in the text, if it stands there as it is.
+        let start = text.find(template);
+        let read = kindlm_template::read(template).map_err(|fault| Fault {
+            range: fault.range.clone().zip(start).map(|(it, at)| it.start + at..it.end + at),
+            ..fault
+        })?;
+        for name in environment(template) {
+            let mark = format!("env.{name}");
+            if !read.entangled.iter().any(|(it, _)| it == name) {
+                let at = text.find(&mark).unwrap_or(0);
+                self.plain_env.push((name.to_owned(), at..at + mark.len()));
+            }
+        }
+        self.undeclared.extend(read.undeclared);
+        Ok(())
+    }
+
+    fn add_all(&mut self, json: &Value, text: &str) -> Result<(), Fault> {
+        match json {
+            Value::String(template) => self.add(template, text),
+            Value::Array(items) => items.iter().try_for_each(|it| self.add_all(it, text)),
+            Value::Object(entries) => entries.values().try_for_each(|it| self.add_all(it, text)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        }
+    }
+}
+
+/// A value with all its texts rendered.
+fn filled(json: &Value, variables: &Variables) -> Result<Value, String> {
+    Ok(match json {
+        Value::String(text) => Value::String(variables.render(text)?),
+        Value::Array(items) => {
+            items.iter().map(|it| filled(it, variables)).collect::<Result<Vec<_>, _>>()?.into()
+        }
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, it)| Ok((key.clone(), filled(it, variables)?)));
+            Value::Object(entries.collect::<Result<_, String>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
+/// Where a part of a text is in its file, if it stands there as it is.
+pub(crate) fn place_of(
+    text: &str,
+    part: &Range<usize>,
+    source: &Source,
+    span: Span,
+) -> Option<Span> {
+    let needle = text.get(part.clone())?;
+    let before = text[..part.start].matches(needle).count();
+    let (at, _) = source.slice(span).match_indices(needle).nth(before)?;
+    let start = span.start as usize + at;
+    Some(Span::new(start, start + needle.len()))
 }
 
 /// What looks like a placeholder at the beginning of a text: its length, and where the name is that is probably

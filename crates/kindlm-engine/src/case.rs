@@ -42,8 +42,8 @@ pub struct TestCase {
     pub threshold: Option<f64>,
     /// Whom the executions of the case are compared with, if a check of it [compares](Check::compares).
     pub compared: Option<Comparison>,
-    /// A script that makes what all checks see as the output.
-    pub transform: Option<Arc<Transform>>,
+    /// Scripts that make what all checks see as the output, one after the other.
+    pub transforms: Arc<[Arc<Transform>]>,
     /// For selection and for coverage in reports.
     pub tags: Arc<[String]>,
     /// Why the case is not run, if it is not.
@@ -98,7 +98,7 @@ impl TestCase {
             pass_rate_min: 1.0,
             threshold: None,
             compared: None,
-            transform: None,
+            transforms: Arc::default(),
             tags: Arc::default(),
             skip: None,
             timeout: None,
@@ -161,6 +161,12 @@ pub struct CaseBody {
     pub vars: Map<String, Value>,
     /// What the case says of itself for scripts, kept as evidence.
     pub metadata: Map<String, Value>,
+    /// The options of the case, for scripts.
+    pub options: Map<String, Value>,
+    /// The name of its prompt in the suite.
+    pub prompt_name: Option<Arc<str>>,
+    /// Whether its prompt is written as messages: who is given it as one text is given JSON.
+    pub is_chat: bool,
     /// What is expected as it is written, as JSON: scripts see it.
     pub expect: Option<Arc<str>>,
     /// The output, if it is there already and nobody is asked for it.
@@ -191,6 +197,9 @@ impl CaseBody {
             checks: Arc::default(),
             vars: Map::new(),
             metadata: Map::new(),
+            options: Map::new(),
+            prompt_name: None,
+            is_chat: false,
             expect: None,
             recorded: None,
             workspace: None,
@@ -202,10 +211,13 @@ impl TestCase {
     /// The case's body, whose checks see the output that the case's transform makes.
     pub(crate) fn made_body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
         let body = self.body.body()?;
-        let Some(transform) = &self.transform else { return Ok(body) };
+        if self.transforms.is_empty() {
+            return Ok(body);
+        }
         let first = |check: &Check| {
             let mut check = check.clone();
-            check.views.insert(0, View::Script(Arc::clone(transform)));
+            let views = self.transforms.iter().map(|it| View::Script(Arc::clone(it)));
+            check.views.splice(0..0, views);
             check
         };
         let mut body = body.into_owned();

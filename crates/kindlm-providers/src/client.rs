@@ -21,7 +21,7 @@ use crate::mcp::McpClient;
 use crate::script::Scripts;
 use crate::scripted::{Answer, Config as Scripted, Script};
 use crate::transport::{Env, HttpTransport, RetryPolicy, TransportOptions, Waits, with_retries};
-use crate::{Codec, Kind, Limits, REGISTRY, Registration, TYPE, configured};
+use crate::{Codec, HttpResponse, Kind, Limits, REGISTRY, Registration, TYPE, configured};
 
 /// What a client needs from its surroundings.
 #[derive(Clone, Debug)]
@@ -230,6 +230,16 @@ impl Client {
     ) -> Result<Reply, ProviderError> {
         if let Via::Http(codec) = via {
             let request = codec.encode(prompt).map_err(|err| before_sending(name, err))?;
+            if let Some(source) = codec.reading() {
+                let accept = |response: &HttpResponse| {
+                    codec.accept(response)?;
+                    Ok(response.clone())
+                };
+                let called = self.transport.call(name, &request, timeout, ticket, accept).await?;
+                let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
+                let asked = crate::http::Asked { name, source, prompt, timeout };
+                return asked.read(scripts, &called).await;
+            }
             let decode = |response: &_| {
                 let reply = codec.decode(prompt, response)?;
                 ticket.used(reply.usage.total_tokens);
@@ -266,10 +276,7 @@ impl Client {
         prompt: &Prompt,
         timeout: Duration,
     ) -> Result<Reply, ProviderError> {
-        let Some(scripts) = &self.scripts else {
-            let message = "programs are not run here: set `ClientOptions::scripts`";
-            return Err(not_sent(ProviderErrorKind::Unsupported, "script", message.to_owned()));
-        };
+        let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts("script"))?;
         crate::script::ask(script, scripts, prompt, timeout).await
     }
 
@@ -469,6 +476,11 @@ fn named(provider: &str) -> impl Fn(ProviderError) -> ProviderError {
 /// An error of a codec that found the request impossible.
 fn before_sending(provider: &str, err: ProviderError) -> ProviderError {
     ProviderError { attempts: 0, provider: provider.to_owned(), ..err }
+}
+
+fn no_scripts(provider: &str) -> ProviderError {
+    let message = "programs are not run here: set `ClientOptions::scripts`";
+    not_sent(ProviderErrorKind::Unsupported, provider, message.to_owned())
 }
 
 fn not_compiled_in(provider: &str, feature: &str) -> ProviderError {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kindlm_types::script::ScriptSource;
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::Value;
 
@@ -12,6 +13,17 @@ pub trait Codec: fmt::Debug + Send + Sync {
 
     /// Reads a response, whatever its status. `latency_ms`, `attempts` and `cached` are the transport's.
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError>;
+
+    /// The script that reads responses in the place of [`decode`](Self::decode), if there is one.
+    fn reading(&self) -> Option<&ScriptSource> {
+        None
+    }
+
+    /// Whether a response is one that a script may read, or the error that it is.
+    fn accept(&self, response: &HttpResponse) -> Result<(), ProviderError> {
+        let _ = response;
+        Ok(())
+    }
 
     /// Writes a request for the vector of a text.
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
@@ -58,6 +70,8 @@ pub enum Method {
 pub enum HeaderValue {
     /// Sent as it is.
     Literal(String),
+    /// Sent as it is, and kept out of everything that is shown: the transport's own, made where a mark stood.
+    Secret(String),
     /// `prefix` and the value of an environment variable.
     FromEnv {
         /// Such as `Bearer `.
@@ -72,13 +86,14 @@ impl fmt::Debug for HeaderValue {
         match self {
             // A literal may have been written into a config file by somebody who should not have.
             Self::Literal(_) => f.write_str("Literal(…)"),
+            Self::Secret(_) => f.write_str("Secret(…)"),
             Self::FromEnv { prefix, variable } => write!(f, "FromEnv({prefix}${variable})"),
         }
     }
 }
 
 /// A request, without secrets.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpRequest {
     /// How.
     pub method: Method,
@@ -88,6 +103,20 @@ pub struct HttpRequest {
     pub headers: Vec<(String, HeaderValue)>,
     /// The body; `Null` for none.
     pub body: Value,
+    /// Whether a body that is a text is sent as it is, and not as JSON.
+    pub is_text: bool,
+    /// What stands for the values of environment variables in the URL, in literal headers and in the body.
+    pub marks: Vec<EnvMark>,
+}
+
+/// A text in a request that stands for the value of an environment variable, and for nothing else there. Only the
+/// transport knows the value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvMark {
+    /// The text.
+    pub mark: String,
+    /// The variable's name.
+    pub variable: String,
 }
 
 /// A response, whole.

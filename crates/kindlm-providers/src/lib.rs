@@ -22,7 +22,7 @@
 //!     tool_choice: None,
 //!     response_format: None,
 //!     sample: 0,
-//!     vars: Default::default(),
+//!     ..Prompt::default()
 //! };
 //! let request = codec.encode(&prompt).unwrap();
 //! assert_eq!(request.url, "https://api.openai.com/v1/chat/completions");
@@ -58,7 +58,7 @@ pub mod transport;
 
 #[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
-pub use codec::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
+pub use codec::{Codec, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
 pub use limit::Limits;
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]
@@ -112,7 +112,8 @@ pub fn wants_vars(name: &str, config: &Value) -> bool {
     match registration.meta.id {
         "script" => true,
         "command" => config.get("input").is_some_and(|it| it == "argument"),
-        "http" => config.get("body").and_then(Value::as_str).is_some_and(http::wants_vars),
+        "echo" => config.get("whole").is_some_and(|it| *it == true),
+        "http" => http::wants_vars(&config),
         _ => false,
     }
 }

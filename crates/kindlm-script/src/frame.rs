@@ -21,6 +21,10 @@ pub(crate) enum ToWorker {
     Hello {
         /// The root folder, absolute.
         root: String,
+        /// The command that makes JavaScript out of TypeScript: it is given a path as its last argument, and the text on
+        /// its stdin. For interpreters, which do not read it themselves.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        typescript: Vec<String>,
     },
     /// Run something. Byte strings: the code (for a body), then the arguments as JSON.
     Call(Call),

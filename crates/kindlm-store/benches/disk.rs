@@ -155,7 +155,7 @@ fn responses(scratch: &Path) {
         tool_choice: None,
         response_format: None,
         sample: 0,
-        vars: serde_json::Map::new(),
+        ..Prompt::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let minute = Duration::from_mins(1);

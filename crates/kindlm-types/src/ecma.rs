@@ -68,7 +68,92 @@ pub fn stringify(value: &Value) -> String {
     }
 }
 
+/// `JSON.stringify(value, null, indent)` of ECMAScript: each entry on a line of its own.
+pub fn stringify_indented(value: &Value, indent: usize) -> String {
+    if indent == 0 {
+        return stringify(value);
+    }
+    let spaces = vec![b' '; indent.min(10)];
+    let formatter = Indented(serde_json::ser::PrettyFormatter::with_indent(&spaces));
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
+    match value.serialize(&mut serializer) {
+        Ok(()) => String::from_utf8_lossy(&out).into_owned(),
+        // Writing to memory cannot fail, and a `Value` has only string keys.
+        Err(err) => err.to_string(),
+    }
+}
+
+/// `encodeURIComponent(text)` of ECMAScript: what may stand anywhere in an address.
+pub fn encode_uri_component(text: &str) -> String {
+    use std::fmt::Write as _;
+
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a text cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
 struct EcmaFormatter;
+
+/// Lines and spaces as serde has them, which are JavaScript's; numbers as JavaScript has them.
+struct Indented<'a>(serde_json::ser::PrettyFormatter<'a>);
+
+impl serde_json::ser::Formatter for Indented<'_> {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        EcmaFormatter.write_f64(writer, value)
+    }
+
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_array(writer)
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array(writer)
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.0.begin_array_value(writer, first)
+    }
+
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array_value(writer)
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_object(writer)
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object(writer)
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.0.begin_object_key(writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(writer)
+    }
+
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object_value(writer)
+    }
+}
 
 impl serde_json::ser::Formatter for EcmaFormatter {
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
@@ -129,8 +214,17 @@ mod tests {
     }
 
     #[test]
+    fn encodes_like_javascript() {
+        assert_eq!(encode_uri_component("a b/c?d=é'~"), "a%20b%2Fc%3Fd%3D%C3%A9'~");
+    }
+
+    #[test]
     fn stringifies_like_javascript() {
         let value = json!({"b": 1.0, "a": [null, -0.0, "é\n"]});
         assert_eq!(stringify(&value), r#"{"b":1,"a":[null,0,"é\n"]}"#);
+        let value = json!({"b": 1.0, "a": [], "c": [1, {}]});
+        let lines = "{\n  \"b\": 1,\n  \"a\": [],\n  \"c\": [\n    1,\n    {}\n  ]\n}";
+        assert_eq!(stringify_indented(&value, 2), lines);
+        assert_eq!(stringify_indented(&value, 0), stringify(&value));
     }
 }

@@ -56,6 +56,19 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+impl Usage {
+    /// What is left without a part of it.
+    #[must_use]
+    pub fn without(self, part: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(part.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(part.output_tokens),
+            total_tokens: self.total_tokens.saturating_sub(part.total_tokens),
+            cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),
+        }
+    }
+}
+
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
@@ -166,6 +179,10 @@ pub struct Written {
     pub threshold: Option<f64>,
     /// With what the model is asked.
     pub params: Params,
+    /// What scripts find as the options of the test.
+    pub options: Map<String, Value>,
+    /// Whether the prompt is written as messages.
+    pub is_chat: bool,
 }
 
 impl Execution {

@@ -119,7 +119,7 @@ pub struct ResponseFormat {
 }
 
 /// One request to a model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Prompt {
     /// The vendor's name of the model, such as `gpt-4o`.
@@ -145,6 +145,13 @@ pub struct Prompt {
     /// The variables of the test, for providers that are told them: programs, and APIs with a place for one.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub vars: Map<String, Value>,
+    /// What else such providers are told of the test: `description`, `metadata`, `threshold`, `prompt` (its name).
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub test: Map<String, Value>,
+    /// Whether the prompt is written as messages, for providers that are given it as one text: it is JSON then, also
+    /// where there is only one message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_chat: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -219,6 +226,10 @@ pub struct Reply {
     pub log_probs: Option<Vec<f64>>,
     /// What else the provider says: `guardrails`, the flags of its own filter.
     pub metadata: Map<String, Value>,
+    /// What the answer cost in US dollars, where the provider says so itself.
+    pub cost_usd: Option<f64>,
+    /// The provider's own account of its answer, where it says more than the words of this type; scripts see it.
+    pub response: Option<Value>,
     /// How long the answer took, in milliseconds, without retries and back-off.
     pub latency_ms: f64,
     /// How often it was sent, 1 without retries.
@@ -240,6 +251,8 @@ impl Reply {
             refusal: None,
             log_probs: None,
             metadata: Map::new(),
+            cost_usd: None,
+            response: None,
             latency_ms: 0.0,
             attempts: 1,
             cached: false,

@@ -69,7 +69,9 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     let vars = Value::Object(execution.vars.clone());
     // What promptfoo always has is there, also where it is not known.
     let unknown = || json!({"$undefined": true});
-    put("prompt", prompt(&execution.input).or_else(|| Some(unknown())));
+    let written = execution.written.as_deref();
+    let is_chat = written.is_some_and(|it| it.is_chat);
+    put("prompt", prompt_of(&execution.input, is_chat).or_else(|| Some(unknown())));
     put("vars", Some(vars.clone()));
     let mut test = json!({"vars": vars});
     if !execution.case.is_empty() {
@@ -78,7 +80,9 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     if !execution.test_metadata.is_empty() {
         test["metadata"] = Value::Object(execution.test_metadata.clone());
     }
-    let written = execution.written.as_deref();
+    if let Some(options) = written.and_then(|it| some_map(&it.options)) {
+        test["options"] = options;
+    }
     if let Some(checks) = written.and_then(listed) {
         test["assert"] = checks;
     }
@@ -133,6 +137,16 @@ pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
         [only] if only.role == Role::User => Some(json!(only.content)),
         several => serde_json::to_value(several).ok().map(|it| json!(ecma::stringify(&it))),
     }
+}
+
+/// The same of a prompt that may be written as messages: then it is JSON as programs are given it, as in promptfoo.
+fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
+    if !is_chat || input.is_empty() {
+        return prompt(input);
+    }
+    let message = |it: &Message| json!({"role": it.role, "content": it.content});
+    let messages: Value = input.iter().map(message).collect();
+    Some(json!(ecma::stringify_indented(&messages, 2)))
 }
 
 /// The provider's own account, or as much of one as is known.

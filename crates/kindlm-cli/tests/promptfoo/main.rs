@@ -1,8 +1,10 @@
 //! Whole promptfoo configs, run as they are by the binary.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod custom;
 mod eval_level;
 mod graded;
+mod http;
 mod imported;
 mod programs;
 mod projects;

@@ -49,7 +49,10 @@ const MAKES: &[Makes] = &[
                 "def chat(context):\n    return [{'role': 'system', 'content': 'x'}, {'role': 'user', 'content': 'Hi ' + context['vars']['name']}]\n",
             ),
         ],
-        &["Hi Ada"],
+        // As promptfoo sends it: JSON on lines of its own.
+        &[
+            "[\n  {\n    \"role\": \"system\",\n    \"content\": \"x\"\n  },\n  {\n    \"role\": \"user\",\n    \"content\": \"Hi Ada\"\n  }\n]",
+        ],
     ),
     (
         "tests that a program makes, with its config",

@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 
 use kindlm_assertions::{Check, Setup};
 use kindlm_engine::{
-    BodyError, BodySource, CaseBody, ConversationTurn, SimulatedResponse, SimulatedTool, Subject,
+    BodyError, BodySource, CaseBody, ConversationTurn, Digest, SimulatedResponse, SimulatedTool,
+    Subject,
 };
 use kindlm_types::{Message, Role, ToolSpec, WorkspaceSpec};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::transcript::Known;
 use crate::template::Form;
@@ -25,12 +26,19 @@ pub(super) enum Part<T: ?Sized> {
 }
 
 /// The messages of a prompt.
-pub(super) type Opening = Arc<[(Role, Form)]>;
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    /// The prompt's name; none for an agent without a prompt.
+    pub(super) name: Option<Arc<str>>,
+    pub(super) parts: Box<[(Role, Form)]>,
+    /// Whether it is written as `messages`.
+    pub(super) is_chat: bool,
+}
 
 /// What is run.
 #[derive(Debug)]
 pub(super) enum SubjectForm {
-    Prompt(Opening),
+    Prompt(Arc<Opening>),
     Command(Form),
     Transcript(Known),
 }
@@ -84,8 +92,27 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) struct More {
     pub(super) metadata: Map<String, Value>,
+    /// What scripts find as options.
+    pub(super) options: Map<String, Value>,
     /// The output, if nobody is asked for it.
     pub(super) recorded: Option<Value>,
+}
+
+impl More {
+    /// Whether a test has nothing of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.metadata.is_empty() && self.options.is_empty() && self.recorded.is_none()
+    }
+
+    /// Adds what tells it from others.
+    pub(super) fn digest(&self, digest: Digest) -> Digest {
+        let Self { metadata, options, recorded } = self;
+        // A test without options counts as it did before there were some.
+        if options.is_empty() {
+            return digest.value(&json!([metadata, recorded]));
+        }
+        digest.value(&json!([metadata, recorded, options]))
+    }
 }
 
 impl Compiler {
@@ -126,8 +153,9 @@ impl BodySource for Row {
         let vars: Map<String, Value> =
             if self.vars.is_empty() { Map::new() } else { parse(&self.vars)? };
         let subject = match &kit.subject {
-            SubjectForm::Prompt(parts) => Subject::Prompt {
-                messages: parts
+            SubjectForm::Prompt(opening) => Subject::Prompt {
+                messages: opening
+                    .parts
                     .iter()
                     .map(|(role, form)| Ok(Message::new(*role, fill(form, &vars)?)))
                     .collect::<Result<_, _>>()?,
@@ -148,6 +176,10 @@ impl BodySource for Row {
             Part::Written(text) => simulated(parse(text)?),
         };
         let checks = kit.compiler.checks(&self.checks, &vars, &kit.prompt_checks)?;
+        let opening = match &kit.subject {
+            SubjectForm::Prompt(opening) => Some(opening),
+            SubjectForm::Command(_) | SubjectForm::Transcript(_) => None,
+        };
         Ok(Cow::Owned(CaseBody {
             subject,
             tools,
@@ -157,6 +189,9 @@ impl BodySource for Row {
             checks,
             vars,
             metadata: self.more.as_ref().map(|it| it.metadata.clone()).unwrap_or_default(),
+            options: self.more.as_ref().map(|it| it.options.clone()).unwrap_or_default(),
+            prompt_name: opening.and_then(|it| it.name.clone()),
+            is_chat: opening.is_some_and(|it| it.is_chat),
             expect: self.expect.clone(),
             recorded: self.more.as_ref().and_then(|it| it.recorded.clone()),
             workspace: kit.workspace.clone(),

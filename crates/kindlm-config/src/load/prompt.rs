@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
+use kindlm_template::Fault;
 use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use super::sets::{Rules, set_info};
 use crate::diagnostic::{Code, Diagnostic, Piece, escape};
 use crate::schema::SHAPES;
 use crate::source::{Source, Span};
-use crate::template::Template;
+use crate::template::{Template, place_of};
 use crate::tree::Node;
 use crate::written::{Language, PromptEntry, Speaker};
 
@@ -29,7 +30,7 @@ pub(super) struct Prompts {
 pub(super) struct Prompt {
     pub(super) parts: Vec<PromptPart>,
     /// The parts, ready to be filled.
-    pub(super) opening: Opening,
+    pub(super) opening: Arc<Opening>,
     /// The rules that every answer must keep.
     pub(super) rules: Arc<Rules>,
     /// The mean score from which an execution passes.
@@ -121,25 +122,28 @@ impl Loader<'_> {
         });
         let mut parts = Vec::with_capacity(texts.len());
         for (role, span, text) in texts {
-            let template = match language {
-                Language::Plain => Template::read(&text),
-                Language::Jinja => match Template::jinja(&text) {
-                    Ok(template) => template,
-                    Err(err) => {
-                        let message = format!("the template cannot be read: {err}");
-                        let diagnostic =
-                            Diagnostic::error(Code::SYNTAX, message, piece.source, span)
-                                .with_help("it is Jinja, because of `template: jinja`");
-                        self.push(diagnostic);
-                        return None;
-                    }
-                },
+            let read = match language {
+                Language::Plain => Ok(Template::read(&text)),
+                Language::Jinja => Template::jinja(&text),
+                Language::Json => Template::json(&text),
+            };
+            let template = match read {
+                Ok(template) => template,
+                Err(fault) => {
+                    self.push(faulty(&fault, &text, piece.source, span));
+                    return None;
+                }
             };
             parts.push(PromptPart { role, template, source: piece.source.clone(), span });
         }
         // A text for a model is not quoted, so nothing can be wrong with it.
         let form = |part: &PromptPart| Some((part.role, part.template.form(self.env, None).ok()?));
-        let opening = parts.iter().map(form).collect::<Option<_>>()?;
+        let opening = Opening {
+            name: Some(name_of(at).into()),
+            parts: parts.iter().map(form).collect::<Option<_>>()?,
+            is_chat: node.get("messages").is_some(),
+        };
+        let opening = Arc::new(opening);
         Some(Prompt { parts, opening, rules, threshold })
     }
 
@@ -194,6 +198,20 @@ impl Loader<'_> {
         });
         Some(texts.collect())
     }
+}
+
+/// A template that cannot be read, at its place if that can be told.
+fn faulty(fault: &Fault, text: &str, source: &Arc<Source>, span: Span) -> Diagnostic {
+    let place = fault.range.clone().and_then(|range| place_of(text, &range, source, span));
+    let line = fault.line.filter(|_| place.is_none());
+    let line = line.map(|it| format!(" (line {it} of the text)")).unwrap_or_default();
+    let message = format!("the template cannot be read: {}{line}", fault.message);
+    let span = place.unwrap_or_else(|| source.first_line(span));
+    let diagnostic = Diagnostic::error(Code::SYNTAX, message, source, span);
+    diagnostic.with_help(match &fault.help {
+        Some(help) => help.as_str(),
+        None => "it is Jinja; `{% raw %}…{% endraw %}` keeps a text as it is",
+    })
 }
 
 /// The name of the prompt at a pointer.

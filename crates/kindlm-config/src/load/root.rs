@@ -117,7 +117,7 @@ impl Loader<'_> {
             self.setup.scripts = self.setup.scripts.with(&block);
         }
         let permitted = &self.setup.scripts.permissions.env;
-        let known = permitted.iter().filter_map(|it| Some((it.clone(), (self.env)(it)?.into())));
+        let known = permitted.iter().map(|it| (it.clone(), (self.env)(it).into()));
         self.setup.env = known.collect();
         let templates = super::object(document, "assertionTemplates");
         self.setup.assertion_templates = templates.cloned().unwrap_or_default();

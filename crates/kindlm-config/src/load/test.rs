@@ -21,7 +21,7 @@ use crate::diagnostic::{Code, Piece, meant_key};
 use crate::schema::SHAPES;
 use crate::template::Template;
 use crate::tree::{Node, locate};
-use crate::written::TestEntry;
+use crate::written::{TestEntry, Transforms};
 
 /// How an entry of the list names a dataset.
 pub(super) const FILE: &str = "file://";
@@ -118,14 +118,7 @@ impl Loader<'_> {
         key: &Value,
         tools: Option<Value>,
     ) -> Option<TestCase> {
-        let transform = match entry.transform.as_deref().map(|it| Transform::new(it, &self.setup)) {
-            None => None,
-            Some(Ok(transform)) => Some(Arc::new(transform)),
-            Some(Err(problem)) => {
-                self.push(piece.problem(problem.under(&format!("{at}/transform"))));
-                return None;
-            }
-        };
+        let transforms = self.transforms(piece, at, &entry.transform)?;
         let subject = parts.subject?;
         let (kind, models) = self.run_on(&subject, &entry);
         if parts.asks_judge {
@@ -159,18 +152,16 @@ impl Loader<'_> {
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))
             .or(self.defaults.threshold);
-        let digest = self.with_rules(digest, threshold, entry.transform.as_deref());
+        let scripts: Vec<&str> = entry.transform.all().into_iter().map(|(_, it)| it).collect();
+        let digest = self.with_rules(digest, threshold, &scripts);
         let digest = match &compared {
             Some(Comparison::Named(group)) => digest.text(group),
             _ => digest,
         };
-        let has_more = entry.output.is_some() || !entry.metadata.is_empty();
         let more =
-            has_more.then(|| Box::new(More { metadata: entry.metadata, recorded: entry.output }));
-        let digest = match &more {
-            None => digest,
-            Some(more) => digest.value(&serde_json::json!([more.metadata, more.recorded])),
-        };
+            More { metadata: entry.metadata, recorded: entry.output, options: entry.options };
+        let more = (!more.is_empty()).then(|| Box::new(more));
+        let digest = more.iter().fold(digest, |digest, it| it.digest(digest));
         let vars = if vars.as_object().is_none_or(Map::is_empty) {
             Box::default()
         } else {
@@ -188,7 +179,7 @@ impl Loader<'_> {
             }),
             threshold,
             compared,
-            transform,
+            transforms,
             pass_rate_min: entry.pass_rate_min.unwrap_or(self.defaults.pass_rate_min),
             tags,
             skip,
@@ -198,16 +189,37 @@ impl Loader<'_> {
         })
     }
 
+    /// The scripts that make what checks see; `None` if one of them is broken, which is told.
+    fn transforms(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        written: &Transforms,
+    ) -> Option<Arc<[Arc<Transform>]>> {
+        let mut transforms = Vec::new();
+        for (pointer, script) in written.all() {
+            match Transform::new(script, &self.setup) {
+                Ok(transform) => transforms.push(Arc::new(transform)),
+                Err(problem) => {
+                    self.push(piece.problem(problem.under(&format!("{at}{pointer}"))));
+                    return None;
+                }
+            }
+        }
+        Some(transforms.into())
+    }
+
     /// Adds what decides over an output beside its checks, if there is anything.
-    fn with_rules(
-        &self,
-        digest: Digest,
-        threshold: Option<f64>,
-        transform: Option<&str>,
-    ) -> Digest {
-        if threshold.is_none() && transform.is_none() {
+    fn with_rules(&self, digest: Digest, threshold: Option<f64>, transforms: &[&str]) -> Digest {
+        if threshold.is_none() && transforms.is_empty() {
             return digest;
         }
+        // One script counts as it did before there could be several.
+        let transform = match transforms {
+            [] => Value::Null,
+            [only] => Value::from(*only),
+            several => several.iter().copied().collect(),
+        };
         let decides = serde_json::json!({"threshold": threshold, "transform": transform});
         digest.fingerprint(self.digest_with_files(&decides))
     }
@@ -271,7 +283,7 @@ impl Loader<'_> {
             }
             let prompt = text(value, "prompt").and_then(|it| prompts.get(it));
             let roles: Option<Vec<Role>> =
-                prompt.map(|it| it.opening.iter().map(|(role, _)| *role).collect());
+                prompt.map(|it| it.opening.parts.iter().map(|(role, _)| *role).collect());
             self.check_said(piece, at, value, roles.as_deref());
             return;
         }
@@ -513,7 +525,8 @@ fn digest(
     rules: &Rules,
 ) -> Fingerprint {
     let mut digest = match subject {
-        SubjectForm::Prompt(parts) => {
+        SubjectForm::Prompt(opening) => {
+            let parts = &opening.parts;
             let first = Digest::default().text("prompt").number(parts.len() as u64);
             parts
                 .iter()

@@ -10,7 +10,7 @@ use super::Loader;
 use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::shell::{self, Context};
 use crate::source::{Source, Span};
-use crate::template::{Form, FormError, Looked, Template, look_up};
+use crate::template::{Form, FormError, Looked, Template, look_up, place_of};
 
 /// A template with where it is written.
 #[derive(Clone, Copy)]
@@ -24,16 +24,8 @@ impl Written<'_> {
     /// Where a placeholder is in its file. Placeholders survive every way of writing a text in YAML but
     /// escapes; if one is not found, the text's first line must do.
     pub(super) fn place(&self, range: &Range<usize>) -> Span {
-        let needle = &self.template.text()[range.clone()];
-        let before = self.template.text()[..range.start].matches(needle).count();
-        let text = self.source.slice(self.span);
-        match text.match_indices(needle).nth(before) {
-            Some((at, _)) => {
-                let start = self.span.start as usize + at;
-                Span::new(start, start + needle.len())
-            }
-            None => self.source.first_line(self.span),
-        }
+        place_of(self.template.text(), range, self.source, self.span)
+            .unwrap_or_else(|| self.source.first_line(self.span))
     }
 }
 
@@ -108,6 +100,14 @@ impl Loader<'_> {
             );
             self.push(diagnostic.into_warning());
         }
+        for (variable, range) in written.template.plain_env() {
+            if (self.env)(variable).is_none() && !vars.contains_key("env") {
+                let diagnostic = unset(variable, written, range);
+                self.push(diagnostic.with_help(format!(
+                    "set it before `kindlm` runs, or say what stands for it: `{{{{ env.{variable} | default('…') }}}}`"
+                )));
+            }
+        }
         for (range, name) in written.template.placeholders() {
             if vars.contains_key(name) && !name.starts_with("env.") {
                 continue;
@@ -121,14 +121,8 @@ impl Loader<'_> {
                     }
                 }
                 Looked::Unset(variable) => {
-                    let message = format!("the environment variable `{variable}` is not set");
-                    let diagnostic = Diagnostic::error(
-                        Code::MISSING_VARIABLE,
-                        message,
-                        written.source,
-                        written.place(range),
-                    )
-                    .with_help("set it before `kindlm` runs, or use a variable of the test");
+                    let diagnostic = unset(&variable, written, range)
+                        .with_help("set it before `kindlm` runs, or use a variable of the test");
                     self.push(diagnostic);
                 }
             }
@@ -174,6 +168,11 @@ impl Loader<'_> {
         }
         self.push(diagnostic);
     }
+}
+
+fn unset(variable: &str, written: Written<'_>, range: &Range<usize>) -> Diagnostic {
+    let message = format!("the environment variable `{variable}` is not set");
+    Diagnostic::error(Code::MISSING_VARIABLE, message, written.source, written.place(range))
 }
 
 /// Whether a file is a CSV dataset, whose variables are columns.

@@ -44,7 +44,18 @@ impl Translator<'_> {
                 }
                 // An empty metric is none.
                 "metric" if value.text() == Some("") => {}
-                "value" => translated.push((key.clone(), self.texts_with_env(value))),
+                "value" => {
+                    let value = self.texts_with_env(value);
+                    let texts = value.text().into_iter();
+                    let texts = texts.chain(value.items().iter().filter_map(Node::text));
+                    let named: Vec<String> = texts
+                        .filter(|it| kindlm_template::is_template(it))
+                        .flat_map(kindlm_template::environment)
+                        .map(str::to_owned)
+                        .collect();
+                    self.named_env.extend(named);
+                    translated.push((key.clone(), value));
+                }
                 _ => translated.push((key.clone(), value.clone())),
             }
         }

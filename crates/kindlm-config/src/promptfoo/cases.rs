@@ -56,7 +56,7 @@ impl Translator<'_> {
         let count = nodes.len();
         self.check_filters(span, said, prompts, &groups);
         for (index, vars) in combinations.iter().enumerate() {
-            let vars = with_each_other(vars);
+            let vars = self.with_each_other(vars);
             for (group, models) in &groups {
                 for prompt in meant(said, prompts, group) {
                     let mut name = description.clone();
@@ -138,12 +138,6 @@ impl Translator<'_> {
         nodes: &mut Vec<Node>,
     ) {
         let Case { span, said, prompt, group, .. } = *case;
-        if let (Some(own), Some(_)) = (&said.transform, &group.transform) {
-            let help = "do in one of the two what both do: `defaultTest.options.transform` holds for all tests";
-            let what = "`options.transform` beside the `transform` of a provider";
-            self.unsupported(own.span, what, Some(help));
-            return;
-        }
         let models = case.models.iter().filter_map(|it| group.models.get(*it));
         let mut parts: Vec<(Made, Vec<Node>)> = Vec::new();
         if self.is_dynamic(said, vars, prompt) {
@@ -194,9 +188,17 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
     if let (Some(threshold), None) = (&said.threshold, &said.scoring) {
         entries.push(("threshold", threshold.clone()));
     }
-    let transform = said.transform.as_ref().or(group.transform.as_ref());
-    if let Some(transform) = transform {
-        entries.push(("transform", transform.clone()));
+    // The provider's comes first, and the test's is given what it has made.
+    match (&group.transform, &said.transform) {
+        (Some(first), Some(second)) => {
+            let both = [first.clone(), second.clone()];
+            entries.push(("transform", list(second.span, both)));
+        }
+        (Some(only), None) | (None, Some(only)) => entries.push(("transform", only.clone())),
+        (None, None) => {}
+    }
+    if let Some(options) = said.written_options.as_ref().filter(|_| said.has_own_options) {
+        entries.push(("options", options.clone()));
     }
     if let Some(output) = &said.output {
         entries.push(("output", output.clone()));
@@ -206,6 +208,8 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
     }
     if let Some(tools) = &group.tools {
         entries.push(("tools", tools.clone()));
+    }
+    if group.calls || group.tools.is_some() {
         entries.push(("answerTools", Node { span, used_at: None, kind: Kind::Bool(false) }));
     }
     map(span, entries)
@@ -227,38 +231,6 @@ fn meant<'p>(said: &Said, prompts: &'p Prompts, group: &Group) -> Vec<&'p Prompt
         by(&filter) && by(&group.prompts)
     };
     prompts.iter().filter(is_meant).collect()
-}
-
-/// Variables whose texts name others with those put in, as promptfoo does it: plain names only, a few levels deep.
-fn with_each_other(vars: &Vars) -> Vars {
-    const DEPTH: usize = 5;
-    let is_open =
-        |vars: &Vars| vars.iter().any(|(_, it)| it.text().is_some_and(|it| it.contains("{{")));
-    let mut vars = vars.clone();
-    for _ in 0..DEPTH {
-        if !is_open(&vars) {
-            break;
-        }
-        let before = vars.clone();
-        for (key, node) in &mut vars {
-            let Some(written) = node.text() else { continue };
-            let mut put = written.to_owned();
-            for (other, value) in before.iter().filter(|(it, _)| it.name != key.name) {
-                let value = match &value.kind {
-                    Kind::Text(text) => text.to_string(),
-                    _ => value.to_json().to_string(),
-                };
-                for mark in [format!("{{{{{}}}}}", other.name), format!("{{{{ {} }}}}", other.name)]
-                {
-                    put = put.replace(&mark, &value);
-                }
-            }
-            if put != written {
-                node.kind = Kind::Text(put.as_str().into());
-            }
-        }
-    }
-    vars
 }
 
 /// A mapping with one entry more, or another.

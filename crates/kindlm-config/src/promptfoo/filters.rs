@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use kindlm_assertions::template::{Filter, Filters, Variables, is_template, literal};
+use kindlm_template::{Filter, Filters, Variables, environment, is_template, literal};
 use serde_json::{Map, Value};
 
 use super::Translator;
@@ -95,13 +95,4 @@ impl Translator<'_> {
         };
         Some(Node { kind, ..node.clone() })
     }
-}
-
-/// The environment variables that a template names.
-fn environment(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("env.").map(|(at, mark)| {
-        let rest = &text[at + mark.len()..];
-        let end = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-        &rest[..end.unwrap_or(rest.len())]
-    })
 }

@@ -10,7 +10,9 @@ mod dynamic;
 mod expected;
 mod files;
 mod filters;
+mod http;
 mod keys;
+mod nested;
 mod programs;
 mod prompts;
 mod provider;
@@ -23,7 +25,7 @@ mod table;
 mod tests;
 mod vars;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use kindlm_assertions::{ScriptSettings, ScriptsBlock};
@@ -84,6 +86,7 @@ pub(crate) fn translate(source: &Arc<Source>, root: &Node, sources: &Sources<'_>
         sources,
         scripts: ScriptSettings::default().with(&scripts),
         own_env: Map::new(),
+        named_env: BTreeSet::new(),
         delay: None,
         filters: None,
         providers: Providers::default(),
@@ -104,6 +107,8 @@ struct Translator<'a> {
     scripts: ScriptSettings,
     /// The `env` block, which stands above the environment.
     own_env: Map<String, Value>,
+    /// Environment variables that values of assertions name: templates may read them.
+    named_env: BTreeSet<String>,
     /// The pause after each request.
     delay: Option<Node>,
     filters: Option<OwnFilters>,
@@ -165,12 +170,9 @@ impl Translator<'_> {
         let options = self.defaults(root);
         let reports = self.reports(root);
         let (embraced, made) = (std::mem::take(&mut self.embraced), std::mem::take(&mut self.made));
-        let used = |name: &str| {
-            tests.items().iter().any(|it| it.get("prompt").and_then(Node::text) == Some(name))
-        };
         // A template with filters of the config is there as it was rendered.
-        let is_written = |(name, node): &(String, Node)| {
-            used(name) || self.filters.as_ref().is_none_or(|own| !own.are_within(node))
+        let is_written = |(_, node): &(String, Node)| {
+            self.filters.as_ref().is_none_or(|own| !own.are_within(node))
         };
         let prompts = prompts.entries().filter(is_written).chain(embraced).chain(made.prompts);
         let prompts: Vec<(String, Node)> = prompts.collect();
@@ -199,10 +201,24 @@ impl Translator<'_> {
         if let Some(templates) = templates {
             document.push(("assertionTemplates", templates));
         }
-        for key in ["derivedMetrics", "scripts"] {
-            document.extend(root.get(key).map(|it| (key, it.clone())));
-        }
+        document.extend(root.get("derivedMetrics").map(|it| ("derivedMetrics", it.clone())));
+        document.extend(self.scripts_block(root).map(|it| ("scripts", it)));
         map(span, document)
+    }
+
+    /// The `scripts` block, with the variables that templates in values of assertions read.
+    fn scripts_block(&self, root: &Node) -> Option<Node> {
+        let written = root.get("scripts");
+        let known = written.and_then(|it| it.get("env")).map_or(&[][..], Node::items);
+        let is_new = |name: &&String| !known.iter().any(|it| it.text() == Some(name.as_str()));
+        let new: Vec<Node> =
+            self.named_env.iter().filter(is_new).map(|it| text(root.span, it)).collect();
+        if new.is_empty() {
+            return written.cloned();
+        }
+        let all = build::list(root.span, known.iter().cloned().chain(new));
+        let block = written.cloned().unwrap_or_else(|| map(root.span, []));
+        Some(cases::with(&block, "env", all))
     }
 
     /// A text with the variables of the `env` block put in; the environment's own are put in when it is used.

@@ -262,7 +262,8 @@ impl Translator<'_> {
             return None;
         }
         let Some(Value::Array(messages)) = chat(written) else {
-            let entry = [("template", text(span, "jinja")), ("user", text(span, written))];
+            let language = if is_json(written) { "json" } else { "jinja" };
+            let entry = [("template", text(span, language)), ("user", text(span, written))];
             return Some(map(span, entry));
         };
         let mut nodes = Vec::new();
@@ -288,6 +289,11 @@ impl Translator<'_> {
 fn is_function(node: &Node) -> bool {
     let named = ["raw", "id"].into_iter().find_map(|it| node.get(it).and_then(Node::text));
     named.is_some_and(|it| is_script(&extension(it)))
+}
+
+/// Whether a text is an object or a list of JSON: promptfoo renders the texts in it, and keeps it JSON.
+fn is_json(written: &str) -> bool {
+    written.trim_start().starts_with(['{', '[']) && serde_json::from_str::<Value>(written).is_ok()
 }
 
 /// A chat, if the text is a list of messages, as JSON or as YAML.

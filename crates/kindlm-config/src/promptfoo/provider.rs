@@ -5,6 +5,8 @@
 pub(super) enum Provider<'a> {
     /// A provider of the registry, and the vendor's name of the model.
     Known { kind: &'static str, model: &'a str },
+    /// The same, of a model that makes vectors and nothing else.
+    Embedding { kind: &'static str, model: &'a str },
     /// A server that speaks OpenAI's language.
     Compatible { name: &'static str, base_url: &'static str, key: &'static str, model: &'a str },
     /// A deployment of Azure's.
@@ -59,6 +61,13 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         ("exec", _) if !rest.is_empty() => Provider::Exec(rest.trim()),
         ("python", _) if !rest.is_empty() => script_of(Runtime::Python, rest),
         ("openai", "chat") if !model.is_empty() => known("openai", model),
+        ("openai" | "mistral" | "cohere" | "ollama", "embedding" | "embeddings")
+            if !model.is_empty() =>
+        {
+            let kinds = ["openai", "mistral", "cohere", "ollama"];
+            let kind = kinds.into_iter().find(|it| *it == prefix).unwrap_or("openai");
+            Provider::Embedding { kind, model }
+        }
         (
             "openai",
             "completion" | "embedding" | "embeddings" | "responses" | "assistant" | "image"
@@ -122,6 +131,15 @@ mod tests {
             ("openai:responses:gpt-5", Provider::Unknown("`openai:responses`".to_owned())),
             ("anthropic:messages:claude-sonnet-4-5", known("anthropic", "claude-sonnet-4-5")),
             ("ollama:chat:llama3.2:1b", known("ollama", "llama3.2:1b")),
+            (
+                "openai:embedding:text-embedding-3-small",
+                Provider::Embedding { kind: "openai", model: "text-embedding-3-small" },
+            ),
+            (
+                "ollama:embeddings:nomic:latest",
+                Provider::Embedding { kind: "ollama", model: "nomic:latest" },
+            ),
+            ("openai:embeddings", Provider::Unknown("`openai:embeddings`".to_owned())),
             ("google:gemini-2.5-flash", known("gemini", "gemini-2.5-flash")),
             ("https://a.example/x", Provider::Http("https://a.example/x")),
             ("http", Provider::Http("")),

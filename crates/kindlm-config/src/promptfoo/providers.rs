@@ -33,6 +33,8 @@ pub(super) struct Group {
     /// The only prompts that they are sent.
     pub(super) prompts: Option<Vec<String>>,
     pub(super) tools: Option<Node>,
+    /// Whether they may call what the test does not know as a tool.
+    pub(super) calls: bool,
     pub(super) transform: Option<Node>,
 }
 
@@ -105,6 +107,7 @@ impl Providers {
         let json = |node: &Option<Node>| node.as_ref().map(Node::to_json);
         let same = self.groups.iter_mut().find(|it| {
             it.prompts == how.prompts
+                && it.calls == how.calls
                 && json(&it.tools) == json(&how.tools)
                 && json(&it.transform) == json(&how.transform)
         });
@@ -232,7 +235,9 @@ impl Translator<'_> {
 
     fn provider(&mut self, entry: Entry, extra: Option<&Value>) {
         let span = entry.span;
-        let Some((kind, name, model, settings)) = self.settings_of(&entry) else { return };
+        let Some((kind, name, model, settings)) = self.settings_of(&entry, extra.is_some()) else {
+            return;
+        };
         let providers = &mut self.providers;
         let key = providers.config(kind, &name, map(span, settings.provider));
         let taken = |it: &str| {
@@ -254,20 +259,35 @@ impl Translator<'_> {
             node.push(("limits", limits));
         }
         let transform = entry.group.transform.clone().or(settings.transform);
-        let how = Group { tools: settings.tools, transform, ..entry.group };
+        let how = Group { tools: settings.tools, calls: settings.calls, transform, ..entry.group };
         self.providers.add(&id, &entry.id, map(span, node), how, extra.cloned());
     }
 
     /// What an id and its configuration mean: the kind of provider, a name for it, the model, and its settings.
-    fn settings_of(&mut self, entry: &Entry) -> Option<(&'static str, String, String, Settings)> {
+    fn settings_of(
+        &mut self,
+        entry: &Entry,
+        is_extra: bool,
+    ) -> Option<(&'static str, String, String, Settings)> {
         let span = entry.span;
         match read(&entry.id) {
-            Provider::Known { kind, model } => {
+            Provider::Embedding { kind, .. } if !is_extra => {
+                let what = format!("`{}`, which makes vectors, in this place", entry.id);
+                let help = "name it where vectors are wanted: `provider` of a `similar` assertion, or `options: { provider: { embedding: … } }`";
+                self.unsupported(span, &format!("the provider {what}"), Some(help));
+                let _ = kind;
+                None
+            }
+            Provider::Known { kind, model } | Provider::Embedding { kind, model } => {
                 let mut settings = self.settings(kind, &entry.config);
                 let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
                 if kind != "echo" {
                     // promptfoo's default, which is not ours.
                     or_else(&mut settings.params, "temperature", || number(span, 0.0));
+                }
+                if kind == "echo" {
+                    let yes = Node { span, used_at: None, kind: Kind::Bool(true) };
+                    settings.provider.push(("whole", yes));
                 }
                 if let Some(key) = key {
                     or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));

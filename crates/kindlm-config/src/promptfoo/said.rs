@@ -7,6 +7,7 @@ use super::Translator;
 use super::asserts::accepts;
 use super::build::{list, map};
 use super::cases::with;
+use super::provider::{Provider, read};
 use super::vars::{Vars, merged};
 use crate::tree::{Key, Kind, Node};
 
@@ -32,6 +33,10 @@ pub(super) struct Said {
     /// The output, if nobody is to be asked for it.
     pub(super) output: Option<Node>,
     pub(super) metadata: Option<Node>,
+    /// The options as they are written, for scripts to see.
+    pub(super) written_options: Option<Node>,
+    /// Whether there are some that only scripts know.
+    pub(super) has_own_options: bool,
     pub(super) graders: Graders,
     /// The prompt of graders.
     pub(super) rubric: Option<Node>,
@@ -80,6 +85,7 @@ impl Translator<'_> {
     }
 
     fn options(&mut self, block: &Node, said: &mut Said) {
+        said.written_options = Some(merged_objects(said.written_options.as_ref(), block));
         for (key, value) in block.entries() {
             let words = || value.text().unwrap_or_default().to_owned();
             match &*key.name {
@@ -99,7 +105,15 @@ impl Translator<'_> {
                     let help = "a test sees nothing of another one: write both as one `conversation` of a `kindlm.yaml`";
                     self.unsupported(key.span, "`options.storeOutputAs`", Some(help));
                 }
-                name => self.unsupported(key.span, &format!("`options.{name}`"), None),
+                name if super::settings::is_setting(name) => {
+                    let help = "write it into the `config` of a provider, and name that in `providers` of the test";
+                    self.unsupported(key.span, &format!("`options.{name}`"), Some(help));
+                }
+                name => {
+                    let message = format!("`options.{name}` is only seen by scripts");
+                    self.warn(key.span, message, Some("they find it as `context.test.options`"));
+                    said.has_own_options = true;
+                }
             }
         }
     }
@@ -109,7 +123,13 @@ impl Translator<'_> {
         let typed = ["text", "embedding", "classification", "moderation"];
         if !node.entries().iter().any(|(key, _)| typed.contains(&&*key.name)) {
             let model = self.grader(node);
-            *graders = Graders { embedding: model.clone(), text: model };
+            let id = node.text().or_else(|| node.get("id").and_then(Node::text));
+            // One that only makes vectors grades nothing else.
+            if id.is_some_and(|it| matches!(read(it), Provider::Embedding { .. })) {
+                graders.embedding = model;
+            } else {
+                *graders = Graders { embedding: model.clone(), text: model };
+            }
             return;
         }
         for (key, value) in node.entries() {

@@ -127,4 +127,6 @@ pub(crate) enum Language {
     Plain,
     /// Jinja: `{{ name | upper }}`, `{% if … %}`, `{% for … %}`. What is not defined is empty.
     Jinja,
+    /// JSON, of which every text is such a template; so no value breaks the JSON around it.
+    Json,
 }

@@ -61,10 +61,9 @@ pub(crate) struct TestEntry {
     #[schemars(length(min = 1))]
     pub(crate) compare: Option<String>,
     /// A script that makes what the checks see as the output: an expression, the body of a function of `output`
-    /// and `context`, or `file://` and a file.
+    /// and `context`, or `file://` and a file. Of several, each is given what the one before it has made.
     #[serde(default)]
-    #[schemars(length(min = 1))]
-    pub(crate) transform: Option<String>,
+    pub(crate) transform: Transforms,
     /// The output to check, a text or any other value, instead of asking the models for one.
     #[serde(default, deserialize_with = "present")]
     pub(crate) output: Option<Value>,
@@ -72,6 +71,10 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) metadata: Map<String, Value>,
+    /// Anything that scripts find as `context.test.options`, as promptfoo has it; nothing else reads it.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub(crate) options: Map<String, Value>,
     /// Tools that the model may call, with answers made up here.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
@@ -148,6 +151,36 @@ impl Named {
         match self {
             Self::One(name) => vec![name.clone()],
             Self::Several(names) => names.clone(),
+        }
+    }
+}
+
+/// Scripts, in the order in which they are run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Transforms {
+    /// One.
+    One(#[schemars(length(min = 1))] String),
+    /// Several.
+    Several(#[schemars(inner(length(min = 1)))] Vec<String>),
+}
+
+impl Default for Transforms {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Transforms {
+    /// The scripts, each with its pointer.
+    pub(crate) fn all(&self) -> Vec<(String, &str)> {
+        match self {
+            Self::One(script) => vec![("/transform".to_owned(), script)],
+            Self::Several(scripts) => scripts
+                .iter()
+                .enumerate()
+                .map(|(index, it)| (format!("/transform/{index}"), it.as_str()))
+                .collect(),
         }
     }
 }

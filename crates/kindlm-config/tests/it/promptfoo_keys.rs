@@ -93,18 +93,36 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("providers: echo", "providers: [echo]", As(&["provider: echo"])),
     (
         "providers: https://…",
-        "providers: [{ id: 'https://a.example/x', config: { body: { q: '{{ prompt }}', n: '{{name}}' }, transformResponse: 'json.a[0]' } }]",
-        As(&["url: https://a.example/x", "{{prompt}}", "responsePath: a.0"]),
+        "providers: [{ id: 'https://a.example/{{x}}', config: { method: post, queryParams: { k: '{{env.K}}' }, headers: { A: '{{env.A}}', B: 'Bearer {{env.B}}' }, body: { q: '{{ prompt | trim }}' }, transformResponse: 'json.a[0]' } }]",
+        As(&[
+            "url: https://a.example/{{x}}",
+            "method: POST",
+            "A: env:A",
+            "B: Bearer {{env.B}}",
+            "k: '{{env.K}}'",
+            "q: '{{ prompt | trim }}'",
+            "template: jinja",
+            "responsePath: a.0",
+        ]),
     ),
     (
         "providers: https://…",
-        "providers: [{ id: 'https://a.example/x', config: { transformResponse: '(json) => json.a + 1' } }]",
-        As(&["responsePath: ''", "json.a + 1"]),
+        "providers: [{ id: 'https://a.example/x', config: { transformResponse: '(json) => json.a + 1', auth: { type: bearer, token: '{{env.T}}' } } }]",
+        As(&[
+            "transformResponse: (json) => json.a + 1",
+            "method: GET",
+            "Authorization: Bearer {{env.T}}",
+        ]),
     ),
     (
         "providers: https://…",
-        "providers: ['https://a.example/{{x}}']",
-        Refused("a variable in the URL"),
+        "providers: [{ id: 'https://a.example/x', config: { body: { a: 1 } } }]",
+        Warned("without a `method`, promptfoo sends this as GET"),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { request: 'POST /x' } }]",
+        Refused("`config.request` of an http provider"),
     ),
     (
         "providers: exec:…",
@@ -126,6 +144,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers[].transform",
         "providers: [{ id: echo, transform: output.trim() }]",
         As(&["transform: output.trim()"]),
+    ),
+    (
+        "providers[].transform",
+        "providers: [{ id: echo, transform: output.trim() }]\ntests: [{ options: { transform: output.length } }]",
+        As(&["transform:\n  - output.trim()\n  - output.length"]),
     ),
     ("providers[].delay", "providers: [{ id: echo, delay: 1000 }]", As(&["rpm: 60"])),
     (
@@ -175,8 +198,13 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "config.functions",
-        "providers: [{ id: 'openai:x', config: { functions: [] } }]",
-        Refused("`config.functions`"),
+        "providers: [{ id: 'openai:x', config: { functions: [{ name: f }], function_call: auto } }]",
+        As(&["functions:\n        - name: f", "function_call: auto"]),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'openai:x', config: { nobody_knows: 1 } }]",
+        Refused("`config.nobody_knows`"),
     ),
     (
         "tests",
@@ -189,6 +217,17 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["x: tests.js fn []", r#"x: tests.js [{"a":1}]"#]),
     ),
     ("tests: https://…", "tests: 'https://docs.google.com/x'", Refused("tests from the network")),
+    (
+        "tests[].vars",
+        "tests: [{ vars: { name: Ada, x: 'Hello {{ name | upper }}', y: '{{ nobody }}' } }]",
+        As(&["x: Hello ADA", "y: '{{ nobody }}'"]),
+    ),
+    ("tests[].vars", "tests: [{ vars: { x: '{{ x | uper }}' } }]", Refused("no filter `uper`")),
+    (
+        "tests[].assert",
+        "tests: [{ assert: [{ type: equals, value: '{{ env.REGION }}' }] }]",
+        As(&["scripts: env: - REGION"]),
+    ),
     (
         "tests[].vars",
         "tests: [{ vars: { x: [a, b], y: '{{x}}!', z: file://p.md } }]",
@@ -258,6 +297,30 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "defaultTest: { options: { provider: { id: 'openai:j', config: { temperature: 0.7 } } } }\ntests: [{ assert: [{ type: similar, value: a }] }]",
         As(&["id: openai:j", "temperature: 0.7", "model: openai:j"]),
     ),
+    (
+        "providers: openai:embedding:…",
+        "tests: [{ assert: [{ type: similar, value: a, provider: 'openai:embedding:text-embedding-3-small' }] }]",
+        As(&["model: text-embedding-3-small", "model: openai:embedding:text-embedding-3-small"]),
+    ),
+    (
+        "providers: openai:embedding:…",
+        "defaultTest: { options: { provider: { embedding: 'openai:embeddings:text-embedding-3-large' } } }\ntests: [{ assert: [{ type: similar, value: a }, { type: llm-rubric, value: b }] }]",
+        As(&[
+            "value: a model: openai:embeddings:text-embedding-3-large",
+            "type: llm-rubric value: b",
+        ]),
+    ),
+    (
+        "providers: openai:embedding:…",
+        "providers: ['openai:embedding:text-embedding-3-small']",
+        Refused("which makes vectors"),
+    ),
+    (
+        "options.…",
+        "tests: [{ options: { tone: kind } }]",
+        Warned("`options.tone` is only seen by scripts"),
+    ),
+    ("options.…", "tests: [{ options: { temperature: 1 } }]", Refused("`options.temperature`")),
     ("options.rubricPrompt", "tests: [{ options: { rubricPrompt: x } }]", As(&["prompt: hi"])),
     (
         "options.disableVarExpansion",

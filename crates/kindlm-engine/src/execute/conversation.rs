@@ -7,7 +7,7 @@ use kindlm_types::{
     Turn, Usage, ecma,
 };
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::simulate;
 use crate::calls::{Calls, Unanswered};
@@ -43,6 +43,7 @@ pub(super) struct Conversation<'a> {
     exchange_start: usize,
     /// What was answered now, and did not come from the response store.
     fresh: Fresh,
+    told: Told,
     /// Whether nobody has counted the tokens of some answer.
     is_uncounted: bool,
     /// How many messages opened it.
@@ -54,6 +55,25 @@ pub(super) struct Conversation<'a> {
 struct Fresh {
     requests: u32,
     usage: Usage,
+    told: Told,
+}
+
+/// What providers say themselves that requests have cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    requests: u32,
+    usage: Usage,
+    usd: f64,
+}
+
+impl Told {
+    fn add(&mut self, reply: &Reply) {
+        if let Some(usd) = reply.cost_usd {
+            self.requests += 1;
+            self.usage += reply.usage;
+            self.usd += usd;
+        }
+    }
 }
 
 impl<'a> Conversation<'a> {
@@ -65,7 +85,10 @@ impl<'a> Conversation<'a> {
         timeout: Duration,
         execution: Execution,
     ) -> Self {
-        let prompt = first_prompt(body, opening, model, execution.repeat);
+        let mut prompt = first_prompt(body, opening, model, execution.repeat);
+        if model.tells_vars {
+            prompt.test = told_of_test(body, &execution);
+        }
         Self {
             body,
             model,
@@ -76,6 +99,7 @@ impl<'a> Conversation<'a> {
             records_events: !body.tools.is_empty() || !body.conversation.is_empty(),
             exchange_start: 0,
             fresh: Fresh::default(),
+            told: Told::default(),
             is_uncounted: false,
             opening: 0,
         }
@@ -97,9 +121,10 @@ impl<'a> Conversation<'a> {
             self.tell_failure(err);
         }
         let execution = &mut self.execution;
-        execution.cost_usd = cost(self.model, execution.requests, &execution.usage);
+        execution.cost_usd = cost(self.model, execution.requests, execution.usage, self.told);
         if execution.cached {
-            execution.spent_usd = cost(self.model, self.fresh.requests, &self.fresh.usage);
+            let fresh = &self.fresh;
+            execution.spent_usd = cost(self.model, fresh.requests, fresh.usage, fresh.told);
         }
         if execution.truncated {
             let note =
@@ -239,9 +264,11 @@ impl<'a> Conversation<'a> {
                 turn.events.end = events.len();
             }
         }
+        self.told.add(&reply);
         if !reply.cached {
             self.fresh.requests += 1;
             self.fresh.usage += reply.usage;
+            self.fresh.told.add(&reply);
         }
         let execution = &mut self.execution;
         execution.requests += 1;
@@ -259,6 +286,7 @@ impl<'a> Conversation<'a> {
         execution.tool_calls.extend(reply.tool_calls);
         execution.finish_reason = Some(reply.finish_reason);
         execution.log_probs = reply.log_probs;
+        execution.provider_response = reply.response;
         for (key, value) in reply.metadata {
             // What was flagged once stays flagged, whatever the later requests of a conversation bring.
             let flagged = execution.metadata.get(&key).is_some_and(|it| it["flagged"] == true);
@@ -292,15 +320,33 @@ pub(super) fn first_prompt(
         response_format: None,
         sample: repeat,
         vars: if model.tells_vars { body.vars.clone() } else { Map::new() },
+        test: Map::new(),
+        is_chat: model.tells_vars && body.is_chat,
     }
 }
 
-/// What requests to this model have cost; nothing has been spent while nothing was answered.
-fn cost(model: &Model, requests: u32, usage: &Usage) -> Option<f64> {
-    if requests == 0 {
-        return Some(0.0);
+/// What programs are told of the test beside its variables.
+fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
+    let threshold = execution.written.as_ref().and_then(|it| it.threshold);
+    let object = |map: &Map<String, Value>| (!map.is_empty()).then(|| Value::Object(map.clone()));
+    let told = [
+        ("prompt", body.prompt_name.as_deref().map(Value::from)),
+        ("description", Some(execution.case.as_str().into())),
+        ("metadata", object(&body.metadata)),
+        ("options", object(&body.options)),
+        ("threshold", threshold.map(Value::from)),
+    ];
+    told.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
+/// What requests to this model have cost: what providers say themselves, and the price of the others. Nothing has been
+/// spent while nothing was answered.
+fn cost(model: &Model, requests: u32, usage: Usage, told: Told) -> Option<f64> {
+    if requests == told.requests {
+        return Some(told.usd);
     }
-    model.price.and_then(|price| price.cost_if_counted(usage))
+    let rest = usage.without(told.usage);
+    model.price.and_then(|price| price.cost_if_counted(&rest)).map(|it| it + told.usd)
 }
 
 /// Each message of the user begins an exchange; turns without one continue it.

@@ -229,6 +229,8 @@ pub(super) fn of_case(
         expect: body.expect.clone(),
         threshold: case.threshold,
         params: model.map(|it| it.params.clone()).unwrap_or_default(),
+        options: body.options.clone(),
+        is_chat: body.is_chat,
     };
     Execution {
         test_metadata: body.metadata.clone(),

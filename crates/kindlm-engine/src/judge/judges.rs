@@ -119,7 +119,7 @@ impl<'a> Judges<'a> {
             tool_choice: None,
             response_format: question.response_format.clone(),
             sample: question.sample,
-            vars: serde_json::Map::new(),
+            ..Prompt::default()
         };
         let reply = self.calls.complete(model, &prompt, self.timeout).await?;
         Ok(Answer::Text {

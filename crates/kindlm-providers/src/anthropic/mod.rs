@@ -90,7 +90,13 @@ impl Codec for Anthropic {
             ("anthropic-version".to_owned(), HeaderValue::Literal(VERSION.to_owned())),
         ];
         let url = self.address.at(MESSAGES);
-        Ok(HttpRequest { method: Method::Post, url, headers, body: Value::Object(body) })
+        Ok(HttpRequest {
+            method: Method::Post,
+            url,
+            headers,
+            body: Value::Object(body),
+            ..HttpRequest::default()
+        })
     }
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {

@@ -29,6 +29,9 @@ pub struct Config {
     /// Said before the message.
     #[serde(default)]
     pub prefix: String,
+    /// Whether the whole prompt is repeated, a chat as JSON, and not only what the user said last.
+    #[serde(default)]
+    pub whole: bool,
 }
 
 impl Config {
@@ -40,8 +43,13 @@ impl Config {
 
     /// The answer: the prefix and the last user message. Its tokens are words between white space.
     pub fn reply(&self, prompt: &Prompt) -> Reply {
-        let last = prompt.messages.iter().rfind(|it| it.role == Role::User);
-        let text = format!("{}{}", self.prefix, last.map_or("", |it| &it.content));
+        let said = if self.whole {
+            crate::script::said(prompt)
+        } else {
+            let last = prompt.messages.iter().rfind(|it| it.role == Role::User);
+            last.map(|it| it.content.clone()).unwrap_or_default()
+        };
+        let text = format!("{}{said}", self.prefix);
         let input = prompt.messages.iter().map(|it| words(&it.content)).sum();
         let output = words(&text);
         Reply {

@@ -73,7 +73,7 @@ impl Gemini {
         let url = self.address.at(&format!("/{}/{}:{verb}", segment(folder), segment(name)));
         let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
         let headers = vec![settings::json_header(), ("x-goog-api-key".to_owned(), key)];
-        HttpRequest { method: Method::Post, url, headers, body }
+        HttpRequest { method: Method::Post, url, headers, body, ..HttpRequest::default() }
     }
 
     fn reader(&self) -> Reader<'_> {

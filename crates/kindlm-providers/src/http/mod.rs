@@ -1,10 +1,16 @@
 //! `http`: any API that takes JSON and answers JSON.
 
+#[cfg(feature = "http")]
+mod ask;
+mod jinja;
 mod path;
+mod response;
 mod template;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use kindlm_template::is_template;
+use kindlm_types::script::ScriptSource;
 use kindlm_types::{
     FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Usage, ecma,
 };
@@ -12,9 +18,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "http")]
+pub(crate) use self::ask::Asked;
+use self::jinja::{Filler, Reading, with_query};
 use self::path::Path;
 use self::template::Template;
-pub(crate) use self::template::wants_vars;
 use crate::dialect::answer::{Reader, count, excerpt};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
@@ -39,18 +47,29 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HttpConfig")]
 struct Config {
-    /// Where requests go.
-    #[schemars(url)]
+    /// Where requests go; a template.
+    #[schemars(length(min = 1))]
     url: String,
     /// How they go there; `POST` if absent.
     #[serde(default)]
     method: Verb,
-    /// Headers. A value that starts with `env:` names the environment variable that holds it.
+    /// Headers. A value that starts with `env:` names the environment variable that holds it; others are templates.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// The body, as JSON with placeholders such as `{{user}}`; a request in OpenAI's form if absent.
+    /// What stands behind the question mark of the address; each value is a template.
     #[serde(default)]
-    body: Option<String>,
+    query_params: BTreeMap<String, String>,
+    /// The body: JSON with placeholders such as `{{user}}`, as text or as it is; a request in OpenAI's form if absent.
+    #[serde(default)]
+    body: Option<Value>,
+    /// How the body is written: with placeholders, or as Jinja templates.
+    #[serde(default)]
+    template: Language,
+    /// A script that reads the answer, in the place of all paths: an expression of `json`, `text` and `context`, a
+    /// function of them, or `file://` and a file.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    transform_response: Option<String>,
     /// Where the text is; `choices.0.message.content` if absent.
     #[serde(default)]
     response_path: Option<String>,
@@ -67,6 +86,18 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
+}
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "HttpTemplate")]
+enum Language {
+    /// JSON with placeholders: `{{user}}`.
+    #[default]
+    Plain,
+    /// Jinja, in each text of the body.
+    Jinja,
 }
 
 /// A method that can carry a request.
@@ -104,8 +135,12 @@ struct Http {
     url: String,
     method: Method,
     headers: Vec<(String, HeaderValue)>,
+    query: Vec<(String, String)>,
+    /// The environment variables that templates name.
+    variables: BTreeSet<String>,
     key: Option<String>,
-    body: Option<Template>,
+    body: Option<Body>,
+    reading: Option<ScriptSource>,
     text: Path,
     text_path: String,
     tool_calls: Option<Path>,
@@ -113,16 +148,48 @@ struct Http {
     model: Path,
 }
 
+/// A body that is written in the configuration.
+#[derive(Debug)]
+enum Body {
+    Plain(Template),
+    Jinja(Value),
+}
+
 impl Http {
     fn new(config: &Config) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
-        problems.extend(settings::check_url("/url", &config.url));
+        if !is_template(&config.url) {
+            problems.extend(settings::check_url("/url", &config.url));
+        }
+        let mut templates = Reading::default();
+        templates.text("/url", &config.url);
+        for (block, texts) in [("headers", &config.headers), ("queryParams", &config.query_params)]
+        {
+            for (name, text) in texts {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                templates.text(&format!("/{block}/{name}"), text);
+            }
+        }
         problems.extend(
             config.api_key_env.as_deref().and_then(|it| settings::check_variable("/apiKeyEnv", it)),
         );
         let headers = headers(config, &mut problems);
-        let body = config.body.as_deref().filter(|it| !it.is_empty());
-        let body = body.and_then(|text| note(Template::parse(text), "/body", &mut problems));
+        let body = config.body.as_ref().filter(|it| !it.is_null() && *it != "");
+        let body = body.and_then(|written| match config.template {
+            Language::Jinja => {
+                templates.value("/body", written);
+                Some(Body::Jinja(written.clone()))
+            }
+            Language::Plain => {
+                let text = written.as_str().map_or_else(|| written.to_string(), str::to_owned);
+                note(Template::parse(&text), "/body", &mut problems).map(Body::Plain)
+            }
+        });
+        problems.append(&mut templates.problems);
+        let reading = config
+            .transform_response
+            .as_deref()
+            .and_then(|text| response::source(text).map_err(|problem| problems.push(problem)).ok());
         let mut path = |written: Option<&str>, default: &str, pointer: &str| {
             note(Path::parse(written.unwrap_or(default)), pointer, &mut problems)
                 .unwrap_or_default()
@@ -154,13 +221,56 @@ impl Http {
             url,
             method: config.method.into(),
             headers,
+            query: config.query_params.clone().into_iter().collect(),
+            variables: templates.variables,
             key,
             body,
+            reading,
             text,
             text_path,
             tool_calls,
             usage,
             model,
+        })
+    }
+
+    fn request(&self, prompt: &Prompt) -> Result<HttpRequest, String> {
+        let filler = Filler::new(prompt, &self.variables);
+        let query: Vec<(String, String)> = self
+            .query
+            .iter()
+            .map(|(name, text)| Ok((name.clone(), filler.text(text)?)))
+            .collect::<Result<_, String>>()?;
+        let url = with_query(&filler.text(&self.url)?, &query, &filler.marks);
+        let mut headers = Vec::with_capacity(self.headers.len());
+        for (name, value) in &self.headers {
+            let value = match value {
+                HeaderValue::Literal(text) => HeaderValue::Literal(filler.text(text)?),
+                other => other.clone(),
+            };
+            headers.push((name.clone(), value));
+        }
+        let (body, is_text) = match &self.body {
+            _ if matches!(self.method, Method::Get) && self.body.is_none() => (Value::Null, false),
+            None => (default_body(prompt), false),
+            Some(Body::Plain(template)) => (template.render(prompt)?, false),
+            Some(Body::Jinja(Value::String(text))) if self.sends_json() => {
+                match filler.json_of(text)? {
+                    Some(body) => (body, false),
+                    None => (filler.text(text)?.into(), true),
+                }
+            }
+            Some(Body::Jinja(Value::String(text))) => (filler.text(text)?.trim().into(), true),
+            Some(Body::Jinja(value)) => (filler.json(value)?, false),
+        };
+        Ok(HttpRequest { method: self.method, url, headers, body, is_text, marks: filler.marks })
+    }
+
+    /// Whether its headers say that a body is JSON.
+    fn sends_json(&self) -> bool {
+        self.headers.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case("content-type")
+                && matches!(value, HeaderValue::Literal(it) if it.contains("json"))
         })
     }
 
@@ -187,22 +297,35 @@ impl Codec for Http {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
-        let body = match &self.body {
-            Some(template) => template.render(prompt).map_err(|message| {
-                ProviderError::new(ProviderErrorKind::InvalidRequest, "http", message)
-            })?,
-            None if matches!(self.method, Method::Get) => Value::Null,
-            None => default_body(prompt),
-        };
-        let (url, headers) = (self.url.clone(), self.headers.clone());
-        Ok(HttpRequest { method: self.method, url, headers, body })
+        self.request(prompt).map_err(|message| {
+            ProviderError::new(ProviderErrorKind::InvalidRequest, "http", message)
+        })
+    }
+
+    fn reading(&self) -> Option<&ScriptSource> {
+        self.reading.as_ref()
+    }
+
+    fn accept(&self, response: &HttpResponse) -> Result<(), ProviderError> {
+        if (200..300).contains(&response.status) {
+            return Ok(());
+        }
+        self.reader().json(response).map(|_| ()).map_err(|err| whole(err, response))
     }
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
-        let answer = self.reader().json(response).map_err(|err| whole(err, response))?;
+        let answer = match self.reader().json(response) {
+            Ok(answer) => answer,
+            // The whole answer is asked for, and it is a text.
+            Err(_) if self.text_path.is_empty() && is_text(response) => {
+                Value::String(String::from_utf8_lossy(&response.body).into_owned())
+            }
+            Err(err) => return Err(whole(err, response)),
+        };
         let calls = self.tool_calls.as_ref().and_then(|path| path.list(&answer));
         let tool_calls = chat::tool_calls(prompt, &calls.unwrap_or_default(), "call_");
-        let text = match self.text.first(&answer) {
+        let found = self.text.first(&answer);
+        let text = match found {
             Some(value) => printed(value),
             None if !tool_calls.is_empty() => String::new(),
             None => {
@@ -218,6 +341,7 @@ impl Codec for Http {
         };
         let model = self.model.first(&answer).map(printed).filter(|it| !it.is_empty());
         Ok(Reply {
+            output_json: found.filter(|it| !it.is_string() && !it.is_null()).cloned(),
             tool_calls,
             usage: self.read_usage(&answer),
             finish_reason,
@@ -236,7 +360,12 @@ fn note<T>(read: Result<T, String>, pointer: &str, problems: &mut Vec<Problem>) 
 fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderValue)> {
     let has = |name: &str| config.headers.keys().any(|it| it.eq_ignore_ascii_case(name));
     let mut headers = Vec::new();
-    if !has("content-type") {
+    let is_text =
+        config.template == Language::Jinja && config.body.as_ref().is_some_and(Value::is_string);
+    if !has("content-type") && is_text {
+        let form = HeaderValue::Literal("application/x-www-form-urlencoded".to_owned());
+        headers.push(("Content-Type".to_owned(), form));
+    } else if !has("content-type") {
         headers.push(settings::json_header());
     }
     if let Some(variable) = config.api_key_env.as_deref().filter(|_| !has("authorization")) {
@@ -280,6 +409,23 @@ fn default_body(prompt: &Prompt) -> Value {
         body.insert("tools".to_owned(), serde_json::json!(prompt.tools));
     }
     Value::Object(body)
+}
+
+/// Whether an answer of success says something that is not meant to be JSON.
+fn is_text(response: &HttpResponse) -> bool {
+    (200..300).contains(&response.status) && !response.body.is_empty()
+}
+
+/// Whether a request tells what the test's variables are.
+pub(crate) fn wants_vars(config: &Value) -> bool {
+    let is_in = |value: &Value| value.as_str().is_some_and(is_template);
+    let body = &config["body"];
+    let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+    let named = ["headers", "queryParams"].iter().filter_map(|it| config[*it].as_object());
+    is_in(&config["url"])
+        || named.flat_map(Map::values).any(is_in)
+        || config["template"] == "jinja"
+        || !body.is_null() && template::wants_vars(&text)
 }
 
 /// A value as text: texts as they are, everything else as JSON; `null` says nothing.

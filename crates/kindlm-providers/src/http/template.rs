@@ -3,7 +3,7 @@
 use std::str::FromStr as _;
 
 use kindlm_types::{Prompt, Role};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A text in pieces: what is literal, and which value goes where.
 #[derive(Clone, Debug)]
@@ -21,6 +21,9 @@ enum Piece {
 impl Template {
     /// Reads a template; says why no JSON can come of it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.contains("{{env.") {
+            return Err("`{{env.NAME}}` is not filled in here: add `template: jinja`".to_owned());
+        }
         let template = Self(pieces(text));
         let sample = Prompt {
             model: String::new(),
@@ -30,7 +33,7 @@ impl Template {
             tool_choice: None,
             response_format: None,
             sample: 0,
-            vars: Map::new(),
+            ..Prompt::default()
         };
         template.render(&sample)?;
         Ok(template)
@@ -88,7 +91,7 @@ fn placeholder(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The value of a placeholder: any other name is a variable of the test, `null` where that has none.
-fn value(name: &str, prompt: &Prompt) -> Value {
+pub(super) fn value(name: &str, prompt: &Prompt) -> Value {
     match name {
         "model" => json!(prompt.model),
         "system" => said(prompt, Role::System),
@@ -105,7 +108,7 @@ fn value(name: &str, prompt: &Prompt) -> Value {
 }
 
 /// The placeholders that are no variables of the test.
-const OWN: [&str; 10] = [
+pub(super) const OWN: [&str; 10] = [
     "model",
     "system",
     "user",
@@ -119,7 +122,7 @@ const OWN: [&str; 10] = [
 ];
 
 /// Whether a body has a place for a variable of the test.
-pub(crate) fn wants_vars(text: &str) -> bool {
+pub(super) fn wants_vars(text: &str) -> bool {
     pieces(text).iter().any(|piece| match piece {
         Piece::Text(_) => false,
         Piece::Inside(name) | Piece::Whole(name) => !OWN.contains(&name.as_str()),
@@ -157,7 +160,7 @@ mod tests {
             tool_choice: None,
             response_format: None,
             sample: 0,
-            vars: Map::new(),
+            ..Prompt::default()
         }
     }
 

@@ -50,7 +50,7 @@ mod tests {
             tool_choice: None,
             response_format: None,
             sample: 0,
-            vars: serde_json::Map::new(),
+            ..Prompt::default()
         };
         assert_eq!(estimate(&bare), 103);
         let free = Prompt { params: Params::default(), ..bare.clone() };

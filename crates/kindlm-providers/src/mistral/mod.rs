@@ -64,7 +64,13 @@ impl Mistral {
 
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
         let headers = vec![settings::json_header(), settings::bearer(&self.key)];
-        HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
+        HttpRequest {
+            method: Method::Post,
+            url: self.address.at(endpoint),
+            headers,
+            body,
+            ..HttpRequest::default()
+        }
     }
 
     fn reader(&self) -> Reader<'_> {

@@ -60,7 +60,13 @@ impl Ollama {
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
         let mut headers = vec![settings::json_header()];
         headers.extend(self.key.as_deref().map(settings::bearer));
-        HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
+        HttpRequest {
+            method: Method::Post,
+            url: self.address.at(endpoint),
+            headers,
+            body,
+            ..HttpRequest::default()
+        }
     }
 
     fn reader(&self) -> Reader<'_> {

@@ -95,7 +95,13 @@ impl OpenAi {
                 HeaderValue::Literal(organization.clone()),
             ));
         }
-        HttpRequest { method: Method::Post, url: self.address.at(endpoint), headers, body }
+        HttpRequest {
+            method: Method::Post,
+            url: self.address.at(endpoint),
+            headers,
+            body,
+            ..HttpRequest::default()
+        }
     }
 
     /// Reads whatever an answer holds.
@@ -108,8 +114,17 @@ impl OpenAi {
         let choice = self.reader().said(&answer["choices"][0], response)?;
         let message = &choice["message"];
         let refusal = refusal(message);
+        let mut tool_calls = chat::tool_calls(prompt, &message["tool_calls"], "call_");
+        // What calls were before there were tools: one, without an id. Scripts see it as it is.
+        let function = Some(&message["function_call"]).filter(|it| it.is_object());
+        let function = function.filter(|_| tool_calls.is_empty());
+        if let Some(function) = function {
+            tool_calls = chat::tool_calls(prompt, &json!([function]), "call_");
+        }
+        let text = chat::text(&message["content"]);
         Ok(Reply {
-            tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
+            tool_calls,
+            output_json: function.filter(|_| text.is_empty()).cloned(),
             usage: usage(&answer["usage"]),
             finish_reason: match refusal {
                 Some(_) => FinishReason::Refusal,
@@ -119,7 +134,7 @@ impl OpenAi {
             refusal,
             log_probs: log_probs(&choice["logprobs"]),
             metadata: guardrails(&answer, choice),
-            ..Reply::text(chat::text(&message["content"]))
+            ..Reply::text(text)
         })
     }
 

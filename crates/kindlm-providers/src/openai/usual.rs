@@ -40,6 +40,8 @@ struct Said {
     refusal: (),
     #[serde(default)]
     tool_calls: (),
+    #[serde(default)]
+    function_call: (),
 }
 
 #[derive(Deserialize)]
@@ -61,7 +63,7 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
     let Answer { choices: [choice], usage, model, error: (), prompt_filter_results: () } =
         serde_json::from_slice(&response.body).ok()?;
     let Choice { message, finish_reason, logprobs: (), content_filter_results: () } = choice;
-    let Said { content, refusal: (), tool_calls: () } = message;
+    let Said { content, refusal: (), tool_calls: (), function_call: () } = message;
     let Counted {
         prompt_tokens: input_tokens,
         completion_tokens: output_tokens,

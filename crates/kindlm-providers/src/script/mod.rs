@@ -2,6 +2,8 @@
 
 #[cfg(feature = "http")]
 mod ask;
+#[cfg(feature = "http")]
+mod reply;
 
 use kindlm_types::{Problem, Prompt, ecma};
 use schemars::JsonSchema;
@@ -12,6 +14,8 @@ use serde_json::{Map, Value, json};
 pub use ask::Scripts;
 #[cfg(feature = "http")]
 pub(crate) use ask::ask;
+#[cfg(feature = "http")]
+pub(crate) use reply::of as reply_of;
 
 use crate::{Kind, Meta, Registration};
 
@@ -72,14 +76,52 @@ impl Config {
     }
 }
 
-/// The prompt as one text: what the user says if that is all, else the messages as JSON.
+/// The prompt as one text: what the user says if that is all, else the messages as JSON. A prompt that is written as
+/// messages is JSON in any case, on lines of its own.
 pub(crate) fn said(prompt: &Prompt) -> String {
     match prompt.messages.as_slice() {
+        messages if prompt.is_chat => {
+            let messages =
+                messages.iter().map(|it| json!({"role": it.role, "content": it.content}));
+            ecma::stringify_indented(&messages.collect::<Value>(), 2)
+        }
         [only] if only.tool_calls.is_empty() => only.content.clone(),
         messages => {
             let messages =
                 messages.iter().map(|it| json!({"role": it.role, "content": it.content}));
             ecma::stringify(&messages.collect::<Value>())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_of_a_kind_that_is_known() {
+        let read = Config::read(&json!({"file": "p.exe"}));
+        assert_eq!(read.unwrap_err()[0].pointer, "/file");
+    }
+
+    #[test]
+    fn a_prompt_is_a_text_unless_it_is_written_as_a_chat() {
+        for (messages, is_chat, expected) in [
+            (json!([{"role": "user", "content": "hi"}]), false, "hi"),
+            (
+                json!([{"role": "user", "content": "hi"}]),
+                true,
+                "[\n  {\n    \"role\": \"user\",\n    \"content\": \"hi\"\n  }\n]",
+            ),
+            (
+                json!([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]),
+                false,
+                r#"[{"role":"system","content":"s"},{"role":"user","content":"u"}]"#,
+            ),
+        ] {
+            let prompt = json!({"model": "m", "messages": messages, "isChat": is_chat});
+            let prompt: Prompt = serde_json::from_value(prompt).unwrap();
+            assert_eq!(said(&prompt), expected, "{messages}");
         }
     }
 }

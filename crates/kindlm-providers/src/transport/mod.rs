@@ -29,6 +29,7 @@ pub use fetch::Fetched;
 use prepared::{Preparations, Prepared};
 pub use retry::RetryPolicy;
 pub(crate) use retry::{Way, is_worth_it, with_retries};
+use secret::filled;
 #[cfg(feature = "mcp")]
 pub(crate) use secret::resolve;
 pub use tls::{CaError, install_tls};
@@ -141,6 +142,8 @@ impl HttpTransport {
         ticket: &Ticket<'_>,
         decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
+        let (request, secrets) = filled(provider, request, &*self.options.env)?;
+        let request = &*request;
         let prepared = self.preparations.of(provider, request, &self.options.env)?;
         let fault = Fault::new(provider, &prepared.url);
         let client = self.client(provider)?;
@@ -163,7 +166,7 @@ impl HttpTransport {
             Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
             Err(err) => {
                 let err = ProviderError { provider: provider.to_owned(), ..err };
-                Err(prepared.secrets.redact(err))
+                Err(secrets.redact(prepared.secrets.redact(err)))
             }
         }
     }
@@ -180,7 +183,7 @@ impl HttpTransport {
         for _ in 0..=redirect::MOST {
             let url = redirected.as_ref().unwrap_or(&prepared.url);
             let response = client
-                .execute(prepared.request(url, request.method, &request.body))
+                .execute(prepared.request(url, request))
                 .await
                 .map_err(|err| fault.connection(&err))?;
             if !redirect::is_one(response.status()) {

@@ -41,8 +41,8 @@ impl Prepared {
     }
 
     /// The request, to this address or to where it was redirected.
-    pub(super) fn request(&self, url: &Url, method: Method, body: &Value) -> Request {
-        let method = match method {
+    pub(super) fn request(&self, url: &Url, asked: &HttpRequest) -> Request {
+        let method = match asked.method {
             Method::Get => reqwest::Method::GET,
             Method::Post => reqwest::Method::POST,
             Method::Put => reqwest::Method::PUT,
@@ -51,11 +51,17 @@ impl Prepared {
         };
         let mut request = Request::new(method, url.clone());
         request.headers_mut().clone_from(&self.headers);
+        let body = &asked.body;
         if *body == Value::Null {
             return request;
         }
         request.headers_mut().entry(CONTENT_TYPE).or_insert(JSON);
         // The same text as `to_string` makes, which writes it through `fmt` at twice the price.
+        let is_plain = Some(body).filter(|_| asked.is_text).and_then(Value::as_str);
+        if let Some(text) = is_plain {
+            *request.body_mut() = Some(Body::from(text.to_owned()));
+            return request;
+        }
         let text = serde_json::to_vec(body).unwrap_or_else(|_| body.to_string().into_bytes());
         *request.body_mut() = Some(Body::from(text));
         request

@@ -1,9 +1,12 @@
 //! Turns the names of secrets into header values, and keeps the values out of every message.
 
-use kindlm_types::{ProviderError, ProviderErrorKind};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue as RawValue};
+use std::borrow::Cow;
 
-use crate::HeaderValue;
+use kindlm_types::{ProviderError, ProviderErrorKind, ecma};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue as RawValue};
+use serde_json::Value;
+
+use crate::{EnvMark, HeaderValue, HttpRequest};
 
 /// Shorter values would be found in innocent words.
 const SHORTEST: usize = 5;
@@ -47,6 +50,7 @@ pub(crate) fn resolve(
                 }
                 (text.clone(), is_secretive(name))
             }
+            HeaderValue::Secret(text) => (text.clone(), true),
             HeaderValue::FromEnv { prefix, variable } => {
                 let secret = env(variable).unwrap_or_default();
                 // A key that was read from a file often ends with its line break.
@@ -68,6 +72,68 @@ pub(crate) fn resolve(
     Ok((resolved, secrets))
 }
 
+/// The request with the values of environment variables where marks stand for them. Fails, before anything is sent, if
+/// a variable is not set.
+///
+/// A variable with which the address begins says where to send to, and is shown; all others are kept secret.
+pub(crate) fn filled<'r>(
+    provider: &str,
+    request: &'r HttpRequest,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Cow<'r, HttpRequest>, Secrets), ProviderError> {
+    let mut secrets = Secrets::default();
+    if request.marks.is_empty() {
+        return Ok((Cow::Borrowed(request), secrets));
+    }
+    let mut request = request.clone();
+    for EnvMark { mark, variable } in std::mem::take(&mut request.marks) {
+        let value = env(variable.as_str()).unwrap_or_default();
+        let value = value.trim();
+        if value.is_empty() {
+            let message = format!(
+                "environment variable `{variable}` is not set or empty (the request needs it): set it, or name another one in the config"
+            );
+            return Err(not_sent(ProviderErrorKind::Auth, provider, message));
+        }
+        let is_address = request.url.starts_with(&mark);
+        if !is_address {
+            secrets.add(value);
+        }
+        request.url = in_address(&request.url, &mark, value);
+        for (_, header) in &mut request.headers {
+            if let HeaderValue::Literal(text) = header
+                && text.contains(&mark)
+            {
+                *header = HeaderValue::Secret(text.replace(&mark, value));
+            } else if let HeaderValue::Secret(text) = header {
+                *text = text.replace(&mark, value);
+            }
+        }
+        put_in(&mut request.body, &mark, value);
+    }
+    Ok((Cow::Owned(request), secrets))
+}
+
+/// An address with a value in it: as it is, but behind the question mark as a query has it.
+fn in_address(url: &str, mark: &str, value: &str) -> String {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let path = path.replace(mark, value);
+    if query.is_empty() {
+        return path;
+    }
+    format!("{path}?{}", query.replace(mark, &ecma::encode_uri_component(value)))
+}
+
+/// Puts a value into the texts of a body.
+fn put_in(body: &mut Value, mark: &str, value: &str) {
+    match body {
+        Value::String(text) if text.contains(mark) => *text = text.replace(mark, value),
+        Value::Array(items) => items.iter_mut().for_each(|it| put_in(it, mark, value)),
+        Value::Object(entries) => entries.values_mut().for_each(|it| put_in(it, mark, value)),
+        _ => {}
+    }
+}
+
 /// Whether headers of this name tend to hold a secret.
 fn is_secretive(name: &str) -> bool {
     let name = name.to_lowercase();
@@ -76,7 +142,9 @@ fn is_secretive(name: &str) -> bool {
 
 fn unprintable(name: &str, value: &HeaderValue) -> String {
     let whose = match value {
-        HeaderValue::Literal(_) => format!("the value of header `{name}`"),
+        HeaderValue::Literal(_) | HeaderValue::Secret(_) => {
+            format!("the value of header `{name}`")
+        }
         HeaderValue::FromEnv { variable, .. } => format!("the value of `{variable}`"),
     };
     format!("{whose} has characters that a header cannot carry, such as a line break")

@@ -8,6 +8,7 @@ use kindlm_types::script::ScriptRuntime;
 use tokio::process::Command;
 
 use super::HostOptions;
+use crate::worker::TYPESCRIPT;
 
 /// Variables that interpreters get as they are, as they and their packages hardly work without them.
 const BASIC: [&str; 15] = [
@@ -85,6 +86,13 @@ pub(crate) fn command(runtime: ScriptRuntime, options: &HostOptions) -> Command 
     #[cfg(unix)]
     command.process_group(0);
     command
+}
+
+/// The command that makes JavaScript out of TypeScript: the program of the workers, which ends when it has done so.
+pub(crate) fn typescript(options: &HostOptions) -> Vec<String> {
+    let program = options.program.to_string_lossy().into_owned();
+    let args = options.args.iter().map(|it| it.to_string_lossy().into_owned());
+    std::iter::once(program).chain(args).chain([TYPESCRIPT.to_owned()]).collect()
 }
 
 /// Why a command does not start, and what to do.

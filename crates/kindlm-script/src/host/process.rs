@@ -76,7 +76,13 @@ impl Worker {
                 return Err(not_started(format!("it says nothing for {} s", START.as_secs())));
             }
         }
-        let hello = ToWorker::Hello { root: worker.shared.files.root_text() };
+        let hello = ToWorker::Hello {
+            root: worker.shared.files.root_text(),
+            typescript: match runtime {
+                ScriptRuntime::Node => command::typescript(&worker.shared.options),
+                _ => Vec::new(),
+            },
+        };
         let hello = frame::encode(&hello, &[]).map_err(|err| not_started(err.to_string()))?;
         worker.input.write_all(&hello).await.map_err(|err| not_started(err.to_string()))?;
         if runtime != ScriptRuntime::QuickJs

@@ -1,6 +1,7 @@
 // A worker that runs scripts in Node.js: the same frames as the sandbox's worker, and no sandbox.
 "use strict";
-const { Module, createRequire } = require("node:module");
+const { Module, createRequire, register } = require("node:module");
+const { execFileSync } = require("node:child_process");
 const { pathToFileURL } = require("node:url");
 const path = require("node:path");
 const fs = require("node:fs");
@@ -13,6 +14,7 @@ const AsyncFunction = (async () => {}).constructor;
 const bodies = new Map();
 const baseEnv = { ...process.env };
 let root = process.cwd();
+let typescript = [];
 let current;
 
 function send(header, part) {
@@ -70,7 +72,7 @@ function threw(call, error, loading = false) {
   if (!call) return;
   const object = (typeof error === "object" && error !== null) || typeof error === "function";
   const message = object && error.message !== undefined ? String(error.message) : null;
-  const missing = ["ERR_MODULE_NOT_FOUND", "MODULE_NOT_FOUND", "ERR_UNKNOWN_FILE_EXTENSION", "ERR_SCRIPT_EXPORT"].includes(error?.code);
+  const missing = ["ERR_SCRIPT_TYPESCRIPT", "ERR_MODULE_NOT_FOUND", "MODULE_NOT_FOUND", "ERR_UNKNOWN_FILE_EXTENSION", "ERR_SCRIPT_EXPORT"].includes(error?.code);
   if (object && (missing || (loading && error instanceof SyntaxError))) {
     const where = error instanceof SyntaxError ? ` (${String(error.stack).split("\n")[0]})` : "";
     return finish(call, { e: "stopped", why: "load", message: `${error instanceof SyntaxError ? "SyntaxError: " : ""}${message}${where}` });
@@ -112,7 +114,69 @@ function revive(value) {
   return value;
 }
 
+// TypeScript: its types are removed by the program of the sandbox's workers, and nothing is written anywhere.
+const isTypeScript = (file) => /\.[mc]?ts$/i.test(file);
+function strip(file, command, run, read) {
+  try {
+    return run(command[0], [...command.slice(1), file], { input: read(file), encoding: "utf8", maxBuffer: 64 << 20, stdio: "pipe" });
+  } catch (error) {
+    throw Object.assign(new Error(String(error.stderr || error.message).trim()), { code: "ERR_SCRIPT_TYPESCRIPT" });
+  }
+}
+const isModule = (file, code) => /\.mts$/i.test(file) || /^(import [^(]|export )/m.test(code);
+const made = new Map();
+function javascript(file) {
+  if (!made.has(file)) made.set(file, strip(file, typescript, execFileSync, fs.readFileSync));
+  return made.get(file);
+}
+for (const ending of [".ts", ".cts"]) {
+  Module._extensions[ending] = (module, file) => {
+    const code = javascript(file);
+    if (isModule(file, code)) throw Object.assign(new Error(`\`${file}\` is an ES module, which CommonJS cannot \`require\`: write \`import\` instead`), { code: "ERR_SCRIPT_TYPESCRIPT" });
+    module._compile(code, file);
+  };
+}
+// ES modules are read in a thread of Node's own, which must know it too.
+const hooks = `
+import { existsSync, readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { fileURLToPath, pathToFileURL } from "node:url";
+let command;
+export async function initialize(data) { command = data; }
+${strip}
+const isModule = ${isModule};
+export async function resolve(specifier, context, next) {
+  try {
+    return await next(specifier, context);
+  } catch (error) {
+    if (!/^[.][.]?[/]/.test(specifier) || !context.parentURL?.startsWith("file:")) throw error;
+    const path = fileURLToPath(new URL(specifier, context.parentURL));
+    const found = [path.replace(/[.]([mc]?)js$/, ".$1ts"), path + ".ts", path + ".js", path + "/index.ts", path + "/index.js"];
+    const there = found.find((it) => it !== path && existsSync(it));
+    if (!there) throw error;
+    return next(pathToFileURL(there).href, context);
+  }
+}
+export async function load(url, context, next) {
+  if (!/^file:.*[.][mc]?ts$/i.test(url)) return next(url, context);
+  const file = fileURLToPath(url);
+  const source = strip(file, command, execFileSync, readFileSync);
+  return { format: isModule(file, source) ? "module" : "commonjs", source, shortCircuit: true };
+}
+`;
+let hooked = false;
+function hook() {
+  if (hooked) return;
+  hooked = true;
+  register(`data:text/javascript,${encodeURIComponent(hooks)}`, { data: typescript });
+}
+
 async function load(file) {
+  if (isTypeScript(file)) {
+    if (!fs.existsSync(file)) throw Object.assign(new Error(`Cannot find module '${file}'`), { code: "MODULE_NOT_FOUND" });
+    hook();
+    if (!isModule(file, javascript(file))) return { default: createRequire(path.join(root, "kindlm"))(file) };
+  }
   try {
     return await import(pathToFileURL(file).href);
   } catch (error) {
@@ -130,9 +194,10 @@ function pick(exported, name, shown, use) {
   const chosen = name === null || name === undefined ? module : module[name];
   if (use === "value" && (chosen !== undefined || !name)) return typeof chosen === "function" ? chosen : () => chosen;
   if (use === "provider") {
-    if (typeof chosen?.prototype?.callApi === "function") return (options, ...args) => new chosen(options).callApi(...args);
-    if (typeof chosen?.callApi === "function") return (_, ...args) => chosen.callApi(...args);
-    if (typeof chosen === "function") return (_, ...args) => chosen(...args);
+    const told = ([prompt, context, ...rest]) => [prompt, context && { ...context, logger: console }, ...rest];
+    if (typeof chosen?.prototype?.callApi === "function") return (options, ...args) => new chosen(options).callApi(...told(args));
+    if (typeof chosen?.callApi === "function") return (_, ...args) => chosen.callApi(...told(args));
+    if (typeof chosen === "function") return (_, ...args) => chosen(...told(args));
   }
   if (typeof chosen === "function") return chosen;
   if (typeof chosen?.default === "function") return chosen.default;
@@ -179,6 +244,7 @@ function next() {
   const { header, parts } = queue.shift();
   if (header.t === "hello") {
     root = header.root;
+    typescript = header.typescript ?? [];
     if (!process.mainModule) process.mainModule = { require: createRequire(path.join(root, "kindlm")) };
     return next();
   }

@@ -247,10 +247,11 @@
     }
     if (use === "value") return typeof chosen === "function" ? chosen : () => chosen;
     if (use === "provider") {
-      // Its first argument is for the constructor, the others are for the call.
-      if (typeof chosen?.prototype?.callApi === "function") return (options, ...args) => new chosen(options).callApi(...args);
-      if (typeof chosen?.callApi === "function") return (_, ...args) => chosen.callApi(...args);
-      if (typeof chosen === "function") return (_, ...args) => chosen(...args);
+      // Its first argument is for the constructor, the others are for the call, whose context has a logger.
+      const told = ([prompt, context, ...rest]) => [prompt, context && { ...context, logger: globalThis.console }, ...rest];
+      if (typeof chosen?.prototype?.callApi === "function") return (options, ...args) => new chosen(options).callApi(...told(args));
+      if (typeof chosen?.callApi === "function") return (_, ...args) => chosen.callApi(...told(args));
+      if (typeof chosen === "function") return (_, ...args) => chosen(...told(args));
       return wrong(`\`${shown}\` is no provider: it must export a class or an object with \`callApi\`, or a function; ${there(chosen)}`);
     }
     if (typeof chosen === "function") return chosen;

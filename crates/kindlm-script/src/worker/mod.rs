@@ -21,10 +21,17 @@ use state::State;
 /// Stack of the thread that runs scripts, in bytes; the engine stops long before its end.
 const STACK: usize = 16 << 20;
 
+/// The argument that makes a worker's program read TypeScript instead: from stdin, with its path as the next argument.
+pub(crate) const TYPESCRIPT: &str = "typescript";
+
 /// Runs a worker until its stdin ends. The host starts the program with arguments that lead here.
 ///
 /// Nothing else may have been printed to stdout. Returns the exit code that the process should end with.
 pub fn main() -> u8 {
+    let mut args = std::env::args().skip_while(|it| it != TYPESCRIPT).skip(1);
+    if let Some(path) = args.next() {
+        return to_javascript(&path);
+    }
     let worker = std::thread::Builder::new().name("script".to_owned()).stack_size(STACK);
     let (watch, at_work) = match host_watch::pair() {
         Ok(pair) => pair,
@@ -47,6 +54,28 @@ pub fn main() -> u8 {
         Ok(Ok(())) => 0,
         Ok(Err(message)) => complain(&message),
         Err(_) => complain("the engine failed"),
+    }
+}
+
+/// Writes the JavaScript of the TypeScript on stdin to stdout.
+fn to_javascript(path: &str) -> u8 {
+    use std::io::{Read as _, Write as _};
+
+    let mut text = String::new();
+    let made = match std::io::stdin().read_to_string(&mut text) {
+        Ok(_) => typescript::strip(path, text),
+        Err(err) => Err(format!("`{path}`: {err}")),
+    };
+    let written = made.and_then(|code| {
+        std::io::stdout().write_all(code.as_bytes()).map_err(|err| err.to_string())
+    });
+    match written {
+        Ok(()) => 0,
+        Err(message) => {
+            // Nothing is left to do if even that fails.
+            let _ = writeln!(std::io::stderr(), "{message}");
+            70
+        }
     }
 }
 

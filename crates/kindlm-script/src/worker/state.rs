@@ -195,7 +195,7 @@ impl State {
             };
             match frame.header {
                 ToWorker::Call(call) => return Ok(Some((call, frame.parts))),
-                ToWorker::Hello { root } => self.modules.borrow_mut().root = root,
+                ToWorker::Hello { root, .. } => self.modules.borrow_mut().root = root,
                 // To a question of an earlier call that did not wait for it.
                 ToWorker::Reply { .. } => {}
             }

@@ -51,6 +51,10 @@ pub(super) struct RecordedReply {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     metadata: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ms: Option<f64>,
 }
 
@@ -96,6 +100,8 @@ impl Answer for Reply {
             refusal: self.refusal.clone(),
             log_probs: self.log_probs.clone(),
             metadata: self.metadata.clone(),
+            cost_usd: self.cost_usd,
+            response: self.response.clone(),
             // Nobody reads nanoseconds.
             latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
         })
@@ -117,6 +123,8 @@ impl From<RecordedReply> for Reply {
             refusal: recorded.refusal,
             log_probs: recorded.log_probs,
             metadata: recorded.metadata,
+            cost_usd: recorded.cost_usd,
+            response: recorded.response,
             latency_ms: recorded.latency_ms.unwrap_or(0.0),
             attempts: 0,
             cached: true,

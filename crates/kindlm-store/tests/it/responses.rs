@@ -91,7 +91,7 @@ fn prompt(user: &str) -> Prompt {
         tool_choice: None,
         response_format: None,
         sample: 0,
-        vars: serde_json::Map::new(),
+        ..Prompt::default()
     }
 }
 
@@ -265,6 +265,8 @@ fn answers_come_back_as_they_were() {
             "guardrails".to_owned(),
             serde_json::json!({"flagged": false}),
         )]),
+        cost_usd: Some(0.125),
+        response: Some(json!({"raw": [1, null]})),
         latency_ms: 12.5,
         attempts: 3,
         cached: false,

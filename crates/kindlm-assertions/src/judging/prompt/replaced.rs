@@ -1,11 +1,11 @@
 //! A prompt that stands in the place of KindLM's: where its messages come from, and what they refer to.
 
+use kindlm_template::{is_tested, read};
 use kindlm_types::{Problem, ProblemKind, Role, nearest};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{RubricMessage, RubricPrompt};
-use crate::template::{is_tested, undeclared};
 use crate::{Setup, expect};
 
 /// How a prompt names a file.
@@ -27,10 +27,11 @@ pub(super) struct Said {
 impl Said {
     fn new(message: RubricMessage, at: String, within: String) -> Result<Self, Problem> {
         let RubricMessage { role, content } = message;
-        match undeclared(&content) {
+        match read(&content) {
             // What a template asks for before it uses it may be missing.
-            Ok(names) => {
-                let refers = names.into_iter().filter(|it| !is_tested(&content, it)).collect();
+            Ok(read) => {
+                let names = read.undeclared.into_iter();
+                let refers = names.filter(|it| !is_tested(&content, it)).collect();
                 Ok(Self { role, content, at, within, refers })
             }
             Err(why) => {

@@ -153,7 +153,7 @@ fn sent(request: &HttpRequest) -> Value {
         .iter()
         .map(|(name, value)| {
             let value = match value {
-                HeaderValue::Literal(value) => value.clone(),
+                HeaderValue::Literal(value) | HeaderValue::Secret(value) => value.clone(),
                 HeaderValue::FromEnv { prefix, variable } => match variable.as_str() {
                     "KEY" => format!("{prefix}sk-test"),
                     "TOK" => format!("{prefix}tok-1"),

@@ -84,7 +84,7 @@ pub(super) fn written(request: &HttpRequest) -> Value {
         .iter()
         .map(|(name, value)| {
             let value = match value {
-                HeaderValue::Literal(value) => value.clone(),
+                HeaderValue::Literal(value) | HeaderValue::Secret(value) => value.clone(),
                 HeaderValue::FromEnv { prefix, variable } => format!("{prefix}${variable}"),
             };
             (name.clone(), json!(value))

@@ -75,6 +75,7 @@ fn request(url: &str) -> HttpRequest {
             HeaderValue::FromEnv { prefix: "Bearer ", variable: "OPENAI_API_KEY".to_owned() },
         )],
         body: json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}),
+        ..HttpRequest::default()
     }
 }
 
@@ -115,7 +116,7 @@ fn prompt(text: &str) -> Prompt {
         tool_choice: None,
         response_format: None,
         sample: 0,
-        vars: serde_json::Map::new(),
+        ..Prompt::default()
     }
 }
 

@@ -1,0 +1,226 @@
+//! `http` providers of a promptfoo config: what is sent, and what becomes of the answer. What is expected is what
+//! promptfoo 0.121.20 sent to the same server, and what its scripts saw.
+
+use kindlm_testing::{MockReply, MockServer};
+use serde_json::json;
+
+use crate::ran::{CONFIG, folder, kindlm_with, rows};
+
+const TOKEN: &str = "secret-token-1234";
+
+fn server() -> MockServer {
+    MockServer::answering(|request| match request.path.split('?').next() {
+        Some("/text") => MockReply::raw(200, "text/plain", "plain words"),
+        Some("/refuses") => {
+            MockReply::raw(403, "application/json", format!(r#"{{"said":"{TOKEN} is not known"}}"#))
+        }
+        _ => MockReply::json(
+            &json!({"reply": {"text": "got it", "n": [1, 2]}, "usage": {"total": 7}}),
+        )
+        .with_header("x-trace", "t-1"),
+    })
+    .unwrap()
+}
+
+fn provider(url: &str, id: &str, config: &str) -> String {
+    format!(
+        "prompts: ['Say \"hi\" to {{{{name}}}}']\n\
+         providers: [{{ id: '{id}', config: {} }}]\n\
+         tests:\n  - vars: {{ name: \"O'Hara\", lines: \"a\\n\\\"b\\\"\", path: one, list: '[1, 2]' }}\n\
+         \x20   assert: [{{ type: javascript, value: 'JSON.stringify(context.providerResponse) !== undefined' }}]\n",
+        config.replace("URL", url)
+    )
+    .replace("URL", url)
+}
+
+#[test]
+fn requests_are_templates_as_in_promptfoo() {
+    let server = server();
+    for (id, config, expected) in [
+        (
+            "URL/{{path}}?a=1",
+            "{ method: POST, headers: { Authorization: 'Bearer {{env.TOKEN}}', X-Team: 'team {{name | upper}}' },
+               queryParams: { q: '{{prompt}}', k: '{{env.TOKEN}}' },
+               body: { q: '{{prompt}}', deep: [{ n: '{{name}}', obj: '{{list}}' }], n: 3 }, transformResponse: json.reply.text }",
+            json!({
+                "method": "POST",
+                "path": format!("/one?a=1&k={TOKEN}&q=Say%20%22hi%22%20to%20O%27Hara"),
+                "authorization": format!("Bearer {TOKEN}"),
+                "x-team": "team O'HARA",
+                "type": "application/json",
+                "body": r#"{"q":"Say \"hi\" to O'Hara","deep":[{"n":"O'Hara","obj":[1,2]}],"n":3}"#,
+            }),
+        ),
+        (
+            "URL/str",
+            r#"{ method: POST, headers: { Content-Type: application/json }, body: '{"q": "{{prompt}}", "t": "{{ lines }}"}', transformResponse: json.reply.n }"#,
+            json!({
+                "method": "POST",
+                "path": "/str",
+                "type": "application/json",
+                "body": r#"{"q":"Say \"hi\" to O'Hara","t":"a\n\"b\""}"#,
+            }),
+        ),
+        (
+            "URL/form",
+            "{ method: POST, body: 'q={{prompt}}&x=1', transformResponse: json.reply.n }",
+            json!({
+                "method": "POST",
+                "path": "/form",
+                "type": "application/x-www-form-urlencoded",
+                "body": "q=Say \"hi\" to O'Hara&x=1",
+            }),
+        ),
+        (
+            "http",
+            "{ url: '{{env.BASE}}/g', method: get, auth: { type: bearer, token: '{{env.TOKEN}}' } }",
+            json!({"method": "GET", "path": "/g", "authorization": format!("Bearer {TOKEN}"), "body": ""}),
+        ),
+        (
+            "URL/key",
+            "{ auth: { type: api_key, placement: query, keyName: key, value: '{{env.TOKEN}}' } }",
+            json!({"method": "GET", "path": format!("/key?key={TOKEN}"), "body": ""}),
+        ),
+    ] {
+        let url = server.url();
+        let folder = folder(&[(CONFIG, &provider(&url, id, config))]);
+        let before = server.count();
+        let env = [("TOKEN", TOKEN), ("BASE", url.as_str())];
+        let (ran, rows) = rows(folder.path(), CONFIG, &env);
+        assert_eq!(rows.len(), 1, "{id}: {ran:?}");
+        assert_eq!(rows[0]["status"], "passed", "{id}: {ran:?} {rows:?}");
+        let sent = server.requests();
+        let sent = &sent[before];
+        let mut got = json!({"method": sent.method, "path": sent.path, "body": String::from_utf8_lossy(&sent.body)});
+        for (key, header) in
+            [("authorization", "authorization"), ("x-team", "x-team"), ("type", "content-type")]
+        {
+            if let Some(value) = sent.header(header).filter(|_| key != "type" || !sent.body.is_empty()) {
+                got[key] = value.into();
+            }
+        }
+        assert_eq!(got, expected, "{id}");
+    }
+}
+
+#[test]
+fn answers_are_read_as_in_promptfoo() {
+    let server = server();
+    let parse = "module.exports = { pick: (json, text, context) => ({ output: json.reply.text + context.response.status, raw: 'mine', cost: 0.25, tokenUsage: { total: json.usage.total } }) };\n";
+    for (path, response, output, raw) in [
+        (
+            "j",
+            "transformResponse: 'json.reply.text + context.response.status + context.response.headers[\"x-trace\"] + text.length'",
+            json!("got it200t-157"),
+            None,
+        ),
+        (
+            "j",
+            "transformResponse: '(json, text) => ({ output: json.reply })'",
+            json!({"text": "got it", "n": [1, 2]}),
+            None,
+        ),
+        ("j", "responseParser: 'json.reply.n'", json!([1, 2]), None),
+        ("j", "transformResponse: 'file://parse.js:pick'", json!("got it200"), Some(json!("mine"))),
+        ("text", "method: GET", json!("plain words"), None),
+        (
+            "text",
+            "transformResponse: 'text.toUpperCase() + String(json)'",
+            json!("PLAIN WORDSnull"),
+            Some(json!("plain words")),
+        ),
+        (
+            "j",
+            "method: GET",
+            json!({"reply": {"text": "got it", "n": [1, 2]}, "usage": {"total": 7}}),
+            None,
+        ),
+    ] {
+        let config = format!("{{ method: GET, {response} }}")
+            .replace("method: GET, method: GET", "method: GET");
+        let config = provider(&server.url(), &format!("URL/{path}"), &config);
+        let seen = "JSON.stringify(context.providerResponse) !== undefined";
+        let check = raw.as_ref().map_or_else(
+            || "true".to_owned(),
+            |it| format!("context.providerResponse.raw === {it}"),
+        );
+        let folder = folder(&[(CONFIG, &config.replace(seen, &check)), ("parse.js", parse)]);
+        let (ran, rows) = rows(folder.path(), CONFIG, &[]);
+        assert_eq!(rows.len(), 1, "{response}: {ran:?}");
+        assert_eq!(rows[0]["status"], "passed", "{response}: {rows:?}");
+        let got = if rows[0]["outputJson"].is_null() {
+            &rows[0]["output"]
+        } else {
+            &rows[0]["outputJson"]
+        };
+        assert_eq!(*got, output, "{response}");
+    }
+}
+
+#[test]
+fn secrets_of_the_environment_are_shown_nowhere() {
+    let server = server();
+    let config = "{ method: POST, headers: { X: 'a {{env.PASSPHRASE_OF_MINE}}' }, body: { k: '{{ env.PASSPHRASE_OF_MINE }}', p: '{{prompt}}' } }";
+    let config = provider(&server.url(), "URL/refuses", config);
+    let folder = folder(&[(CONFIG, &config)]);
+    let env = [("PASSPHRASE_OF_MINE", TOKEN)];
+    let args = ["test", "-c", CONFIG, "-v", "--reporter", "json=ran.json", "--responses", "cache"];
+    let ran = kindlm_with(folder.path(), &args, &env);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let sent = server.requests();
+    assert!(String::from_utf8_lossy(&sent[0].body).contains(TOKEN), "it is sent");
+    let report = std::fs::read_to_string(folder.path().join("ran.json")).unwrap();
+    assert!(report.contains("[redacted] is not known"), "{report}");
+    let mut files = vec![folder.path().to_owned()];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+        } else {
+            let text = std::fs::read(&path).unwrap();
+            assert!(!String::from_utf8_lossy(&text).contains(TOKEN), "{path:?}");
+        }
+    }
+    assert!(!ran.stdout.contains(TOKEN) && !ran.stderr.contains(TOKEN), "{ran:?}");
+
+    // Nothing is sent where there is no value.
+    let ran = kindlm_with(folder.path(), &["test", "-c", CONFIG], &[]);
+    assert_eq!(server.count(), sent.len());
+    assert!(ran.stderr.contains("`PASSPHRASE_OF_MINE` is not set"), "{ran:?}");
+}
+
+#[test]
+fn what_a_prompt_says_is_never_taken_for_a_variable_of_the_environment() {
+    let server = server();
+    let config = "{ method: POST, headers: { X: '{{env.TOKEN}}' }, body: { p: '{{prompt}}' } }";
+    let config = provider(&server.url(), "URL/x", config)
+        .replace("O'Hara", "{% raw %}{{env.TOKEN}}{% endraw %}");
+    let folder = folder(&[(CONFIG, &config)]);
+    let (ran, rows) = rows(folder.path(), CONFIG, &[("TOKEN", TOKEN)]);
+    assert_eq!(rows.len(), 1, "{ran:?}");
+    let sent = server.requests();
+    assert_eq!(sent[0].header("x"), Some(TOKEN));
+    assert!(!String::from_utf8_lossy(&sent[0].body).contains(TOKEN));
+}
+
+#[test]
+fn what_is_wrong_is_told_at_its_place() {
+    for (config, expected) in [
+        ("{ method: GET, headers: { X: '{{ name | uper }}' } }", "there is no filter `uper`"),
+        (
+            "{ method: GET, headers: { X: '{{ env.A | upper }}' } }",
+            "`env.A` stands within something bigger",
+        ),
+        ("{ method: POST, body: { a: [{ b: '{{ name' }] } }", "the template cannot be read"),
+        ("{ method: GET, transformResponse: 'file://nope.js' }", "nope.js"),
+        (
+            "{ method: GET, transformRequest: '{{prompt}}' }",
+            "`config.transformRequest` of an http provider",
+        ),
+    ] {
+        let folder = folder(&[(CONFIG, &provider("http://localhost:1", "URL/x", config))]);
+        let ran = kindlm_with(folder.path(), &["validate", "-c", CONFIG], &[]);
+        assert_eq!(ran.code, 2, "{config}: {ran:?}");
+        assert!(ran.stderr.contains(expected), "{config}: {}", ran.stderr);
+        assert!(ran.stderr.contains("promptfooconfig.yaml:2:"), "{config}: {}", ran.stderr);
+    }
+}

@@ -1,0 +1,216 @@
+//! `http` providers: requests that are written out in the config.
+
+use super::Translator;
+use super::build::{entries, text};
+use super::files::path;
+use super::settings::{Settings, variable_of};
+use crate::source::Span;
+use crate::tree::{Key, Kind, Node};
+
+/// What is told of a key that cannot be translated.
+const HELP: [(&str, &str); 5] = [
+    ("request", "write it as `url`, `method`, `headers` and `body`"),
+    ("transformRequest", "write what is sent as `body`, with templates"),
+    ("validateStatus", "a status from 200 to 299 is an answer, and any other an error"),
+    (
+        "sessionParser",
+        "a test sees nothing of another one: write a `conversation` of a `kindlm.yaml`",
+    ),
+    ("tls", "`SSL_CERT_FILE` names certificates to trust"),
+];
+
+impl Translator<'_> {
+    pub(super) fn http(
+        &mut self,
+        span: Span,
+        url: &str,
+        config: &[(Key, Node)],
+    ) -> Option<Settings> {
+        let mut provider = Vec::new();
+        let (mut headers, mut query) = (Vec::new(), Vec::new());
+        if !url.is_empty() {
+            provider.push(("url", text(span, &self.with_env(url))));
+        }
+        for (key, value) in config {
+            match &*key.name {
+                "url" => {
+                    provider.retain(|(name, _)| *name != "url");
+                    provider.push(("url", self.texts_with_env(value)));
+                }
+                "method" => {
+                    let method = value.text().map(str::to_uppercase);
+                    let method = method.map_or_else(|| value.clone(), |it| text(value.span, &it));
+                    provider.push(("method", method));
+                }
+                "headers" => headers.extend(self.pairs(value).into_iter().map(|(name, value)| {
+                    // As it is written here; the message says which header needs it.
+                    let alone = value.text().and_then(variable_of).map(|it| format!("env:{it}"));
+                    (name, alone.map_or(value.clone(), |it| text(value.span, &it)))
+                })),
+                "queryParams" => query.extend(self.pairs(value)),
+                "auth" => self.auth(value, &mut headers, &mut query),
+                "body" => {
+                    let body = self.body(value)?;
+                    provider.push(("body", body));
+                    provider.push(("template", text(value.span, "jinja")));
+                }
+                "transformResponse" | "responseParser" => {
+                    provider.push(self.response(value)?);
+                }
+                "maxRetries" => {
+                    let what = "`maxRetries` has no effect here: what is worth it is sent again";
+                    self.warn(key.span, what.to_owned(), None);
+                }
+                name => {
+                    let help = HELP.iter().find(|(it, _)| *it == name).map(|(_, help)| *help);
+                    let what = format!("`config.{name}` of an http provider");
+                    self.unsupported(key.span, &what, help);
+                }
+            }
+        }
+        if !provider.iter().any(|(name, _)| *name == "url") {
+            self.error(span, "the http provider has no `url`", Some("add `config: { url: … }`"));
+            return None;
+        }
+        // promptfoo's default, which is not ours.
+        if !provider.iter().any(|(name, _)| *name == "method") {
+            if provider.iter().any(|(name, _)| *name == "body") {
+                let message = "without a `method`, promptfoo sends this as GET, without its body";
+                self.warn(span, message.to_owned(), Some("add `method: POST`"));
+                provider.retain(|(name, _)| !matches!(*name, "body" | "template"));
+            }
+            provider.push(("method", text(span, "GET")));
+        }
+        if !headers.is_empty() {
+            provider.push(("headers", entries(span, headers)));
+        }
+        if !query.is_empty() {
+            provider.push(("queryParams", entries(span, query)));
+        }
+        let is_read =
+            |(name, _): &(&str, Node)| matches!(*name, "responsePath" | "transformResponse");
+        if !provider.iter().any(is_read) {
+            // The whole answer, as a value.
+            provider.push(("responsePath", text(span, "")));
+        }
+        Some(Settings { provider, ..Settings::default() })
+    }
+
+    /// The texts of a mapping, with the variables of the `env` block put in.
+    fn pairs(&self, node: &Node) -> Vec<(String, Node)> {
+        let pair = |(key, value): &(Key, Node)| {
+            let value = match &value.kind {
+                Kind::Text(_) => self.texts_with_env(value),
+                _ => text(value.span, &value.to_json().to_string()),
+            };
+            (key.name.to_string(), value)
+        };
+        node.entries().iter().map(pair).collect()
+    }
+
+    /// The body, in place or in a file.
+    fn body(&mut self, node: &Node) -> Option<Node> {
+        let Some(file) = node.text().and_then(path).map(str::to_owned) else {
+            return Some(self.all_with_env(node));
+        };
+        let content = self.content(node.span, &file)?;
+        Some(match self.parse(node.span, &file, &content) {
+            Some(value) if value.is_object() || value.is_array() => Node::at(node.span, &value),
+            _ => text(node.span, &content),
+        })
+    }
+
+    /// A value with the variables of the `env` block in all its texts.
+    fn all_with_env(&self, node: &Node) -> Node {
+        let kind = match &node.kind {
+            Kind::Text(text) => Kind::Text(self.with_env(text).as_str().into()),
+            Kind::List(items) => {
+                Kind::List(items.iter().map(|it| self.all_with_env(it)).collect::<Vec<_>>().into())
+            }
+            Kind::Mapping(pairs) => Kind::Mapping(
+                pairs
+                    .iter()
+                    .map(|(key, it)| (key.clone(), self.all_with_env(it)))
+                    .collect::<Vec<_>>()
+                    .into(),
+            ),
+            other => other.clone(),
+        };
+        Node { kind, ..node.clone() }
+    }
+
+    /// Who asks: a header, or a part of the address.
+    fn auth(
+        &mut self,
+        node: &Node,
+        headers: &mut Vec<(String, Node)>,
+        query: &mut Vec<(String, Node)>,
+    ) {
+        let said = |key: &str| node.get(key).and_then(Node::text).map(|it| self.with_env(it));
+        match (said("type").as_deref(), said("token"), said("keyName"), said("value")) {
+            (Some("bearer"), Some(token), ..) => {
+                let value = text(node.span, &format!("Bearer {token}"));
+                headers.push(("Authorization".to_owned(), value));
+            }
+            (Some("api_key"), _, Some(name), Some(value)) => {
+                let value = text(node.span, &value);
+                match said("placement").as_deref() {
+                    Some("query") => query.push((name, value)),
+                    _ => headers.push((name, value)),
+                }
+            }
+            _ => {
+                let help = "supported are `bearer` and `api_key`; any other is a header: `headers: { Authorization: \"{{env.MY_AUTH}}\" }`";
+                self.unsupported(node.span, "this `auth`", Some(help));
+            }
+        }
+    }
+
+    /// What makes the output out of the answer: a path, or a script.
+    fn response(&mut self, node: &Node) -> Option<(&'static str, Node)> {
+        let Some(code) = node.text().filter(|it| !it.trim().is_empty()) else {
+            let help = "an expression of `json`, `text` and `context`, or `file://` and a script";
+            self.unsupported(node.span, "this `transformResponse`", Some(help));
+            return None;
+        };
+        if let Some(path) = path_of(code) {
+            return Some(("responsePath", text(node.span, &path)));
+        }
+        if let Some(named) = path(code) {
+            let (file, _) = super::programs::split(named);
+            let file = file.trim_start_matches("./").to_owned();
+            self.content(node.span, &file)?;
+        }
+        Some(("transformResponse", node.clone()))
+    }
+}
+
+/// The path of `json.a.b[0]`, as `a.b.0`.
+fn path_of(text: &str) -> Option<String> {
+    let rest = text.trim().strip_prefix("json")?;
+    let path = rest.replace("?.", ".").replace('[', ".").replace([']', '\'', '"'], "");
+    let path = path.trim_start_matches('.').replace("..", ".");
+    let is_plain = path.chars().all(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'));
+    let is_computed = path.split('.').any(|it| matches!(it, "length" | "at" | ""));
+    (is_plain && !is_computed && (rest.starts_with(['.', '[', '?']))).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_paths() {
+        for (text, expected) in [
+            ("json.choices[0].message.content", Some("choices.0.message.content")),
+            ("json['a'].b", Some("a.b")),
+            ("json?.a?.[0]", Some("a.0")),
+            ("json", None),
+            ("text", None),
+            ("json.items.length", None),
+            ("json.map(it => it)", None),
+        ] {
+            assert_eq!(path_of(text).as_deref(), expected, "{text}");
+        }
+    }
+}

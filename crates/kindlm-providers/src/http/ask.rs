@@ -1,0 +1,64 @@
+//! Has a script read an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::script::{ScriptQuestion, ScriptSource};
+use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
+use serde_json::{Map, Value, json};
+
+use super::response::{arguments, headers};
+use crate::HttpResponse;
+use crate::script::{Scripts, reply_of};
+use crate::transport::Called;
+
+/// What was asked, and the script that reads the answer.
+pub(crate) struct Asked<'a> {
+    /// The provider's key in the suite.
+    pub(crate) name: &'a str,
+    pub(crate) source: &'a ScriptSource,
+    pub(crate) prompt: &'a Prompt,
+    pub(crate) timeout: Duration,
+}
+
+impl Asked<'_> {
+    /// The reply that the script makes of an answer.
+    pub(crate) async fn read(
+        &self,
+        scripts: &Scripts,
+        called: &Called<HttpResponse>,
+    ) -> Result<Reply, ProviderError> {
+        let question = ScriptQuestion {
+            runtime: scripts.runtime,
+            source: self.source.clone(),
+            args: arguments(&called.value, called.latency_ms).into_iter().map(Into::into).collect(),
+            permissions: Arc::clone(&scripts.permissions),
+            timeout: Some(self.timeout),
+        };
+        let failed = |message: String| {
+            let kind = ProviderErrorKind::MalformedResponse;
+            let mut err = ProviderError::new(kind, self.name, message);
+            err.attempts = called.attempts;
+            err
+        };
+        let answer = scripts.runner.run(&question).await;
+        let answer =
+            answer.map_err(|err| failed(format!("`transformResponse`: {}", err.message)))?;
+        let mut reply = reply_of("transformResponse", self.prompt, &answer).map_err(failed)?;
+        let http = json!({"status": called.value.status, "headers": headers(&called.value)});
+        reply.metadata.insert("http".to_owned(), http);
+        let mut response = if let Some(Value::Object(response)) = reply.response.take() {
+            response
+        } else {
+            let said = reply.output_json.clone();
+            let said = said.unwrap_or_else(|| reply.text.as_str().into());
+            Map::from_iter([("output".to_owned(), said)])
+        };
+        let raw = || String::from_utf8_lossy(&called.value.body).into_owned().into();
+        response.entry("raw").or_insert_with(raw);
+        response.insert("metadata".to_owned(), Value::Object(reply.metadata.clone()));
+        reply.response = Some(Value::Object(response));
+        let (latency_ms, attempts) = (called.latency_ms, called.attempts);
+        Ok(Reply { latency_ms, attempts, ..reply })
+    }
+}

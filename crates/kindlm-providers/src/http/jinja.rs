@@ -1,0 +1,173 @@
+//! Requests as templates: the address, headers and query, and a body that is written as one.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use kindlm_template::{Fault, Variables, environment, is_template, read};
+use kindlm_types::{Problem, Prompt, ecma};
+use serde_json::{Map, Value};
+
+use super::template;
+use crate::EnvMark;
+
+/// The environment variables that the templates of a request name, and what is wrong with the templates.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) variables: BTreeSet<String>,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Reading {
+    /// Reads the text at a pointer.
+    pub(super) fn text(&mut self, pointer: &str, text: &str) {
+        if !is_template(text) {
+            return;
+        }
+        match read(text) {
+            Ok(read) => {
+                for (name, _) in read.entangled {
+                    let message = format!(
+                        "`env.{name}` stands within something bigger, and its value is only known when it is sent"
+                    );
+                    let help = format!("write it alone: `{{{{ env.{name} }}}}`");
+                    self.problems.push(Problem::new(pointer, message).with_help(help));
+                }
+                self.variables.extend(environment(text).map(str::to_owned));
+            }
+            Err(fault) => self.problems.push(problem(pointer, &fault)),
+        }
+    }
+
+    /// Reads all texts of a value.
+    pub(super) fn value(&mut self, pointer: &str, value: &Value) {
+        match value {
+            Value::String(text) => self.text(pointer, text),
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.value(&format!("{pointer}/{index}"), item);
+                }
+            }
+            Value::Object(entries) => {
+                for (key, item) in entries {
+                    let key = key.replace('~', "~0").replace('/', "~1");
+                    self.value(&format!("{pointer}/{key}"), item);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn problem(pointer: &str, fault: &Fault) -> Problem {
+    let line = fault.line.map(|it| format!(" (line {it} of the text)")).unwrap_or_default();
+    let problem =
+        Problem::new(pointer, format!("the template cannot be read: {}{line}", fault.message));
+    match &fault.help {
+        Some(help) => problem.with_help(help.as_str()),
+        None => problem,
+    }
+}
+
+/// Fills in the templates of one request.
+pub(super) struct Filler {
+    vars: Map<String, Value>,
+    env: Map<String, Value>,
+    variables: Variables,
+    /// The same with texts escaped as in JSON.
+    escaped: OnceLock<Variables>,
+    pub(super) marks: Vec<EnvMark>,
+}
+
+impl Filler {
+    /// With what a prompt gives: its variables, itself, and the names that any body may use.
+    pub(super) fn new(prompt: &Prompt, names: &BTreeSet<String>) -> Self {
+        let mut vars: Map<String, Value> =
+            template::OWN.iter().map(|&it| (it.to_owned(), template::value(it, prompt))).collect();
+        for name in ["messages_json", "tools_json"] {
+            let text = vars.get(name).map(ecma::stringify).unwrap_or_default();
+            vars.insert(name.to_owned(), text.into());
+        }
+        let own = prompt.vars.iter().filter(|(name, _)| *name != "prompt");
+        vars.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+        let said = Value::Object(vars.clone()).to_string();
+        let marks: Vec<EnvMark> = names.iter().map(|it| mark(it, &said)).collect();
+        let env: Map<String, Value> =
+            marks.iter().map(|it| (it.variable.clone(), it.mark.as_str().into())).collect();
+        let variables = Variables::new(&vars, &env);
+        Self { vars, env, variables, escaped: OnceLock::new(), marks }
+    }
+
+    /// The text with everything filled in.
+    pub(super) fn text(&self, text: &str) -> Result<String, String> {
+        if is_template(text) { self.variables.render(text) } else { Ok(text.to_owned()) }
+    }
+
+    /// The body that a text is: JSON, if the request says that it is some. Where values break the JSON around them,
+    /// they are put in escaped.
+    pub(super) fn json_of(&self, text: &str) -> Result<Option<Value>, String> {
+        if let Ok(written) = serde_json::from_str::<Value>(text) {
+            return self.json(&written).map(Some);
+        }
+        if let Ok(value) = serde_json::from_str(&self.text(text)?) {
+            return Ok(Some(value));
+        }
+        let escaped = self.escaped.get_or_init(|| {
+            let escape = |value: &Value| match value {
+                Value::String(text) => {
+                    let quoted = Value::from(text.as_str()).to_string();
+                    quoted[1..quoted.len() - 1].into()
+                }
+                other => other.clone(),
+            };
+            let vars = self.vars.iter().map(|(name, it)| (name.clone(), escape(it)));
+            Variables::new(&vars.collect(), &self.env)
+        });
+        Ok(serde_json::from_str(&escaped.render(text)?).ok())
+    }
+
+    /// A value with all its texts filled in. A text that has become an object or a list of JSON is put in as one.
+    pub(super) fn json(&self, value: &Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(text) => {
+                let text = self.text(text)?;
+                let parsed = text.trim_start().starts_with(['{', '[']);
+                let parsed = parsed.then(|| serde_json::from_str::<Value>(&text).ok()).flatten();
+                parsed.unwrap_or(Value::String(text))
+            }
+            Value::Array(items) => {
+                items.iter().map(|it| self.json(it)).collect::<Result<Vec<_>, _>>()?.into()
+            }
+            Value::Object(entries) => {
+                let entries = entries.iter().map(|(key, it)| Ok((key.clone(), self.json(it)?)));
+                Value::Object(entries.collect::<Result<_, String>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+}
+
+/// A text that stands for a variable, and that is nowhere in what is sent.
+fn mark(variable: &str, said: &str) -> EnvMark {
+    let mut mark = format!("{{{{env.{variable}}}}}");
+    let mut number = 1;
+    while said.contains(&mark) {
+        number += 1;
+        mark = format!("{{{{env.{variable}:{number}}}}}");
+    }
+    EnvMark { mark, variable: variable.to_owned() }
+}
+
+/// An address with a query behind it; marks of variables stay what they are.
+pub(super) fn with_query(url: &str, query: &[(String, String)], marks: &[EnvMark]) -> String {
+    let mut whole = url.to_owned();
+    for (name, value) in query {
+        whole.push(if whole.contains('?') { '&' } else { '?' });
+        whole.push_str(&ecma::encode_uri_component(name));
+        whole.push('=');
+        let encoded = marks.iter().fold(ecma::encode_uri_component(value), |text, it| {
+            text.replace(&ecma::encode_uri_component(&it.mark), &it.mark)
+        });
+        whole.push_str(&encoded);
+    }
+    whole
+}

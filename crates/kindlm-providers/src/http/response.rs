@@ -1,0 +1,131 @@
+//! `transformResponse`: a script that reads the answer.
+
+use kindlm_types::Problem;
+#[cfg(feature = "http")]
+use kindlm_types::ecma;
+use kindlm_types::script::ScriptSource;
+#[cfg(feature = "http")]
+use serde_json::{Map, Value, json};
+
+#[cfg(feature = "http")]
+use crate::HttpResponse;
+
+/// What the script is called with.
+const PARAMS: [&str; 4] = ["json", "text", "context", "process"];
+
+/// The endings of scripts.
+const ENDINGS: [&str; 6] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts"];
+
+/// The script that a text is: an expression of `json`, `text` and `context`, a function of them, or `file://` and a file.
+pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
+    let text = text.trim();
+    if let Some(named) = text.strip_prefix("file://") {
+        let (path, function) = match named.rsplit_once(':') {
+            Some((path, function)) if ENDINGS.iter().any(|it| path.ends_with(it)) => {
+                (path, Some(function.to_owned()))
+            }
+            _ => (named, None),
+        };
+        if !ENDINGS.iter().any(|it| path.ends_with(it)) {
+            let help = format!("scripts are {} files", ENDINGS.join(", "));
+            let message = format!("`{path}` is no script that can read an answer");
+            return Err(Problem::new("/transformResponse", message).with_help(help));
+        }
+        let path = path.trim_start_matches("./").to_owned();
+        return Ok(ScriptSource::File { path, function });
+    }
+    let call = if is_function(text) { "(json, text, context)" } else { "" };
+    let code = format!("return ({}){call}", text.trim_end_matches(';'));
+    Ok(ScriptSource::Body { params: PARAMS.map(str::to_owned).to_vec(), code: code.into() })
+}
+
+/// Whether code is a function rather than an expression of `json`.
+fn is_function(code: &str) -> bool {
+    let code = code.strip_prefix("async").map_or(code, str::trim_start);
+    if code.starts_with("function") {
+        return true;
+    }
+    let Some((before, _)) = code.split_once("=>") else { return false };
+    let before = before.trim_end();
+    let is_word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+    if !before.is_empty() && before.chars().all(is_word) {
+        return true;
+    }
+    // Parameters in brackets: what the first one opens is closed at the end.
+    let mut depth = 0_usize;
+    let mut closed = None;
+    for (at, c) in before.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            closed = Some(at + 1);
+            break;
+        }
+    }
+    before.starts_with('(') && closed == Some(before.len())
+}
+
+/// What the script is told of an answer.
+#[cfg(feature = "http")]
+pub(super) fn arguments(response: &HttpResponse, latency_ms: f64) -> Vec<String> {
+    let text = String::from_utf8_lossy(&response.body);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let parsed: Value = serde_json::from_str(text).unwrap_or_default();
+    let context = json!({"response": {
+        "data": text,
+        "status": response.status,
+        "headers": headers(response),
+        "cached": false,
+        "latencyMs": latency_ms,
+    }});
+    [parsed, text.into(), context].iter().map(ecma::stringify).collect()
+}
+
+/// The headers of an answer, without those that let somebody in.
+#[cfg(feature = "http")]
+pub(super) fn headers(response: &HttpResponse) -> Map<String, Value> {
+    let is_shown =
+        |name: &str| !matches!(name, "set-cookie" | "authorization" | "proxy-authenticate");
+    let shown = response.headers.iter().filter(|(name, _)| is_shown(name));
+    shown.map(|(name, value)| (name.clone(), value.as_str().into())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_functions_from_expressions() {
+        for (code, expected) in [
+            ("json.choices[0].text", false),
+            ("json.items.map(it => it.text).join()", false),
+            ("(json.a).map((x) => x)", false),
+            ("{ output: json.text }", false),
+            ("(json, text) => json.a", true),
+            ("({ a }, text) => a", true),
+            ("json => json.a", true),
+            ("async (json) => json.a", true),
+            ("function (json) { return json.a }", true),
+        ] {
+            assert_eq!(is_function(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn reads_files_and_their_functions() {
+        let file = |path: &str, function: Option<&str>| ScriptSource::File {
+            path: path.to_owned(),
+            function: function.map(str::to_owned),
+        };
+        for (text, expected) in [
+            ("file://a.js", file("a.js", None)),
+            ("file://./lib/a.ts:pick", file("lib/a.ts", Some("pick"))),
+        ] {
+            assert_eq!(source(text), Ok(expected), "{text}");
+        }
+        assert!(source("file://a.py").is_err());
+    }
+}

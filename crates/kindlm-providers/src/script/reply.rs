@@ -1,0 +1,145 @@
+//! What a program answers, in the form of promptfoo's provider responses.
+
+use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
+use kindlm_types::{FinishReason, Prompt, Reply, Usage, ecma};
+use serde_json::{Map, Value, json};
+
+/// What is read out of an answer; one that says more is kept for scripts to see.
+const KNOWN: [&str; 9] = [
+    "output",
+    "error",
+    "tokenUsage",
+    "cost",
+    "cached",
+    "metadata",
+    "finishReason",
+    "logProbs",
+    "guardrails",
+];
+
+/// The reply of a program that is called so in messages, or why there is none.
+pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<Reply, String> {
+    let value = match &answer.outcome {
+        ScriptOutcome::Returned(ScriptValue::Json(value)) => value.clone(),
+        ScriptOutcome::Returned(ScriptValue::Number(number)) => json!(number),
+        ScriptOutcome::Returned(ScriptValue::Undefined) => Value::Null,
+        ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
+            return Err(format!("`{file}` answered with a {type_name}"));
+        }
+        ScriptOutcome::Threw { message, thrown, .. } => {
+            let what = message.as_ref().unwrap_or(thrown);
+            return Err(format!("`{file}` threw: {what}"));
+        }
+    };
+    match value {
+        Value::Null => Err(format!("`{file}` answered with nothing")),
+        Value::Object(answer) => of_object(file, prompt, &answer),
+        value => Ok(Reply { model: prompt.model.clone(), ..output(&value) }),
+    }
+}
+
+fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result<Reply, String> {
+    match answer.get("error") {
+        None | Some(Value::Null) => {}
+        Some(error) => return Err(format!("`{file}`: {}", text(error))),
+    }
+    let Some(said) = answer.get("output").filter(|it| !it.is_null()) else {
+        return Err(format!("`{file}` answered without an `output`"));
+    };
+    let tokens = |key: &str| {
+        let count = answer.get("tokenUsage").and_then(|it| it.get(key)).and_then(Value::as_f64);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "`as` saturates"
+        )]
+        count.map_or(0, |it| it as u64)
+    };
+    let mut metadata =
+        answer.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    if let Some(flags) = answer.get("guardrails") {
+        metadata.insert("guardrails".to_owned(), flags.clone());
+    }
+    let (input_tokens, output_tokens) = (tokens("prompt"), tokens("completion"));
+    let log_probs = answer.get("logProbs").and_then(Value::as_array);
+    let finish_reason = answer.get("finishReason").and_then(Value::as_str);
+    let cost = answer.get("cost").and_then(Value::as_f64);
+    let says_more = answer.keys().any(|it| !KNOWN.contains(&it.as_str()));
+    Ok(Reply {
+        usage: Usage {
+            input_tokens,
+            output_tokens,
+            total_tokens: tokens("total").max(input_tokens.saturating_add(output_tokens)),
+            cached_input_tokens: tokens("cached"),
+        },
+        finish_reason: finish_reason
+            .map_or(FinishReason::Stop, |it| FinishReason::from(it.to_owned())),
+        log_probs: log_probs.and_then(|it| it.iter().map(Value::as_f64).collect()),
+        model: prompt.model.clone(),
+        metadata,
+        cost_usd: cost.filter(|it| it.is_finite() && *it >= 0.0),
+        cached: answer.get("cached") == Some(&Value::Bool(true)),
+        response: says_more.then(|| Value::Object(answer.clone())),
+        ..output(said)
+    })
+}
+
+/// A reply that says a value: a text as it is, anything else as JSON beside the value itself.
+fn output(value: &Value) -> Reply {
+    match value {
+        Value::String(text) => Reply::text(text.as_str()),
+        value => Reply { output_json: Some(value.clone()), ..Reply::text(ecma::stringify(value)) },
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| ecma::stringify(value), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(value: Value) -> Result<Reply, String> {
+        let prompt = serde_json::from_value(json!({"model": "p.js", "messages": []})).unwrap();
+        let outcome = ScriptOutcome::Returned(value.into());
+        let answer = ScriptAnswer { outcome, console: Vec::new() };
+        of("p.js", &prompt, &answer)
+    }
+
+    #[test]
+    fn reads_what_programs_answer() {
+        for (answer, text, value) in [
+            (json!("hi"), "hi", None),
+            (json!({"output": "hi", "error": null}), "hi", None),
+            (json!({"output": {"a": 1}}), r#"{"a":1}"#, Some(json!({"a": 1}))),
+            (json!(2), "2", Some(json!(2.0))),
+        ] {
+            let reply = reply(answer.clone()).unwrap();
+            assert_eq!(reply.text, text, "{answer}");
+            assert_eq!(reply.output_json, value, "{answer}");
+        }
+        let full = reply(json!({
+            "output": "hi", "tokenUsage": {"prompt": 1, "completion": 2}, "cost": 0.25, "cached": true,
+            "finishReason": "length", "metadata": {"a": 1}, "guardrails": {"flagged": true},
+        }))
+        .unwrap();
+        assert_eq!(full.usage.total_tokens, 3);
+        assert_eq!(full.finish_reason, FinishReason::Length);
+        assert_eq!(full.metadata["guardrails"]["flagged"], true);
+        assert_eq!((full.cost_usd, full.cached, full.response), (Some(0.25), true, None));
+        let more = reply(json!({"output": "hi", "raw": {"a": 1}})).unwrap();
+        assert_eq!(more.response, Some(json!({"output": "hi", "raw": {"a": 1}})));
+    }
+
+    #[test]
+    fn says_what_an_answer_lacks() {
+        for (answer, message) in [
+            (json!({"error": "no luck"}), "`p.js`: no luck"),
+            (json!({}), "`p.js` answered without an `output`"),
+            (Value::Null, "`p.js` answered with nothing"),
+        ] {
+            assert_eq!(reply(answer.clone()).unwrap_err(), message, "{answer}");
+        }
+    }
+}

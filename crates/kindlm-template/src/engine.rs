@@ -1,0 +1,79 @@
+//! The engine: its settings, and what is added to what it brings.
+
+use std::sync::{Arc, LazyLock};
+
+use kindlm_types::ecma;
+use minijinja::value::{Rest, Serde, ValueKind};
+use minijinja::{
+    AutoEscape, Environment, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja,
+};
+use serde_json::Value;
+
+use crate::{filters, methods};
+
+/// The steps that one template may take; a bound for loops in loops.
+const FUEL: u64 = 1_000_000;
+
+pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut engine = Environment::new();
+    engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+    engine.set_auto_escape_callback(|_| AutoEscape::None);
+    engine.set_formatter(|out, _: &mut State, value| print(out, value));
+    engine.set_fuel(Some(FUEL));
+    engine.set_unknown_method_callback(|_, value, name, args| methods::call(value, name, args));
+    filters::add_to(&mut engine);
+    engine
+});
+
+/// Prints a value as `String(value)` of JavaScript does; an object as JSON, as `[object Object]` helps nobody.
+fn print(out: &mut Output<'_>, value: &Jinja) -> Result<(), minijinja::Error> {
+    out.write_str(&text(value)).map_err(minijinja::Error::from)
+}
+
+/// A value as text.
+pub(crate) fn text(value: &Jinja) -> String {
+    match value.kind() {
+        ValueKind::Undefined | ValueKind::None => String::new(),
+        ValueKind::Number => match f64::try_from(value.clone()) {
+            Ok(number) if !value.is_integer() => ecma::number(number),
+            _ => value.to_string(),
+        },
+        ValueKind::Bool => value.is_true().to_string(),
+        ValueKind::Seq => {
+            let items = value.try_iter().into_iter().flatten();
+            items.map(|it| text(&it)).collect::<Vec<_>>().join(",")
+        }
+        ValueKind::Map => {
+            serde_json::to_value(value).map(|it| ecma::stringify(&it)).unwrap_or_default()
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// What a filter does: the value in front of it and its arguments, and what comes of them.
+pub type Filter = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
+
+/// Filters beside those that are built in.
+#[derive(Clone, Debug)]
+pub struct Filters(pub(crate) Environment<'static>);
+
+impl Filters {
+    /// Filters by name. One with the name of a built-in filter takes its place.
+    pub fn new(filters: impl IntoIterator<Item = (String, Arc<Filter>)>) -> Self {
+        let mut engine = ENGINE.clone();
+        for (name, filter) in filters {
+            let called = name.clone();
+            engine.add_filter(name, move |values: Rest<Jinja>| {
+                let failed = |message: String| {
+                    let message = format!("the filter `{called}`: {message}");
+                    minijinja::Error::new(ErrorKind::InvalidOperation, message)
+                };
+                let values: Result<Vec<Value>, _> =
+                    values.iter().map(serde_json::to_value).collect();
+                let values = values.map_err(|err| failed(err.to_string()))?;
+                Ok(Jinja::from(Serde(filter(&values).map_err(failed)?)))
+            });
+        }
+        Self(engine)
+    }
+}

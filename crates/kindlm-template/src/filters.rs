@@ -1,0 +1,107 @@
+//! Filters and tests of nunjucks that Jinja's engine does not bring.
+
+use kindlm_types::ecma;
+use minijinja::value::ValueKind;
+use minijinja::{Environment, Value as Jinja};
+
+use crate::engine::text;
+
+/// `.length`, written as a filter.
+pub(crate) const LENGTH: &str = "length_of";
+
+/// The filters that are added.
+pub(crate) const ADDED: [&str; 9] = [
+    "center",
+    "dump",
+    "forceescape",
+    "nl2br",
+    "striptags",
+    "truncate",
+    "urlencode",
+    "wordcount",
+    LENGTH,
+];
+
+/// The tests that are added.
+pub(crate) const ADDED_TESTS: [&str; 3] = ["falsy", "null", "truthy"];
+
+pub(crate) fn add_to(engine: &mut Environment<'static>) {
+    engine.add_filter(LENGTH, |value: Jinja| length(&value));
+    engine.add_filter("dump", |value: Jinja, indent: Option<usize>| {
+        let value = serde_json::to_value(&value).unwrap_or_default();
+        ecma::stringify_indented(&value, indent.unwrap_or(0))
+    });
+    engine.add_filter("wordcount", |value: Jinja| {
+        text(&value)
+            .split(|it: char| !it.is_alphanumeric() && it != '_')
+            .filter(|it| !it.is_empty())
+            .count()
+    });
+    engine.add_filter(
+        "truncate",
+        |value: Jinja, length: Option<usize>, cuts: Option<bool>, end: Option<String>| {
+            truncate(&text(&value), length.unwrap_or(255), cuts.unwrap_or(false), end.as_deref())
+        },
+    );
+    engine.add_filter("center", |value: Jinja, width: Option<usize>| {
+        let value = text(&value);
+        let spaces = width.unwrap_or(80).saturating_sub(value.chars().count());
+        let before = spaces / 2;
+        format!("{}{value}{}", " ".repeat(before), " ".repeat(spaces - before))
+    });
+    engine.add_filter("striptags", |value: Jinja| striptags(&text(&value)));
+    engine.add_filter("nl2br", |value: Jinja| text(&value).replace('\n', "<br />\n"));
+    engine.add_filter("forceescape", |value: Jinja| {
+        let escapes =
+            [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#39;")];
+        escapes.iter().fold(text(&value), |text, (from, to)| text.replace(from, to))
+    });
+    engine.add_filter("urlencode", |value: Jinja| ecma::encode_uri_component(&text(&value)));
+    engine.add_test("truthy", |value: Jinja| value.is_true());
+    engine.add_test("falsy", |value: Jinja| !value.is_true());
+    engine.add_test("null", |value: Jinja| value.is_none());
+}
+
+/// The length of what has one in JavaScript, unless it is an object with an entry of that name; else nothing.
+fn length(value: &Jinja) -> Jinja {
+    match value.get_attr("length") {
+        Ok(own) if !own.is_undefined() => return own,
+        _ => {}
+    }
+    match value.kind() {
+        ValueKind::String => Jinja::from(value.as_str().unwrap_or_default().encode_utf16().count()),
+        ValueKind::Seq => value.len().map(Jinja::from).unwrap_or_default(),
+        _ => Jinja::UNDEFINED,
+    }
+}
+
+/// The beginning of a text, up to a whole word unless words may be cut.
+fn truncate(value: &str, length: usize, cuts: bool, end: Option<&str>) -> String {
+    let Some((at, _)) = value.char_indices().nth(length) else { return value.to_owned() };
+    let kept = &value[..at];
+    let kept = match kept.rfind(' ') {
+        // A word that ends here is whole.
+        Some(space) if !cuts && !value[at..].starts_with(' ') => &kept[..space],
+        _ => kept,
+    };
+    format!("{kept}{}", end.unwrap_or("..."))
+}
+
+/// A text without the tags of HTML in it, its white space made into single spaces.
+fn striptags(html: &str) -> String {
+    let mut plain = String::with_capacity(html.len());
+    let mut rest = html;
+    while let Some((before, tag)) = rest.split_once('<') {
+        plain.push_str(before);
+        let begins = tag.starts_with(|it: char| it.is_ascii_alphabetic() || it == '/' || it == '!');
+        match tag.split_once('>') {
+            Some((_, behind)) if begins => rest = behind,
+            _ => {
+                plain.push('<');
+                rest = tag;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}

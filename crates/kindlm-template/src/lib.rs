@@ -1,0 +1,61 @@
+//! Templates over the variables of a test: Jinja, in prompts, in values of checks, in requests.
+//!
+//! promptfoo renders them with nunjucks, a Jinja for JavaScript. Settings are those under which the two agree: what
+//! is not defined is an empty text, nothing is escaped, values are printed as JavaScript prints them, texts and lists
+//! have a `.length` and the common methods. A text without `{{`, `{%` or `{#` is never touched.
+//!
+//! ```
+//! use kindlm_template::{Variables, read};
+//! use serde_json::json;
+//!
+//! let vars = json!({"name": "Ada", "items": [1, 2]});
+//! let variables = Variables::new(vars.as_object().unwrap(), &serde_json::Map::new());
+//! assert_eq!(variables.render("{{ name | upper }}: {{ items.length }}").unwrap(), "ADA: 2");
+//!
+//! let fault = read("{{ name | uper }}").unwrap_err();
+//! assert_eq!(fault.message, "there is no filter `uper`");
+//! assert_eq!(fault.help.unwrap(), "did you mean `upper`?");
+//! ```
+
+mod engine;
+mod filters;
+mod methods;
+mod names;
+mod syntax;
+mod variables;
+
+pub use engine::{Filter, Filters};
+pub use names::{Fault, Read, is_tested, read};
+pub use variables::Variables;
+
+/// Whether a text is a template.
+pub fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
+}
+
+/// A text as a template that renders to it, whatever marks of templates are in it.
+pub fn literal(text: &str) -> String {
+    if !is_template(text) {
+        return text.to_owned();
+    }
+    let mut template = String::with_capacity(text.len() + 16);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        template.push(c);
+        // An empty expression between the two keeps them from being a mark.
+        if c == '{' && matches!(rest.peek(), Some('{' | '%' | '#')) {
+            template.pop();
+            template.push_str("{{ '{' }}");
+        }
+    }
+    template
+}
+
+/// The environment variables that a template names, as `env.NAME`, in its order; one may be named several times.
+pub fn environment(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("env.").map(|(at, mark)| {
+        let rest = &text[at + mark.len()..];
+        let end = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    })
+}

@@ -1,0 +1,190 @@
+//! The methods of JavaScript's texts, lists and numbers that templates use.
+
+use kindlm_types::ecma;
+use minijinja::value::ValueKind;
+use minijinja::{Error, ErrorKind, Value as Jinja};
+
+use crate::engine::text;
+
+/// The methods that there are.
+pub(crate) const METHODS: [&str; 22] = [
+    "at",
+    "charAt",
+    "concat",
+    "endsWith",
+    "includes",
+    "indexOf",
+    "join",
+    "padEnd",
+    "padStart",
+    "repeat",
+    "replace",
+    "replaceAll",
+    "slice",
+    "split",
+    "startsWith",
+    "substring",
+    "toFixed",
+    "toLowerCase",
+    "toString",
+    "toUpperCase",
+    "trim",
+    "trimEnd",
+];
+
+/// The longest text that a method makes.
+const LONGEST: usize = 1_000_000;
+
+/// Calls a method of a value.
+pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {
+    let found = match value.kind() {
+        ValueKind::String => of_text(value.as_str().unwrap_or_default(), name, args),
+        ValueKind::Seq => of_list(value, name, args),
+        ValueKind::Number => of_number(value, name, args),
+        ValueKind::Bool if name == "toString" => Some(text(value).into()),
+        // What is not there is empty, also where a method of it is called.
+        ValueKind::Undefined | ValueKind::None => Some(Jinja::UNDEFINED),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        let message = format!("a {} has no method `{name}`", value.kind());
+        Error::new(ErrorKind::UnknownMethod, message)
+    })
+}
+
+fn of_text(own: &str, name: &str, args: &[Jinja]) -> Option<Jinja> {
+    let first = || args.first().map(text).unwrap_or_default();
+    let second = || args.get(1).map(text).unwrap_or_default();
+    let chars = || own.chars().collect::<Vec<char>>();
+    let part = |from: usize, to: usize| -> Jinja {
+        own.chars().skip(from).take(to.saturating_sub(from)).collect::<String>().into()
+    };
+    Some(match name {
+        "toUpperCase" => own.to_uppercase().into(),
+        "toLowerCase" => own.to_lowercase().into(),
+        "toString" => own.into(),
+        "trim" => own.trim().into(),
+        "trimEnd" => own.trim_end().into(),
+        "includes" => own.contains(&first()).into(),
+        "startsWith" => own.starts_with(&first()).into(),
+        "endsWith" => own.ends_with(&first()).into(),
+        "indexOf" => position(own.find(&first()).map(|at| own[..at].chars().count())),
+        "slice" => {
+            let (from, to) = bounds(args, chars().len());
+            part(from, to)
+        }
+        "substring" => {
+            let length = chars().len();
+            let bound = |index: usize, or: usize| {
+                args.get(index).and_then(number).map_or(or, |it| clamp(it, length))
+            };
+            let (from, to) = (bound(0, 0), bound(1, length));
+            part(from.min(to), from.max(to))
+        }
+        "at" | "charAt" => {
+            let length = chars().len();
+            let at = args.first().and_then(number).unwrap_or(0);
+            let at = if name == "at" && at < 0 { relative(at, length) } else { clamp(at, length) };
+            part(at, at + 1)
+        }
+        "split" => match args.first() {
+            None => Jinja::from(vec![own.to_owned()]),
+            Some(by) if text(by).is_empty() => {
+                chars().iter().map(char::to_string).collect::<Vec<_>>().into()
+            }
+            Some(by) => own.split(&text(by)).map(str::to_owned).collect::<Vec<_>>().into(),
+        },
+        "replace" => own.replacen(&first(), &second(), 1).into(),
+        "replaceAll" => own.replace(&first(), &second()).into(),
+        "concat" => format!("{own}{}", args.iter().map(text).collect::<String>()).into(),
+        "repeat" => {
+            let times = args.first().and_then(number).unwrap_or(0);
+            let most = LONGEST / own.len().max(1);
+            own.repeat(clamp(times, most)).into()
+        }
+        "padStart" | "padEnd" => {
+            let width = args.first().and_then(number).unwrap_or(0);
+            let missing = clamp(width, LONGEST).saturating_sub(chars().len());
+            let filler = args.get(1).map_or_else(|| " ".to_owned(), text);
+            let pad: String = filler.chars().cycle().take(missing).collect();
+            let padded =
+                if name == "padStart" { format!("{pad}{own}") } else { format!("{own}{pad}") };
+            padded.into()
+        }
+        _ => return None,
+    })
+}
+
+fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Option<Jinja> {
+    let items: Vec<Jinja> = own.try_iter().ok()?.collect();
+    let place = || args.first().and_then(|it| items.iter().position(|item| item == it));
+    Some(match name {
+        "join" => {
+            let by = args.first().map_or_else(|| ",".to_owned(), text);
+            items.iter().map(text).collect::<Vec<_>>().join(&by).into()
+        }
+        "includes" => place().is_some().into(),
+        "indexOf" => position(place()),
+        "slice" => {
+            let (from, to) = bounds(args, items.len());
+            items.get(from..to.max(from)).unwrap_or_default().to_vec().into()
+        }
+        "at" => {
+            let at = args.first().and_then(number).unwrap_or(0);
+            let at = if at < 0 { relative(at, items.len()) } else { clamp(at, items.len()) };
+            items.get(at).cloned().unwrap_or_default()
+        }
+        "concat" => {
+            let mut all = items;
+            for more in args {
+                match more.kind() {
+                    ValueKind::Seq => all.extend(more.try_iter().ok()?),
+                    _ => all.push(more.clone()),
+                }
+            }
+            all.into()
+        }
+        "toString" => text(own).into(),
+        _ => return None,
+    })
+}
+
+fn of_number(own: &Jinja, name: &str, args: &[Jinja]) -> Option<Jinja> {
+    match name {
+        "toFixed" => {
+            let digits = args.first().and_then(number).unwrap_or(0);
+            let digits = u8::try_from(clamp(digits, 100)).unwrap_or(100);
+            Some(ecma::to_fixed(f64::try_from(own.clone()).ok()?, digits).into())
+        }
+        "toString" => Some(text(own).into()),
+        _ => None,
+    }
+}
+
+/// A place, or `-1`.
+fn position(at: Option<usize>) -> Jinja {
+    at.map_or_else(|| Jinja::from(-1), Jinja::from)
+}
+
+fn number(value: &Jinja) -> Option<i64> {
+    i64::try_from(value.clone()).ok()
+}
+
+/// The bounds of `slice`: counted from the end where they are negative.
+fn bounds(args: &[Jinja], length: usize) -> (usize, usize) {
+    let bound = |index: usize, or: usize| match args.get(index).and_then(number) {
+        None => or,
+        Some(at) if at < 0 => relative(at, length),
+        Some(at) => clamp(at, length),
+    };
+    (bound(0, 0), bound(1, length))
+}
+
+fn clamp(at: i64, most: usize) -> usize {
+    usize::try_from(at).unwrap_or(0).min(most)
+}
+
+/// A place that is counted from the end.
+fn relative(at: i64, length: usize) -> usize {
+    length.saturating_sub(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX))
+}
