@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Execution, ecma};
+use kindlm_types::{AssertionResult, Execution, Trace, ecma};
 use serde_json::{Map, Value};
 
 use crate::codes::EVIDENCE_MISSING;
@@ -39,8 +39,21 @@ pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
 pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens are not known: \
     set `logprobs: true` for the provider, or give `log_probs` in the record";
 
+/// The trace of an execution, if all of its spans came; else why a check of spans cannot be made.
+pub(crate) fn whole_trace<'a>(
+    execution: &'a Execution,
+    assertion: &str,
+    label: &str,
+) -> Result<&'a Trace, Vec<AssertionResult>> {
+    let Some(trace) = &execution.trace else { return Err(missing(assertion, label, NO_TRACE)) };
+    match trace.gaps.first() {
+        None => Ok(trace),
+        Some(gap) => Err(missing(assertion, label, &format!("The trace is not complete: {gap}"))),
+    }
+}
+
 /// Why a check of spans cannot be made.
-pub(crate) const NO_TRACE: &str =
+const NO_TRACE: &str =
     "The execution has no trace: give `trace` in the record, or test the agent with `kindlm trace`";
 
 /// e to the power of minus the mean of the logarithms.

@@ -1,19 +1,30 @@
 //! Checks of what was said, where nobody has told what was said.
 //!
-//! The output of an execution is what the agent said, and empty if it said nothing. Spans are the one source that may not
-//! tell: instrumentations record texts only if they are asked to. Then an empty output proves nothing, either way.
+//! The output of an execution is what the agent said, and empty if it said nothing. But a source may not tell what was
+//! said: a record may have tool calls only, and instrumentations record texts only if they are asked to. Then an empty
+//! output proves nothing, either way.
 
 use kindlm_types::{AssertionResult, Channel, Event, Execution, ToolCall};
 use serde_json::Value;
 
 use crate::codes::EVIDENCE_MISSING;
 
-/// Whether nobody has told the output of an execution.
+/// Why an output is not known, and what to do.
+pub(crate) const NO_OUTPUT: &str = "the source tells no output, and does not say that there is none; a command says \
+    so with {\"kindlm\":\"evidence\",\"complete\":[\"messages\"]}, a record with `complete_for: [messages]`";
+
+/// Whether nobody has told the output of an execution: there is none, and the source does not say that it tells all that
+/// was said; or spans are missing, and the last words may have been in them.
 pub(crate) fn is_untold(execution: &Execution) -> bool {
-    execution.trace.is_some()
-        && execution.output.is_empty()
-        && execution.output_json.is_none()
-        && !execution.coverage.includes(Channel::Messages)
+    is_incomplete(execution)
+        || (execution.output.is_empty()
+            && execution.output_json.is_none()
+            && !execution.coverage.includes(Channel::Messages))
+}
+
+/// Whether spans of its trace did not come.
+pub(crate) fn is_incomplete(execution: &Execution) -> bool {
+    execution.trace.as_ref().is_some_and(|it| !it.gaps.is_empty())
 }
 
 /// Why nobody knows what an execution cost whose tokens nobody has told: see [`Execution::is_uncounted`].
@@ -42,10 +53,18 @@ pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bo
 }
 
 /// The result of a check of an output that nobody has told.
-pub(crate) fn untold(id: &str, label: Option<&str>) -> Vec<AssertionResult> {
-    let message = "The spans do not tell what the agent said: let its instrumentation record texts \
-        (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
-        `trace.spanMapping.outputTextAttr`";
+pub(crate) fn untold(id: &str, label: Option<&str>, execution: &Execution) -> Vec<AssertionResult> {
+    let gap = execution.trace.as_ref().and_then(|it| it.gaps.first());
+    let message = match (&execution.trace, gap) {
+        (_, Some(gap)) => {
+            format!("The trace is not complete, and so the output is not known: {gap}")
+        }
+        (Some(_), None) => "The spans do not tell what the agent said: let its instrumentation record texts \
+            (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
+            `trace.spanMapping.outputTextAttr`"
+            .to_owned(),
+        (None, None) => format!("The output is not known: {NO_OUTPUT}"),
+    };
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
 }
 
@@ -55,7 +74,7 @@ mod tests {
     use kindlm_types::{Coverage, Trace};
 
     #[test]
-    fn only_spans_may_not_tell() {
+    fn an_empty_output_is_one_only_where_messages_are_told() {
         let traced = || Execution {
             trace: Some(Box::new(Trace::default())),
             coverage: Coverage::Only(std::collections::BTreeSet::new()),
@@ -63,10 +82,22 @@ mod tests {
         };
         let said = Execution { output: "yes".to_owned(), ..traced() };
         let silent = Execution { coverage: Coverage::Complete, ..traced() };
-        let command = Execution { trace: None, ..traced() };
-        for (execution, expected) in
-            [(traced(), true), (said, false), (silent, false), (command, false)]
-        {
+        let recorded = Execution { trace: None, ..traced() };
+        let command = Execution {
+            trace: None,
+            coverage: [Channel::Messages].into_iter().collect(),
+            ..Execution::default()
+        };
+        let trace = Trace { gaps: vec!["a request was refused".to_owned()], ..Trace::default() };
+        let lost = Execution { trace: Some(Box::new(trace)), ..said.clone() };
+        for (execution, expected) in [
+            (traced(), true),
+            (said, false),
+            (silent, false),
+            (recorded, true),
+            (command, false),
+            (lost, true),
+        ] {
             assert_eq!(is_untold(&execution), expected, "{execution:?}");
         }
     }

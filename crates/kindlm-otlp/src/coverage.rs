@@ -17,16 +17,10 @@ use crate::tree::Tree;
 
 /// Why the spans are not all that there were, in words.
 pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
-    let ids: HashSet<(&str, &str)> =
-        spans.iter().map(|it| (it.trace_id.as_str(), it.span_id.as_str())).collect();
-    let lost = |it: &&OtlpSpan| {
-        let parent = it.parent_span_id.as_deref();
-        let here = parent.is_none_or(|id| ids.contains(&(it.trace_id.as_str(), id)));
-        !here && !it.parent_is_remote
-    };
+    let lost: Vec<&OtlpSpan> = orphans(spans).collect();
     let mut gaps = Vec::new();
-    if let Some(orphan) = spans.iter().find(lost) {
-        let lost = spans.iter().filter(lost).count();
+    if let Some(orphan) = lost.first() {
+        let lost = lost.len();
         gaps.push(format!(
             "the span around `{}` did not come (so it is with {lost} of {} spans)",
             orphan.name,
@@ -37,6 +31,22 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
         gaps.push(format!("`{}` has lost attributes or events on its way", cut.name));
     }
     gaps
+}
+
+/// Spans around which another should be that did not come.
+fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
+    let ids: HashSet<(&str, &str)> =
+        spans.iter().map(|it| (it.trace_id.as_str(), it.span_id.as_str())).collect();
+    spans.iter().filter(move |it| {
+        let parent = it.parent_span_id.as_deref();
+        let here = parent.is_none_or(|id| ids.contains(&(it.trace_id.as_str(), id)));
+        !here && !it.parent_is_remote
+    })
+}
+
+/// Whether a span is missing that others are within: when the whole began and ended is not known then.
+pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
+    orphans(spans).next().is_some()
 }
 
 /// What there is to go by.
@@ -78,8 +88,8 @@ impl Shown<'_, '_> {
             (shows_usage, Channel::Usage),
             (agents, Channel::Subagents),
             (thinks, Channel::Thinking),
-            // The state of every span is told.
-            (!self.tree.steps.is_empty(), Channel::Errors),
+            // The state of every span is told; but those that are not of the agent say nothing of it.
+            (self.tree.steps.iter().any(|it| it.kind != Kind::Other), Channel::Errors),
         ];
         all_of(channels.into_iter().filter(|(is, _)| *is).map(|(_, channel)| channel))
     }

@@ -32,8 +32,23 @@ pub struct Reading {
     pub shows_agent: bool,
     /// How many spans were left out by the filter.
     pub left_out: usize,
+}
+
+impl Reading {
+    /// Puts down that more was told than what came: nothing can be relied on then, and least of all what is not there.
+    pub fn lose(&mut self, why: &str) {
+        let execution = &mut self.execution;
+        execution.coverage = all_of([]);
+        execution.latency_ms = None;
+        if let Some(trace) = &mut execution.trace {
+            trace.gaps.push(why.to_owned());
+        }
+    }
+
     /// Why the evidence is not complete, in words; empty if nothing speaks against it.
-    pub gaps: Vec<String>,
+    pub fn gaps(&self) -> &[String] {
+        self.execution.trace.as_ref().map(|it| it.gaps.as_slice()).unwrap_or_default()
+    }
 }
 
 /// A request to a model, for its price.
@@ -86,7 +101,7 @@ pub fn read(
             tool_calls: in_order(&events, &calls),
             requests: requests(&tree),
             usage: usage(&tree),
-            latency_ms: latency(&tree),
+            latency_ms: latency(&tree).filter(|_| !coverage::has_orphans(spans)),
             finish_reason: tree
                 .of_kind(Kind::Inference)
                 .last()
@@ -94,7 +109,7 @@ pub fn read(
             metadata: metadata(&kept, left_out.len(), mapping),
             recorded_events: events,
             coverage,
-            trace: Some(Box::new(trace(&kept))),
+            trace: Some(Box::new(Trace { gaps, ..trace(&kept) })),
             ..Execution::default()
         },
         inferences: inferences(&tree, mapping),
@@ -102,9 +117,8 @@ pub fn read(
             let named = it.text(TEST).or_else(|| it.resource.get(TEST)?.as_str());
             named.map(str::to_owned)
         }),
-        shows_agent: tree.steps.iter().any(|it| it.kind != Kind::Other),
+        shows_agent: shows_agent(&tree),
         left_out: left_out.len(),
-        gaps,
     })
 }
 
@@ -198,7 +212,13 @@ fn in_order(events: &[Event], calls: &[Call]) -> Vec<ToolCall> {
 
 fn requests(tree: &Tree<'_>) -> u32 {
     let requests = tree.of_kind(Kind::Inference).count();
-    u32::try_from(requests).unwrap_or(u32::MAX).max(1)
+    // An agent that does not show its models has asked one all the same.
+    u32::try_from(requests).unwrap_or(u32::MAX).max(u32::from(shows_agent(tree)))
+}
+
+/// Whether any span that counts stands for a step of an agent.
+fn shows_agent(tree: &Tree<'_>) -> bool {
+    tree.steps.iter().any(|it| it.kind != Kind::Other)
 }
 
 fn usage(tree: &Tree<'_>) -> Usage {

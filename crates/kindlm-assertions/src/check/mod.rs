@@ -224,7 +224,7 @@ impl Check {
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if self.is_untold(evidence) {
-            return untold(self.meta.id, self.assertion.label());
+            return untold(self.meta.id, self.assertion.label(), evidence.execution);
         }
         let mut results = self.assertion.evaluate(evidence);
         if let Some(threshold) = self.options.threshold {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::evidence::missing;
 use crate::grade::parsed;
 use crate::scripting::{output_value, prompt};
-use crate::untold::inputs_are_untold;
+use crate::untold::{NO_OUTPUT, inputs_are_untold, is_untold};
 use path::{Step, follow, place, read, unknown};
 
 /// What a path may begin with.
@@ -231,16 +231,10 @@ impl Selector {
 
 /// Whether it is known what the output is: one that is empty may be one that nobody told.
 fn said(execution: &Execution) -> Result<(), Selected> {
-    let told = !execution.output.is_empty()
-        || execution.output_json.is_some()
-        || execution.coverage.includes(Channel::Messages);
-    if told {
+    if !is_untold(execution) {
         return Ok(());
     }
-    let why = "the source tells no output, and does not say that there is none; a command says \
-               so with {\"kindlm\":\"evidence\",\"complete\":[\"messages\"]}, a record with \
-               `complete_for: [messages]`";
-    Err(Unknown(why.to_owned()))
+    Err(Unknown(NO_OUTPUT.to_owned()))
 }
 
 /// The value that a check sees: the output, or what `on` names. Where it is not known, the result of the check.

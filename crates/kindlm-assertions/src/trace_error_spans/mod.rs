@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::{NO_TRACE, missing};
+use crate::evidence::whole_trace;
 use crate::glob;
 use crate::grade::Grade;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
@@ -30,7 +30,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "Too many spans failed, or with `not-` few enough.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The execution has no trace." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The execution has no trace, or spans of it did not come.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -191,8 +194,9 @@ impl TraceErrorSpans {
 impl Assertion for TraceErrorSpans {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("Trace errors: {}", self.pattern);
-        let Some(trace) = &evidence.execution.trace else {
-            return missing(ID, &label, NO_TRACE);
+        let trace = match whole_trace(evidence.execution, ID, &label) {
+            Ok(trace) => trace,
+            Err(results) => return results,
         };
         let (holds, reason) = self.grade(trace);
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::{NO_TRACE, missing};
+use crate::evidence::whole_trace;
 use crate::glob;
 use crate::grade::Grade;
 use crate::range::Range;
@@ -30,7 +30,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "There are too few or too many spans, or with `not-` as many as there must not be.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The execution has no trace." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The execution has no trace, or spans of it did not come.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -113,8 +116,9 @@ impl TraceSpanCount {
 impl Assertion for TraceSpanCount {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("{LABEL}: {}", self.pattern);
-        let Some(trace) = &evidence.execution.trace else {
-            return missing(ID, &label, NO_TRACE);
+        let trace = match whole_trace(evidence.execution, ID, &label) {
+            Ok(trace) => trace,
+            Err(results) => return results,
         };
         let names = trace.spans.iter().map(|it| it.name.as_str());
         let names: Vec<&str> = names.filter(|it| glob::matches(it, &self.pattern)).collect();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::{NO_TRACE, missing};
+use crate::evidence::whole_trace;
 use crate::glob;
 use crate::grade::Grade;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
@@ -26,7 +26,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
         class: Class::Deterministic,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "Spans took longer, or with `not-` none did." },
-            Code { code: EVIDENCE_MISSING, summary: "The execution has no trace." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The execution has no trace, or spans of it did not come.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -150,8 +153,9 @@ impl Limit {
 impl Assertion for TraceSpanDuration {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("Trace durations: {}", self.limit.pattern);
-        let Some(trace) = &evidence.execution.trace else {
-            return missing(ID, &label, NO_TRACE);
+        let trace = match whole_trace(evidence.execution, ID, &label) {
+            Ok(trace) => trace,
+            Err(results) => return results,
         };
         let (holds, reason) = self.limit.grade(trace);
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]

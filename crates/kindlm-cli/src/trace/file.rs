@@ -43,5 +43,6 @@ pub(crate) fn read_files(io: &Io, files: &[PathBuf]) -> Result<Told, Failure> {
         return Err(Failure::input(message)
             .with_help("nothing was judged: without spans nothing is known of the agent"));
     }
-    Ok(Told { traces: received.into_traces(), rejected, notes, ..Told::default() })
+    let lost = rejected.first().map(|why| format!("something could not be read ({why})"));
+    Ok(Told { traces: received.into_traces(), rejected, lost, notes, ..Told::default() })
 }

@@ -68,9 +68,10 @@ pub(crate) fn gather(io: &mut Io, gathering: &Gathering<'_>) -> Result<Told, Fai
             () = interrupted() => return Err(given_up()),
             never = receiver.serve() => match never {},
         };
-        let (all, rejected) = receiver.inbox.take();
-        let notes = note.into_iter().collect();
-        Ok(Told { traces: all.into_traces(), command, failure, rejected, notes })
+        let (all, rejected, lost) = receiver.inbox.take();
+        let lost = lost.or_else(|| note.clone());
+        let notes = note.map(|it| format!("warning: {it}")).into_iter().collect();
+        Ok(Told { traces: all.into_traces(), command, failure, rejected, lost, notes })
     });
     runtime.shutdown_background();
     told
@@ -150,7 +151,7 @@ impl Gathering<'_> {
 
     fn unsettled(&self, when: &str) -> String {
         format!(
-            "warning: spans still came {} ms {when}, and what came later is not judged; raise `trace.timeoutMs` or `--timeout`, or stop who sends them",
+            "spans still came {} ms {when}, and what came later is not judged; raise `trace.timeoutMs` or `--timeout`, or stop who sends them",
             self.timeout.as_millis()
         )
     }

@@ -24,6 +24,8 @@ pub(crate) struct Told {
     pub(crate) failure: Option<ProviderError>,
     /// What could not be taken in, in words.
     pub(crate) rejected: Vec<String>,
+    /// Why spans may be missing, whichever trace they would have been of.
+    pub(crate) lost: Option<String>,
     /// What else should be known of how it came, in words.
     pub(crate) notes: Vec<String>,
 }

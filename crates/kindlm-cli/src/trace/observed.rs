@@ -46,7 +46,7 @@ impl Observations {
         told: Told,
         options: &Options,
     ) -> Result<(Self, Vec<String>), Failure> {
-        let Told { mut traces, command, failure, rejected, notes: mut told } = told;
+        let Told { mut traces, command, failure, rejected, lost, notes: mut told } = told;
         if options.merge && !traces.is_empty() {
             traces = vec![traces.into_iter().flatten().collect()];
         }
@@ -64,12 +64,20 @@ impl Observations {
         }
         // Without the spans that count there is nothing to judge either.
         readings.retain(|it| it.execution.trace.as_ref().is_some_and(|it| !it.spans.is_empty()));
-        for (number, reading) in readings.iter().enumerate() {
-            for gap in &reading.gaps {
+        for (number, reading) in readings.iter_mut().enumerate() {
+            if let Some(lost) = &lost {
+                reading.lose(lost);
+            }
+            for gap in reading.gaps() {
                 notes.push(format!(
-                    "warning: trace {} is not complete: {gap}; checks that something did not happen are errored",
+                    "warning: trace {} is not complete: {gap}; checks of the output, of success, of time, and that something did not happen are errored",
                     number + 1
                 ));
+            }
+            if !reading.shows_agent {
+                // How long something else took says nothing of an agent.
+                reading.execution.latency_ms = None;
+                notes.push(format!("warning: trace {} shows no step of an agent", number + 1));
             }
         }
         let mut this = Self {

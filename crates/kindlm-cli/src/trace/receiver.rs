@@ -60,6 +60,8 @@ struct Contents {
     received: Received,
     bytes: usize,
     rejected: Vec<String>,
+    /// The first of them by which spans may be missing.
+    lost: Option<String>,
     last: Option<Instant>,
 }
 
@@ -85,10 +87,11 @@ impl Inbox {
         }
     }
 
-    /// Everything that came, and why something was not taken in.
-    pub(super) fn take(&self) -> (Received, Vec<String>) {
+    /// Everything that came, why something was not taken in, and whether spans may be missing by that.
+    pub(super) fn take(&self) -> (Received, Vec<String>, Option<String>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut inner.received), std::mem::take(&mut inner.rejected))
+        let Contents { received, rejected, lost, .. } = std::mem::take(&mut *inner);
+        (received, rejected, lost)
     }
 
     fn put(&self, decoded: Decoded, bytes: usize) -> Result<Vec<String>, Refusal> {
@@ -96,7 +99,6 @@ impl Inbox {
         if inner.bytes.saturating_add(bytes) > MAX_ALL {
             let words =
                 format!("more than {} MiB have come, and no more is taken in", MAX_ALL >> 20);
-            inner.note(&words);
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, RESOURCE_EXHAUSTED, words));
         }
         inner.bytes += bytes;
@@ -106,13 +108,14 @@ impl Inbox {
             inner.last = Some(Instant::now());
         }
         for why in &rejected {
-            inner.note(why);
+            inner.lose(why);
         }
         Ok(rejected)
     }
 
-    fn refused(&self, words: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).note(words);
+    fn refused(&self, words: &str, tells_something: bool) {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tells_something { inner.lose(words) } else { inner.note(words) }
     }
 }
 
@@ -122,6 +125,12 @@ impl Contents {
         if self.rejected.len() < 100 {
             self.rejected.push(words.to_owned());
         }
+    }
+
+    /// The same, where it would have told something of the agent.
+    fn lose(&mut self, words: &str) {
+        self.lost.get_or_insert_with(|| words.to_owned());
+        self.note(words);
     }
 }
 
@@ -190,13 +199,16 @@ async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Byte
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let encoding = content_type.and_then(Encoding::of_content_type);
     let path = request.uri().path().to_owned();
+    // Who asks for something, or sends metrics, does not tell what the agent did; who sends to a wrong address may.
+    let tells_something = request.method() == Method::POST && path != "/v1/metrics";
     match take(request, encoding, inbox).await {
         Ok(rejected) => {
             let encoding = encoding.unwrap_or(Encoding::Json);
             respond(StatusCode::OK, encoding, encoding.accepted(&rejected))
         }
         Err(Refusal { status, code, message }) => {
-            inbox.refused(&format!("a request to `{path}` was answered with {status}: {message}"));
+            let words = format!("a request to `{path}` was answered with {status}: {message}");
+            inbox.refused(&words, tells_something);
             let encoding = encoding.unwrap_or(Encoding::Json);
             let mut response = respond(status, encoding, encoding.refused(code, &message));
             if status == StatusCode::METHOD_NOT_ALLOWED {

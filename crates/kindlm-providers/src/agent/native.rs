@@ -100,6 +100,7 @@ impl Native {
             return Err("it says `hello` twice".to_owned());
         }
         if let Some(complete) = complete {
+            told.says_itself = true;
             told.complete.extend(channels(complete)?);
         }
         // What it says is told by the messages and the `text` of its results.
@@ -126,7 +127,10 @@ impl Native {
             }
             Some(Declaration::OutputJson(data)) => told.output_json = data,
             Some(Declaration::Event(event)) => told.push(event),
-            Some(Declaration::Evidence(channels)) => told.complete.extend(channels),
+            Some(Declaration::Evidence(channels)) => {
+                told.says_itself = true;
+                told.complete.extend(channels);
+            }
             Some(Declaration::Unreadable(why)) => return Err(why),
             None => {
                 const WORDS: [&str; 7] =

@@ -20,6 +20,8 @@ pub(crate) struct Told {
     pub(crate) output_json: Option<Value>,
     /// What it is complete for, by its own word or by what is known of its kind.
     pub(crate) complete: BTreeSet<Channel>,
+    /// Whether it has said for which kinds of evidence it tells everything.
+    pub(crate) says_itself: bool,
     /// What it is not complete for, whatever else it told.
     pub(crate) incomplete: BTreeSet<Channel>,
     /// What it says of itself.
@@ -76,7 +78,9 @@ impl Told {
         if !self.unknown.is_empty() {
             return Coverage::Only(BTreeSet::new());
         }
-        let told = self.complete.union(&self.seen).copied();
+        // Who does not say tells all of what it tells some of; its own word goes before.
+        let seen = self.seen.iter().filter(|_| !self.says_itself);
+        let told = self.complete.iter().chain(seen).copied();
         told.filter(|it| !self.incomplete.contains(it)).collect()
     }
 

@@ -42,6 +42,8 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     let mut events = Vec::new();
     let mut complete = BTreeSet::new();
     let mut tells_events = false;
+    let mut text_ends = 0;
+    let (mut says_itself, mut is_doubtful) = (false, false);
     for (index, line) in stdout.split('\n').enumerate() {
         match Declaration::read(line) {
             Some(Declaration::ToolCall(mut call)) => {
@@ -58,15 +60,27 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
                 tells_events = true;
                 events.push(event);
             }
-            Some(Declaration::Evidence(channels)) => complete.extend(channels),
+            Some(Declaration::Evidence(channels)) => {
+                says_itself = true;
+                complete.extend(channels);
+            }
             Some(Declaration::Unreadable(why)) => {
                 output.unreadable.push(format!("line {} of stdout: {why}", index + 1));
             }
-            None => text.push(line),
+            None => {
+                is_doubtful |= looks_like_protocol(line);
+                if !line.trim().is_empty() {
+                    text_ends = events.len();
+                }
+                text.push(line);
+            }
         }
     }
     text.join("\n").trim().clone_into(&mut output.text);
-    complete.extend(events.iter().map(Event::channel));
+    if !says_itself {
+        // Who does not say tells all of what it tells some of.
+        complete.extend(events.iter().map(Event::channel));
+    }
     if tells_events {
         let last = Event::last_words(&events);
         match (last, output.text.is_empty()) {
@@ -74,7 +88,8 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
             // The text around the protocol is the answer of a program that tells no message of its own.
             (None, false) => {
                 let text = output.text.clone();
-                events.push(Event::Message { role: Speaker::Assistant, text });
+                // Where its last line came: what is asked after it stays the last word.
+                events.insert(text_ends, Event::Message { role: Speaker::Assistant, text });
             }
             _ => {}
         }
@@ -84,6 +99,10 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     }
     // What is on stdout is all that it said.
     complete.insert(Channel::Messages);
+    if is_doubtful {
+        // A line that was meant to tell something is not understood: nobody knows what it told.
+        complete.clear();
+    }
     output.coverage = Coverage::Only(complete);
     output
 }
@@ -125,10 +144,20 @@ impl Declaration {
     pub(crate) fn read(line: &str) -> Option<Self> {
         let line = line.trim_start();
         // The space after the brace is what most JSON writers put there by themselves.
-        line.strip_prefix('{')?.trim_start().strip_prefix("\"kindlm\":")?;
-        let mut object: Map<String, Value> = serde_json::from_str(line).ok()?;
+        let is_usual = line
+            .strip_prefix('{')
+            .is_some_and(|it| it.trim_start().strip_prefix("\"kindlm\":").is_some());
+        if !is_usual && !(line.starts_with('{') && looks_like_protocol(line)) {
+            return None;
+        }
+        let mut object: Map<String, Value> = match serde_json::from_str(line) {
+            Ok(object) => object,
+            Err(err) => return unreadable_evidence(line, &err),
+        };
         let word = object.remove("kindlm")?;
-        Self::of(word.as_str()?, object)
+        let word = word.as_str()?;
+        // Calls are text if they are written in another way, as in the original; evidence would be lost by that.
+        (is_usual || EVIDENCE.contains(&word)).then(|| Self::of(word, object))?
     }
 
     /// What a word declares with the other keys of its line, whatever their order; `None` if it is no declaration.
@@ -155,6 +184,28 @@ impl Declaration {
             _ => None,
         }
     }
+}
+
+/// The words of lines that say what happened.
+const EVIDENCE: [&str; 2] = ["event", "evidence"];
+
+/// Whether a line has the key of the protocol somewhere, or ends with it.
+fn looks_like_protocol(line: &str) -> bool {
+    let after = |at: usize| line[at..].trim_start();
+    line.match_indices(KEY).any(|(at, _)| {
+        let rest = after(at + KEY.len());
+        rest.is_empty() || rest.starts_with(':')
+    })
+}
+
+const KEY: &str = "\"kindlm\"";
+
+/// The error of a line that is no JSON, if it was meant to say what happened.
+fn unreadable_evidence(line: &str, err: &serde_json::Error) -> Option<Declaration> {
+    let (_, rest) = line.split_once(KEY)?;
+    let word = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let word = EVIDENCE.iter().find(|it| word.starts_with(&format!("{it}\"")))?;
+    Some(Declaration::Unreadable(format!("an `{word}` that is not JSON: {err}")))
 }
 
 /// The kinds of evidence that a `complete` names.
@@ -212,6 +263,8 @@ mod tests {
         ] {
             let output = parse(line);
             assert_eq!((output.text.as_str(), output.tool_calls.len()), (line, 0));
+            let all = parse(&format!("{{\"kindlm\":\"evidence\",\"complete\":\"all\"}}\n{line}"));
+            assert_eq!(all.coverage, [].into_iter().collect(), "{line}");
         }
     }
 
@@ -234,7 +287,8 @@ mod tests {
         assert_eq!(calls, [("Read", Some(json!("text")), None), ("f", None, Some("{"))]);
         let types: Vec<&str> = output.events.iter().map(Event::type_name).collect();
         assert_eq!(types, ["message", "action.called", "action.called", "action.result"]);
-        let complete = [Channel::Messages, Channel::Actions, Channel::Subagents];
+        // By its own word it does not tell all calls.
+        let complete = [Channel::Messages, Channel::Subagents];
         assert_eq!(output.coverage, complete.into_iter().collect());
         assert_eq!(output.unreadable, Vec::<String>::new());
     }
@@ -255,6 +309,32 @@ mod tests {
     }
 
     #[test]
+    fn evidence_may_be_written_in_another_way() {
+        for line in [
+            r#"{"kindlm" : "event", "type": "compaction"}"#,
+            r#"{"type":"compaction","kindlm":"event"}"#,
+        ] {
+            let output = parse(line);
+            assert_eq!((output.text.as_str(), output.unreadable.len()), ("", 0), "{line}");
+            assert_eq!(output.events.len(), 1, "{line}");
+        }
+        // What other JSON says of the tool is text.
+        let output = parse("{\"kindlm\":\"evidence\",\"complete\":\"all\"}\n{\"tool\":\"kindlm\"}");
+        assert!(output.coverage.includes(Channel::Actions));
+    }
+
+    #[test]
+    fn a_question_is_not_answered_by_what_was_said_before() {
+        let question = r#"{"kindlm":"event","type":"input.requested","prompt":"Go on?"}"#;
+        for (stdout, parked) in
+            [(format!("Working.\n{question}\n\n"), true), (format!("{question}\nDone.\n"), false)]
+        {
+            let output = parse(&stdout);
+            assert_eq!(kindlm_types::Facts::of(&output.events).parked, parked, "{stdout}");
+        }
+    }
+
+    #[test]
     fn evidence_that_cannot_be_read_is_not_lost_silently() {
         for (line, why) in [
             (
@@ -268,6 +348,16 @@ mod tests {
                 "neither \"all\" nor a list of messages",
             ),
             (r#"{"kindlm":"evidence"}"#, "neither \"all\""),
+            (
+                r#"{"kindlm":"event","type":"error","message":"x"#,
+                "an `event` that is not JSON: EOF",
+            ),
+            (r#"{"kindlm" : "event","type":"erro"}"#, "unknown variant `erro`"),
+            (
+                r#"{"kindlm":"event","type":"thinking","text":"a"}{"kindlm":"event","type":"compaction"}"#,
+                "an `event` that is not JSON: trailing characters",
+            ),
+            (r#"{"kindlm":"evidence","complete":["#, "an `evidence` that is not JSON"),
         ] {
             let output = parse(&format!("hello\n{line}"));
             assert_eq!(output.text, "hello");
