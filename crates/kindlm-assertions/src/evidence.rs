@@ -46,7 +46,7 @@ pub(crate) fn whole_trace<'a>(
     label: &str,
 ) -> Result<&'a Trace, Vec<AssertionResult>> {
     let Some(trace) = &execution.trace else { return Err(missing(assertion, label, NO_TRACE)) };
-    match trace.gaps.first() {
+    match execution.gaps.first() {
         None => Ok(trace),
         Some(gap) => Err(missing(assertion, label, &format!("The trace is not complete: {gap}"))),
     }

@@ -14,17 +14,12 @@ pub(crate) const NO_OUTPUT: &str = "the source tells no output, and does not say
     so with {\"kindlm\":\"evidence\",\"complete\":[\"messages\"]}, a record with `complete_for: [messages]`";
 
 /// Whether nobody has told the output of an execution: there is none, and the source does not say that it tells all that
-/// was said; or spans are missing, and the last words may have been in them.
+/// was said; or more has happened, and the last words may have been in that.
 pub(crate) fn is_untold(execution: &Execution) -> bool {
-    is_incomplete(execution)
+    !execution.gaps.is_empty()
         || (execution.output.is_empty()
             && execution.output_json.is_none()
             && !execution.coverage.includes(Channel::Messages))
-}
-
-/// Whether spans of its trace did not come.
-pub(crate) fn is_incomplete(execution: &Execution) -> bool {
-    execution.trace.as_ref().is_some_and(|it| !it.gaps.is_empty())
 }
 
 /// Why nobody knows what an execution cost whose tokens nobody has told: see [`Execution::is_uncounted`].
@@ -54,10 +49,12 @@ pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bo
 
 /// The result of a check of an output that nobody has told.
 pub(crate) fn untold(id: &str, label: Option<&str>, execution: &Execution) -> Vec<AssertionResult> {
-    let gap = execution.trace.as_ref().and_then(|it| it.gaps.first());
-    let message = match (&execution.trace, gap) {
-        (_, Some(gap)) => {
+    let message = match (&execution.trace, execution.gaps.first()) {
+        (Some(_), Some(gap)) => {
             format!("The trace is not complete, and so the output is not known: {gap}")
+        }
+        (None, Some(gap)) => {
+            format!("The conversation is not complete, and so the output is not known: {gap}")
         }
         (Some(_), None) => "The spans do not tell what the agent said: let its instrumentation record texts \
             (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
@@ -88,8 +85,7 @@ mod tests {
             coverage: [Channel::Messages].into_iter().collect(),
             ..Execution::default()
         };
-        let trace = Trace { gaps: vec!["a request was refused".to_owned()], ..Trace::default() };
-        let lost = Execution { trace: Some(Box::new(trace)), ..said.clone() };
+        let lost = Execution { gaps: vec!["a request was refused".to_owned()], ..said.clone() };
         for (execution, expected) in [
             (traced(), true),
             (said, false),

@@ -1,10 +1,11 @@
 //! What checks of workspaces share: finding the evidence, and saying which files are meant.
 
+use std::ffi::OsStr;
 use std::fmt;
 
 use globset::{GlobBuilder, GlobMatcher};
 use kindlm_types::workspace::{FileChange, Workspace};
-use kindlm_types::{AssertionResult, Problem};
+use kindlm_types::{AssertionResult, FileTree, Problem};
 
 use crate::behaviour::names;
 use crate::codes::EVIDENCE_MISSING;
@@ -58,6 +59,31 @@ impl Paths {
         Ok(Self { is_folder, glob: glob(&plain)?, inside: glob(&inside)?, written: plain })
     }
 
+    /// That changes of these files would have been told. Of what is ignored nothing is known.
+    pub(crate) fn are_told(
+        &self,
+        workspace: &Workspace,
+        id: &str,
+        label: &str,
+    ) -> Result<(), Vec<AssertionResult>> {
+        let Some(glob) = workspace.ignored.iter().find(|it| self.is_within(it)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "Changes of `{self}` are not told, because `workspace.ignore` has `{glob}`: take it out of there, or use `file-matches`, which reads the file itself"
+        );
+        Err(missing(id, label, message))
+    }
+
+    /// Whether all of these files are what a glob means: this path, everything in this folder, or the same glob.
+    fn is_within(&self, glob: &str) -> bool {
+        let Ok(matcher) = GlobBuilder::new(glob).literal_separator(true).build() else {
+            return false;
+        };
+        let matcher = matcher.compile_matcher();
+        matcher.is_match(&self.written) || matcher.is_match(format!("{self}/x"))
+    }
+
     /// Whether a path is meant.
     pub(crate) fn is_meant(&self, path: &str) -> bool {
         let is_it = || path == self.written || self.glob.is_match(path);
@@ -77,6 +103,11 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let is_windows = after.any(|it| it.starts_with(|it: char| it.is_alphanumeric()));
     if plain.is_empty() || leads_out || drive || is_windows {
         let message = format!("`{written}` is no path within a workspace");
+        return Err(vec![Problem::new(at, message).with_help(help)]);
+    }
+    if let Some(part) = plain.split('/').find(|it| FileTree::leaves_out(OsStr::new(it))) {
+        let message = format!("`{written}` is in `{part}`, which is never looked at");
+        let help = "use `command-succeeded` with a command that looks there, such as `git diff --exit-code main`";
         return Err(vec![Problem::new(at, message).with_help(help)]);
     }
     Ok(plain)
@@ -151,6 +182,20 @@ mod tests {
         ] {
             let paths = Paths::new(written, "/value").unwrap();
             assert_eq!(paths.is_meant(path), meant, "{written} {path}");
+        }
+        assert!(Paths::new(".git/config", "/value").unwrap_err()[0].message.contains("never"));
+        for (written, glob, within) in [
+            ("dist/a.js", "dist/**", true),
+            ("dist", "dist/**", true),
+            ("dist/", "dist/**", true),
+            ("dist/**", "dist/**", true),
+            ("**/*.log", "**/*.log", true),
+            ("src/a.log", "**/*.log", true),
+            ("src/**", "**/*.log", false),
+            ("src", "dist/**", false),
+        ] {
+            let is_within = Paths::new(written, "/value").unwrap().is_within(glob);
+            assert_eq!(is_within, within, "{written} {glob}");
         }
         for written in
             ["", "/etc/passwd", "../x", "a/../../x", "a[", "./", ".", "/", "src\\cart.ts", "C:/x"]

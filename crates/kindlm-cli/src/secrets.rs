@@ -181,7 +181,8 @@ impl Secrets {
     }
 
     fn workspace(&self, workspace: &mut Workspace) {
-        let Workspace { isolation: _, changes, files, commands, tests, kept: _ } = workspace;
+        let Workspace { isolation: _, changes, ignored: _, files, commands, tests, kept: _ } =
+            workspace;
         for change in changes {
             self.text(&mut change.path);
             for text in [&mut change.text, &mut change.patch, &mut change.link] {

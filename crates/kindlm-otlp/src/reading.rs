@@ -40,14 +40,7 @@ impl Reading {
         let execution = &mut self.execution;
         execution.coverage = all_of([]);
         execution.latency_ms = None;
-        if let Some(trace) = &mut execution.trace {
-            trace.gaps.push(why.to_owned());
-        }
-    }
-
-    /// Why the evidence is not complete, in words; empty if nothing speaks against it.
-    pub fn gaps(&self) -> &[String] {
-        self.execution.trace.as_ref().map(|it| it.gaps.as_slice()).unwrap_or_default()
+        execution.gaps.push(why.to_owned());
     }
 }
 
@@ -109,7 +102,8 @@ pub fn read(
             metadata: metadata(&kept, left_out.len(), mapping),
             recorded_events: events,
             coverage,
-            trace: Some(Box::new(Trace { gaps, ..trace(&kept) })),
+            gaps,
+            trace: Some(Box::new(trace(&kept))),
             ..Execution::default()
         },
         inferences: inferences(&tree, mapping),

@@ -67,6 +67,14 @@ impl Usage {
             cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),
         }
     }
+
+    /// Whether it tells all tokens: what was asked and what was answered both have some, unless there is a sum of more.
+    ///
+    /// A source that counts only one of the two has not counted what it took.
+    pub fn is_whole(&self) -> bool {
+        let told = self.input_tokens.saturating_add(self.output_tokens);
+        (self.input_tokens > 0 && self.output_tokens > 0) || self.total_tokens > told
+    }
 }
 
 impl std::ops::AddAssign for Usage {
@@ -138,6 +146,9 @@ pub struct Execution {
     pub finish_reason: Option<FinishReason>,
     /// Whether the conversation was ended by `maxTurns`.
     pub truncated: bool,
+    /// Why this is not all that happened, in words; empty if nothing speaks against it. Spans did not come, or a
+    /// conversation was written down before it was over.
+    pub gaps: Vec<String>,
     /// Whether a reply came from the response store.
     pub cached: bool,
     /// The exit code of a command.

@@ -131,6 +131,17 @@ impl AssertionResult {
         if is_set { &self.components } else { &[] }
     }
 
+    /// What keeps it from being all well: itself where it did not hold, else the soft checks of a set that are below
+    /// their thresholds. Nothing else in a set that holds speaks against it.
+    pub fn findings(&self) -> Vec<&Self> {
+        if !self.verdict.held() {
+            return vec![self];
+        }
+        let told =
+            self.parts().iter().filter(|it| it.severity == Severity::Soft || it.verdict.held());
+        told.flat_map(Self::findings).collect()
+    }
+
     /// Whether it is a check that found something, and not what the scores of all checks come to.
     pub fn is_check(&self) -> bool {
         self.assertion != AGGREGATE_SCORE

@@ -23,9 +23,6 @@ pub struct Trace {
     /// The spans, in the order in which they came.
     #[serde(default)]
     pub spans: Vec<Span>,
-    /// Why these are not all spans that there were, in words; empty if nothing speaks against it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gaps: Vec<String>,
 }
 
 /// One step of a trace.

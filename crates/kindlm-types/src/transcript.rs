@@ -29,6 +29,8 @@ pub struct Transcript {
     pub cost_usd: Option<f64>,
     /// How long it took in milliseconds, where it tells that.
     pub latency_ms: Option<f64>,
+    /// Why it is not all of the conversation, in words; empty if nothing speaks against it.
+    pub gaps: Vec<String>,
     /// Why the model stopped last, where it tells that.
     pub finish_reason: Option<FinishReason>,
     /// The tools that the model might call, where it tells them.
@@ -58,6 +60,7 @@ impl Transcript {
             latency_ms: self.latency_ms,
             cost_usd: self.cost_usd,
             finish_reason: self.finish_reason,
+            gaps: self.gaps,
             metadata,
             recorded_events: self.events,
             coverage: match self.usage {

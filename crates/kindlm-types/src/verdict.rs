@@ -242,6 +242,7 @@ impl Outcome {
 
     fn of_one(result: &AssertionResult) -> Self {
         match (&result.verdict, result.severity) {
+            (Verdict::Pass, _) if !result.findings().is_empty() => Self::Scored,
             (Verdict::Pass | Verdict::Skipped { .. }, _) => Self::Passed,
             (Verdict::Fail { .. }, Severity::Soft) => Self::Scored,
             (Verdict::Fail { .. }, Severity::Gate) => Self::Failed,

@@ -1,7 +1,6 @@
 //! What has changed between a start and what an agent left behind.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use kindlm_types::workspace::{ChangeKind, FileChange};
 use similar::TextDiff;
 
+use crate::inside::Inside;
 use crate::tree::{Entry, Limits, Tree, walk};
 
 /// How long the search for the smallest diff of one file may take; then a larger one does.
@@ -30,8 +30,8 @@ pub(crate) fn ignore(globs: &[String]) -> Result<GlobSet, String> {
 
 /// Compares two folders, of the first of which is known what is in it; at most so many bytes of texts and diffs are kept.
 pub(crate) fn changes(
-    (start, before): (&Path, &Tree),
-    end: &Path,
+    (start, before): (&Inside, &Tree),
+    end: &Inside,
     ignore: &GlobSet,
     limits: Limits,
     mut room: u64,
@@ -48,8 +48,8 @@ pub(crate) fn changes(
 
 /// The paths that differ, and how. What is ignored is not even read.
 fn differing(
-    (start, before): (&Path, &Tree),
-    (end, after): (&Path, &Tree),
+    (start, before): (&Inside, &Tree),
+    (end, after): (&Inside, &Tree),
     ignore: &GlobSet,
 ) -> Result<BTreeMap<String, ChangeKind>, String> {
     let mut differing = BTreeMap::new();
@@ -58,7 +58,7 @@ fn differing(
             None => ChangeKind::Added,
             Some(was) if was != is => ChangeKind::Changed,
             Some(Entry::File { .. }) => {
-                let same = is_same(&start.join(path), &end.join(path))
+                let same = is_same((start, end), Path::new(path))
                     .map_err(|err| format!("cannot compare `{path}`: {err}"))?;
                 if same {
                     continue;
@@ -75,8 +75,8 @@ fn differing(
 }
 
 /// Whether two files of the same size have the same content.
-fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
-    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (one.file(path)?, other.file(path)?);
     let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     loop {
         let count = one.read(&mut a)?;
@@ -95,8 +95,8 @@ fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
 /// A change with what can be said about it.
 fn described(
     mut change: FileChange,
-    start: &Path,
-    end: &Path,
+    start: &Inside,
+    end: &Inside,
     (was, after): (Option<&Entry>, &Tree),
     room: &mut u64,
 ) -> Result<FileChange, String> {
@@ -110,10 +110,10 @@ fn described(
     {
         change.executable = Some(*is);
     }
-    let (before, after) = (start.join(&change.path), end.join(&change.path));
+    let path = Path::new(&change.path);
     let failed = |err: io::Error| format!("cannot read `{}`: {err}", change.path);
-    let old = content(was, &before, *room).map_err(failed)?;
-    let new = content(is, &after, *room).map_err(failed)?;
+    let old = content(was, (start, path), *room).map_err(failed)?;
+    let new = content(is, (end, path), *room).map_err(failed)?;
     if let Some(Entry::File { bytes, .. }) = is {
         change.bytes = *bytes;
     }
@@ -148,17 +148,24 @@ enum Content {
     TooLarge,
 }
 
-fn content(entry: Option<&Entry>, path: &Path, room: u64) -> io::Result<Content> {
+fn content(
+    entry: Option<&Entry>,
+    (folder, path): (&Inside, &Path),
+    room: u64,
+) -> io::Result<Content> {
     let Some(Entry::File { bytes, .. }) = entry else { return Ok(Content::None) };
     if *bytes > room {
         let mut sample = Vec::new();
-        File::open(path)?.take(SAMPLE as u64).read_to_end(&mut sample)?;
+        folder.file(path)?.take(SAMPLE as u64).read_to_end(&mut sample)?;
         return Ok(if sample.contains(&0) { Content::Binary } else { Content::TooLarge });
     }
-    let bytes = fs::read(path)?;
-    Ok(match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => Content::Text(text),
-        _ => Content::Binary,
+    let mut bytes = Vec::new();
+    folder.file(path)?.read_to_end(&mut bytes)?;
+    // As git has it: what has a NUL byte is no text. Of a text in another encoding all that is ASCII can be read.
+    Ok(if bytes.contains(&0) {
+        Content::Binary
+    } else {
+        Content::Text(String::from_utf8_lossy(&bytes).into_owned())
     })
 }
 

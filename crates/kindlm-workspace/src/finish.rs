@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use globset::GlobSet;
 use kindlm_types::workspace::{
     CommandRan, FileChange, FileSeen, Gather, O11y, TestFormat, TestsRan, Workspace, in_ms,
 };
 use kindlm_types::{Backend, CommandOutput, Execution, WorkspaceError, WorkspaceSpec};
 use serde_json::json;
 
-use crate::changes::{changes, ignore};
+use crate::changes::changes;
 use crate::inside::Inside;
 use crate::isolation::Wrap;
 use crate::reports;
@@ -33,6 +34,8 @@ pub(crate) struct Finish<'a> {
     pub(crate) hidden: &'a [(PathBuf, PathBuf)],
     pub(crate) wrap: &'a Wrap,
     pub(crate) folder: &'a Path,
+    pub(crate) inside: &'a Arc<Inside>,
+    pub(crate) ignore: &'a GlobSet,
     pub(crate) timeout: Duration,
 }
 
@@ -48,7 +51,8 @@ pub(crate) async fn finish(
     let (changes, files) = look(&task, wanted).await?;
     prepare(&task, execution).await?;
     let isolation = task.spec.isolation;
-    let mut workspace = Workspace { isolation, changes, files, ..Workspace::default() };
+    let ignored = task.spec.ignore.clone();
+    let mut workspace = Workspace { isolation, changes, ignored, files, ..Workspace::default() };
     for gather in wanted {
         match gather {
             Gather::File { .. } => {}
@@ -70,9 +74,9 @@ async fn look(
     task: &Finish<'_>,
     wanted: &[Gather],
 ) -> Result<(Vec<FileChange>, Vec<FileSeen>), WorkspaceError> {
-    let (start, folder) = (Arc::clone(task.start), task.folder.to_path_buf());
+    let (start, inside) = (Arc::clone(task.start), Arc::clone(task.inside));
     let (limits, max_diff_bytes) = (Limits::of(task.spec), task.spec.max_diff_bytes);
-    let globs = task.spec.ignore.clone();
+    let ignore = task.ignore.clone();
     let paths: Vec<String> = wanted
         .iter()
         .filter_map(|it| match it {
@@ -81,11 +85,11 @@ async fn look(
         })
         .collect();
     blocking(move || {
-        let changes = {
-            let start = (&*start.folder, &start.tree);
-            changes(start, &folder, &ignore(&globs)?, limits, max_diff_bytes)?
-        };
-        let inside = open(&folder)?;
+        inside.is_in_place()?;
+        let before = (&start.inside, &start.tree);
+        let changes = changes(before, &inside, &ignore, limits, max_diff_bytes)?;
+        // Afterwards, so that it holds for all that was read.
+        start.is_as_made(&ignore)?;
         let seen = |path: String| {
             let (text, problem) = match inside.text(&path, MAX_FILE) {
                 Ok(text) => (text, None),
@@ -103,9 +107,8 @@ async fn prepare(task: &Finish<'_>, execution: &Execution) -> Result<(), Workspa
     let summary = json!({"o11y": O11y::of(execution)});
     let summary =
         serde_json::to_vec_pretty(&summary).map_err(|err| WorkspaceError(err.to_string()))?;
-    let (folder, hidden) = (task.folder.to_path_buf(), task.hidden.to_vec());
+    let (inside, hidden) = (Arc::clone(task.inside), task.hidden.to_vec());
     blocking(move || {
-        let inside = open(&folder)?;
         for (from, to) in &hidden {
             inside.put(from, to).map_err(|err| {
                 format!("cannot put `{}` into the workspace: {err}", to.display())
@@ -121,12 +124,6 @@ async fn prepare(task: &Finish<'_>, execution: &Execution) -> Result<(), Workspa
     .await
 }
 
-fn open(folder: &Path) -> Result<Inside, String> {
-    Inside::open(folder).map_err(|err| {
-        format!("the workspace `{}` is gone or cannot be read: {err}", folder.display())
-    })
-}
-
 impl Finish<'_> {
     /// Runs a command, and keeps the end of what it wrote; also gives all of its stdout.
     async fn run(
@@ -140,6 +137,10 @@ impl Finish<'_> {
         let timeout = timeout.unwrap_or(self.timeout);
         let command = self.wrap.command(self.folder, line, timeout, self.spec.network, env);
         let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
+        // What ran before may have moved the folder away, and what is there now is nothing to be tested.
+        if let Err(problem) = self.inside.is_in_place() {
+            return (CommandRan { problem: Some(problem), ..ran }, String::new());
+        }
         match backend.run(&command).await {
             Err(err) => {
                 // It may be that only whoever started it was stopped.
@@ -176,9 +177,9 @@ impl Finish<'_> {
         let report = report.or(format.default_report()).map(str::to_owned);
         if let Some(path) = report.clone() {
             // One that is there already was not written by these tests.
-            let folder = self.folder.to_path_buf();
+            let inside = Arc::clone(self.inside);
             blocking(move || {
-                let removed = open(&folder)?.remove(Path::new(&path));
+                let removed = inside.remove(Path::new(&path));
                 removed.map_err(|err| format!("cannot remove the old report `{path}`: {err}"))
             })
             .await?;
@@ -186,13 +187,13 @@ impl Finish<'_> {
         // Colours would be in the messages; nextest wants to be asked for what it may still change.
         let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
         let (command, stdout) = self.run(line, timeout, &env, backend).await;
-        let (folder, seen) = (self.folder.to_path_buf(), self.seen_folder());
+        let (inside, seen) = (Arc::clone(self.inside), self.seen_folder());
         let path = report.clone();
         // A report may be large, and others should not wait for its reading.
         let read = blocking(move || {
             let text = match path {
                 None => stdout,
-                Some(path) => open(&folder)?.text(&path, MAX_REPORT)?.ok_or_else(|| {
+                Some(path) => inside.text(&path, MAX_REPORT)?.ok_or_else(|| {
                     format!("there is no report: the tests have not written `{path}`")
                 })?,
             };

@@ -1,30 +1,68 @@
 //! Reads and writes in a folder that an agent has had in its hands, and never leaves it.
 //!
 //! Every path goes through an open folder of `cap-std`: neither `..` nor an absolute path nor a link leads out. What
-//! stands where something is to be written gives way.
+//! stands where something is to be written gives way. The folder is opened before the agent starts and is held open, so
+//! that whatever the agent puts in its place is not taken for it.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, Permissions};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions, Permissions, ReadDir};
 
 use kindlm_types::FileTree;
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct Inside(Dir);
+pub(crate) struct Inside {
+    dir: Dir,
+    at: PathBuf,
+}
 
 impl Inside {
-    /// Opens a folder that KindLM has made.
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        Dir::open_ambient_dir(folder, ambient_authority()).map(Self)
+    /// Opens a folder that KindLM has made, in which nobody works yet.
+    pub(crate) fn open(folder: &Path) -> Result<Self, String> {
+        let dir = Dir::open_ambient_dir(folder, ambient_authority());
+        let dir = dir.map_err(|err| format!("cannot open `{}`: {err}", folder.display()))?;
+        Ok(Self { dir, at: folder.to_path_buf() })
+    }
+
+    /// That the folder is still where it was made: whatever stands there now is what commands find.
+    pub(crate) fn is_in_place(&self) -> Result<(), String> {
+        let at = self.at.display();
+        match is_same(&self.dir, &self.at) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!(
+                "the folder of the workspace, `{at}`, is no longer the one that was made: the agent, or what it started, has put something else in its place; nothing is taken from there"
+            )),
+            Err(err) => Err(format!("the workspace `{at}` is gone or cannot be read: {err}")),
+        }
+    }
+
+    /// What is in a folder, itself by the empty path.
+    pub(crate) fn list(&self, folder: &Path) -> io::Result<ReadDir> {
+        if folder.as_os_str().is_empty() { self.dir.entries() } else { self.dir.read_dir(folder) }
+    }
+
+    /// What is at a path, which may be a link.
+    pub(crate) fn entry(&self, path: &Path) -> io::Result<Metadata> {
+        self.dir.symlink_metadata(path)
+    }
+
+    /// Where a link leads in its own words.
+    pub(crate) fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.dir.read_link_contents(path)
+    }
+
+    /// A file to read.
+    pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
+        self.dir.open(path)
     }
 
     /// The text of a file of at most so many bytes; `None` if there is none.
     pub(crate) fn text(&self, path: &str, limit: u64) -> Result<Option<String>, String> {
-        let metadata = match self.0.metadata(path) {
+        let metadata = match self.dir.metadata(path) {
             Ok(metadata) => metadata,
             Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(None);
@@ -37,7 +75,7 @@ impl Inside {
         }
         let failed = |err: io::Error| format!("`{path}` cannot be read: {err}");
         let mut bytes = Vec::new();
-        self.0
+        self.dir
             .open(path)
             .map_err(failed)?
             .take(limit + 1)
@@ -53,15 +91,15 @@ impl Inside {
     pub(crate) fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         self.make_way(path)?;
         let mut options = OpenOptions::new();
-        let mut file = self.0.open_with(path, options.write(true).create_new(true))?;
+        let mut file = self.dir.open_with(path, options.write(true).create_new(true))?;
         io::Write::write_all(&mut file, content)
     }
 
     /// Removes a file, a link, or a folder with all that is in it.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
-        match self.0.symlink_metadata(path) {
-            Ok(metadata) if metadata.is_dir() => self.0.remove_dir_all(path),
-            Ok(_) => self.0.remove_file(path),
+        match self.dir.symlink_metadata(path) {
+            Ok(metadata) if metadata.is_dir() => self.dir.remove_dir_all(path),
+            Ok(_) => self.dir.remove_file(path),
             Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 Ok(())
             }
@@ -76,7 +114,7 @@ impl Inside {
             let metadata = fs::metadata(&from)?;
             if metadata.is_file() {
                 self.write(&to, &fs::read(&from)?)?;
-                self.0.set_permissions(&to, Permissions::from_std(metadata.permissions()))?;
+                self.dir.set_permissions(&to, Permissions::from_std(metadata.permissions()))?;
                 continue;
             }
             for item in fs::read_dir(&from)? {
@@ -96,19 +134,35 @@ impl Inside {
         let mut at = PathBuf::new();
         for part in parts.iter().take(parts.len().saturating_sub(1)) {
             at.push(part);
-            match self.0.symlink_metadata(&at) {
+            match self.dir.symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
                 // A link in the place of a folder would lead somewhere else.
                 Ok(_) => {
-                    self.0.remove_file(&at)?;
-                    self.0.create_dir(&at)?;
+                    self.dir.remove_file(&at)?;
+                    self.dir.create_dir(&at)?;
                 }
-                Err(err) if err.kind() == ErrorKind::NotFound => self.0.create_dir(&at)?,
+                Err(err) if err.kind() == ErrorKind::NotFound => self.dir.create_dir(&at)?,
                 Err(err) => return Err(err),
             }
         }
         self.remove(path)
     }
+}
+
+/// Whether a path leads to an open folder, and not by a link.
+#[cfg(unix)]
+fn is_same(open: &Dir, at: &Path) -> io::Result<bool> {
+    use cap_std::fs::MetadataExt as _;
+    use std::os::unix::fs::MetadataExt as _;
+
+    let (is, there) = (open.dir_metadata()?, fs::symlink_metadata(at)?);
+    Ok(there.is_dir() && (is.dev(), is.ino()) == (there.dev(), there.ino()))
+}
+
+/// Elsewhere a folder that is open cannot be moved away.
+#[cfg(not(unix))]
+fn is_same(_open: &Dir, at: &Path) -> io::Result<bool> {
+    Ok(fs::symlink_metadata(at)?.is_dir())
 }
 
 #[cfg(all(test, unix))]
@@ -148,5 +202,24 @@ mod tests {
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 2);
         assert_eq!(inside.text("not/there", 100), Ok(None));
         assert!(inside.text("EVAL.ts", 3).unwrap_err().contains("more than the 3 bytes"));
+    }
+
+    #[test]
+    fn what_an_agent_puts_in_the_place_of_its_folder_is_not_taken_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (work, outside) = (folder.path().join("work"), folder.path().join("outside"));
+        fs::create_dir_all(&work).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        let inside = Inside::open(&work).unwrap();
+        assert_eq!(inside.is_in_place(), Ok(()));
+        fs::rename(&work, folder.path().join("away")).unwrap();
+        assert!(inside.is_in_place().unwrap_err().contains("is gone or cannot be read"));
+        symlink(&outside, &work).unwrap();
+        assert!(inside.is_in_place().unwrap_err().contains("no longer the one that was made"));
+        inside.write(Path::new("EVAL.ts"), b"ours").unwrap();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        fs::remove_file(&work).unwrap();
+        fs::create_dir(&work).unwrap();
+        assert!(inside.is_in_place().unwrap_err().contains("no longer the one that was made"));
     }
 }

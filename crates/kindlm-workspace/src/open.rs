@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use globset::GlobSet;
 use kindlm_types::workspace::{Gather, Workspace};
 use kindlm_types::{
     AgentFolder, Backend, BoxFuture, CommandSpec, Execution, OpenWorkspace, WorkFor,
@@ -11,9 +12,11 @@ use kindlm_types::{
 };
 use tempfile::TempDir;
 
+use crate::changes::ignore;
 use crate::finish::{Finish, finish};
 use crate::folders::FoldersOptions;
-use crate::isolation::{Checkout, Wrap};
+use crate::inside::Inside;
+use crate::isolation::Wrap;
 use crate::start::{Start, blocking, copy_start};
 
 /// The variable that tells an agent where the suite is.
@@ -30,10 +33,12 @@ pub(crate) struct Open {
     wrap: Wrap,
     /// Where the agent works: the folder that was made, or one in it.
     folder: PathBuf,
+    /// The same, opened before the agent started.
+    inside: Arc<Inside>,
+    /// Paths of which no changes are told.
+    ignore: GlobSet,
     keep: bool,
     timeout: Duration,
-    /// What git remembers of it, where it is a worktree. Removed before the folder.
-    checkout: Option<Checkout>,
     /// Removed before that in which it is; absent when everything has ended.
     work: Option<TempDir>,
     _root: Arc<TempDir>,
@@ -51,9 +56,8 @@ impl Open {
     ) -> Result<Self, WorkspaceError> {
         // In a folder of its own: what is beside it in `..` is nobody else's work.
         let folder = work.path().join("work");
-        let (folder, checkout) = if let Some(worktrees) = &start.worktrees {
-            let (folder, checkout) = worktrees.like(&start.folder, &folder, backend).await?;
-            (folder, Some(checkout))
+        let folder = if let Some(worktrees) = &start.worktrees {
+            worktrees.like(&start.folder, &folder, backend).await?
         } else {
             std::fs::create_dir(&folder).map_err(|err| {
                 WorkspaceError(format!(
@@ -62,10 +66,31 @@ impl Open {
                 ))
             })?;
             copy_start(&start.folder, &folder).await?;
-            (folder, None)
+            folder
         };
+        let ignore = ignore(&spec.ignore).map_err(WorkspaceError)?;
+        let inside = blocking({
+            let (start, folder, ignore) = (Arc::clone(&start), folder.clone(), ignore.clone());
+            move || {
+                start.is_as_made(&ignore)?;
+                Inside::open(&folder).map(Arc::new)
+            }
+        })
+        .await?;
         let (spec, timeout, work) = (spec.clone(), of.timeout, Some(work));
-        Ok(Self { spec, start, hidden, wrap, folder, keep, timeout, checkout, work, _root: root })
+        Ok(Self {
+            spec,
+            start,
+            hidden,
+            wrap,
+            folder,
+            inside,
+            ignore,
+            keep,
+            timeout,
+            work,
+            _root: root,
+        })
     }
 
     async fn finish(
@@ -74,10 +99,10 @@ impl Open {
         wanted: &[Gather],
         backend: &dyn Backend,
     ) -> Result<Workspace, WorkspaceError> {
-        let Self { spec, start, hidden, wrap, folder, timeout, .. } = self;
+        let Self { spec, start, hidden, wrap, folder, inside, ignore, timeout, .. } = self;
         let timeout = *timeout;
         let mut workspace = finish(
-            Finish { spec, start, hidden, wrap, folder, timeout },
+            Finish { spec, start, hidden, wrap, folder, inside, ignore, timeout },
             execution,
             wanted,
             backend,
@@ -90,9 +115,8 @@ impl Open {
     /// Ends what still runs, and removes the folder unless it is to be kept. An error says why it is still there.
     async fn remove(&mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
         self.wrap.end(&self.folder, backend).await;
-        let (checkout, work) = (self.checkout.take(), self.work.take());
+        let work = self.work.take();
         if self.keep {
-            checkout.into_iter().for_each(Checkout::keep);
             return Ok(());
         }
         // Removing many files takes a while, and others should not wait for it.
@@ -100,11 +124,7 @@ impl Open {
             let closed = work.map_or(Ok(()), TempDir::close);
             closed.map_err(|err| format!("the folder cannot be removed: {err}"))
         });
-        removed.await?;
-        match checkout {
-            Some(checkout) => checkout.remove(backend).await,
-            None => Ok(()),
-        }
+        removed.await
     }
 }
 
@@ -162,9 +182,6 @@ impl Drop for Open {
         // Nobody waits for it any more: the run was stopped.
         if self.work.is_some() {
             self.wrap.abandon(&self.folder);
-        }
-        if self.keep {
-            self.checkout.take().into_iter().for_each(Checkout::keep);
         }
     }
 }

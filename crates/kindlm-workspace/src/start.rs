@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use globset::GlobSet;
 use kindlm_types::workspace::{Container, Isolation};
 use kindlm_types::{Backend, CommandOutput, CommandSpec, WorkspaceError, WorkspaceSpec};
 use tempfile::TempDir;
 
 use crate::copy::copy;
 use crate::folders::folder;
+use crate::inside::Inside;
 use crate::isolation::{Worktrees, Wrap};
-use crate::tree::{Limits, Tree, walk};
+use crate::tree::{Limits, Seal, Tree, walk};
 
 /// How long a setup may take at least: it may have to install what the agent works with.
 const SETUP: Duration = Duration::from_mins(10);
@@ -51,8 +53,11 @@ impl StartKey {
 pub(crate) struct Start {
     /// The folder that is copied.
     pub(crate) folder: PathBuf,
+    /// The same, opened when it was made.
+    pub(crate) inside: Inside,
     /// What is in it.
     pub(crate) tree: Tree,
+    seal: Seal,
     /// Where further worktrees come from.
     pub(crate) worktrees: Option<Worktrees>,
     _made: TempDir,
@@ -77,11 +82,11 @@ impl Start {
         if spec.isolation == Isolation::Worktree {
             let reference = spec.reference.as_deref().unwrap_or("HEAD");
             let found = Worktrees::find(&source, reference, &hidden, backend).await?;
-            let (folder, checkout) =
-                found.check_out(&made.path().join("worktree"), backend).await?;
+            let checkout = made.path().join("worktree");
+            let folder = found.check_out(&checkout, backend).await?;
             prepare(spec, &folder, wrap, timeout, backend).await?;
             // Nobody works with git here any more.
-            at = found.make_plain(checkout, &at, backend).await?;
+            at = found.make_plain(&checkout, &at).await?;
             worktrees = Some(found);
         } else {
             let (from, to) = (source, at.clone());
@@ -94,13 +99,39 @@ impl Start {
             .await?;
             prepare(spec, &at, wrap, timeout, backend).await?;
         }
-        let tree = blocking({
+        let (inside, tree, seal) = blocking({
             let at = at.clone();
-            move || walk(&at, limits).map_err(|err| err.words("the start of the workspace"))
+            move || {
+                let inside = Inside::open(&at)?;
+                let tree = walk(&inside, limits).map_err(|err| err.words(NAME))?;
+                let seal = sealed(&inside, &tree)?;
+                Ok((inside, tree, seal))
+            }
         })
         .await?;
-        Ok(Self { folder: at, tree, worktrees, _made: made })
+        Ok(Self { folder: at, inside, tree, seal, worktrees, _made: made })
     }
+
+    /// That nobody has written to it since: what agents get is copied from it, and what they did is held against it.
+    pub(crate) fn is_as_made(&self, ignore: &GlobSet) -> Result<(), String> {
+        self.inside.is_in_place()?;
+        let tree = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
+        let now = sealed(&self.inside, &tree)?;
+        match self.seal.broken_at(&now, |path| ignore.is_match(path)) {
+            None => Ok(()),
+            Some(path) => Err(format!(
+                "`{path}` in {NAME}, `{}`, was written to after the start was made: an agent, or what `setup` left running, has left its own folder; choose `isolation: bubblewrap` or `container`, or name in `workspace.ignore` what may change",
+                self.folder.display()
+            )),
+        }
+    }
+}
+
+/// What errors call the folder.
+const NAME: &str = "the start of the workspace";
+
+fn sealed(inside: &Inside, tree: &Tree) -> Result<Seal, String> {
+    Seal::of(inside, tree).map_err(|err| format!("cannot read {NAME}: {err}"))
 }
 
 /// Makes sure that what is around commands starts, and runs the setup.
@@ -196,5 +227,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
 /// Copies a start, whose size is known to be allowed, to where an agent will work.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
-    blocking(move || copy(&from, &to, &[], Limits::NONE, "the start of the workspace")).await
+    blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await
 }

@@ -1,11 +1,13 @@
 //! What is below a folder, without following any link.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cap_std::fs::Metadata;
 use kindlm_types::{FileTree, WorkspaceSpec};
+
+use crate::inside::Inside;
 
 /// Everything below a folder but folders, by its path from there with `/` between parts.
 pub(crate) type Tree = BTreeMap<String, Entry>;
@@ -91,28 +93,28 @@ impl WalkError {
 }
 
 /// What is below a folder.
-pub(crate) fn walk(root: &Path, limits: Limits) -> Result<Tree, WalkError> {
+pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     let mut found = BTreeMap::new();
     let mut count = Count::new(limits);
-    let mut folders = vec![(root.to_path_buf(), String::new())];
+    let mut folders = vec![(PathBuf::new(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {
         let failed = |err| WalkError::Io(folder.clone(), err);
-        for item in fs::read_dir(&folder).map_err(failed)? {
-            let item = item.map_err(failed)?;
-            if FileTree::leaves_out(&item.file_name()) {
+        for item in root.list(&folder).map_err(failed)? {
+            let name = item.map_err(failed)?.file_name();
+            if FileTree::leaves_out(&name) {
                 continue;
             }
-            let path = format!("{prefix}{}", item.file_name().to_string_lossy());
-            let at = item.path();
+            let path = format!("{prefix}{}", name.to_string_lossy());
+            let at = folder.join(name);
             let failed = |err| WalkError::Io(at.clone(), err);
             // Of the link itself, where it is one.
-            let metadata = fs::symlink_metadata(&at).map_err(failed)?;
+            let metadata = root.entry(&at).map_err(failed)?;
             let kind = metadata.file_type();
             let entry = if kind.is_dir() {
                 folders.push((at, format!("{path}/")));
                 continue;
             } else if kind.is_symlink() {
-                Entry::Link(fs::read_link(&at).map_err(failed)?)
+                Entry::Link(root.link(&at).map_err(failed)?)
             } else if kind.is_file() {
                 Entry::File { bytes: metadata.len(), executable: is_executable(&metadata) }
             } else {
@@ -125,13 +127,57 @@ pub(crate) fn walk(root: &Path, limits: Limits) -> Result<Tree, WalkError> {
     Ok(found)
 }
 
+/// What shows whether something below a folder has been written to, whatever its times say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Seal(BTreeMap<String, (Entry, Stamp)>);
+
+impl Seal {
+    /// That of what is below a folder now.
+    pub(crate) fn of(root: &Inside, tree: &Tree) -> io::Result<Self> {
+        let stamped = tree.iter().map(|(path, entry)| {
+            let stamp = stamp(&root.entry(Path::new(path))?);
+            Ok((path.clone(), (entry.clone(), stamp)))
+        });
+        stamped.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// A path at which two of them differ.
+    pub(crate) fn broken_at<'a>(
+        &'a self,
+        now: &'a Self,
+        ignore: impl Fn(&str) -> bool,
+    ) -> Option<&'a str> {
+        let differs = |path: &&String| self.0.get(*path) != now.0.get(*path) && !ignore(path);
+        self.0.keys().chain(now.0.keys()).find(differs).map(String::as_str)
+    }
+}
+
+/// Where a file is and when it was last changed: nobody but the system sets that time.
 #[cfg(unix)]
-fn is_executable(metadata: &fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o111 != 0
+type Stamp = (u64, i64, i64);
+
+#[cfg(unix)]
+fn stamp(metadata: &Metadata) -> Stamp {
+    use cap_std::fs::MetadataExt;
+    (metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
+}
+
+/// Elsewhere the time of the last change has to do.
+#[cfg(not(unix))]
+type Stamp = Option<cap_std::time::SystemTime>;
+
+#[cfg(not(unix))]
+fn stamp(metadata: &Metadata) -> Stamp {
+    metadata.modified().ok()
+}
+
+#[cfg(unix)]
+fn is_executable(metadata: &Metadata) -> bool {
+    use cap_std::fs::MetadataExt;
+    metadata.mode() & 0o111 != 0
 }
 
 #[cfg(not(unix))]
-fn is_executable(_metadata: &fs::Metadata) -> bool {
+fn is_executable(_metadata: &Metadata) -> bool {
     false
 }

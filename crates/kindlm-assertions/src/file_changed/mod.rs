@@ -27,7 +27,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "No such file was added or changed; with `not-` one was.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "The test has no `workspace`." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The test has no `workspace`, or changes of this file are not told.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -72,6 +75,9 @@ impl Assertion for FileChanged {
             Ok(workspace) => workspace,
             Err(results) => return results,
         };
+        if let Err(results) = self.paths.are_told(workspace, ID, &self.label) {
+            return results;
+        }
         let holds = workspace
             .changes
             .iter()

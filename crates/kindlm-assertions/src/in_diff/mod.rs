@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::workspace::FileChange;
+use kindlm_types::workspace::{ChangeKind, FileChange};
 use kindlm_types::{AssertionResult, Class};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The test has no `workspace`, or so much changed that not all of it was kept.",
+                summary: "The test has no `workspace`, or not all that changed was read: it is ignored, no text, or too much.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -100,6 +100,10 @@ impl Assertion for InDiff {
             Ok(workspace) => workspace,
             Err(results) => return results,
         };
+        let told = self.paths.as_ref().map(|it| it.are_told(workspace, ID, &self.label));
+        if let Some(Err(results)) = told {
+            return results;
+        }
         let is_meant =
             |it: &&FileChange| self.paths.as_ref().is_none_or(|paths| paths.is_meant(&it.path));
         let changes: Vec<&FileChange> = workspace.changes.iter().filter(is_meant).collect();
@@ -111,8 +115,19 @@ impl Assertion for InDiff {
                 Err(err) => return given_up(ID, &self.label, &err),
             }
         }
-        let cut = changes.iter().filter(|it| it.cut).map(|it| it.path.as_str());
-        let cut: Vec<&str> = cut.collect();
+        let unread = |is_it: fn(&FileChange) -> bool| -> Vec<&str> {
+            changes.iter().filter(|it| is_it(it)).map(|it| it.path.as_str()).collect()
+        };
+        let binary = unread(|it| it.binary && it.change != ChangeKind::Deleted);
+        let cut = unread(|it| it.cut);
+        if found.is_empty() && !binary.is_empty() {
+            let message = format!(
+                "{} was not found, but what is no text was not read: {}. Say with `path` which files are meant, or leave out with `workspace.ignore` what nobody wrote",
+                self.phrase,
+                names(binary)
+            );
+            return missing(ID, &self.label, message);
+        }
         if found.is_empty() && !cut.is_empty() {
             let message = format!(
                 "{} was not found, but not all that changed was kept: {}. Raise `workspace.maxDiffBytes`, or leave out with `workspace.ignore` what nobody wrote",

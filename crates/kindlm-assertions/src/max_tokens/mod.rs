@@ -59,10 +59,13 @@ impl Assertion for MaxTokens {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let usage = &execution.usage;
-        // A source that counts no token at all has not counted.
-        let counted = usage.input_tokens > 0 || usage.output_tokens > 0;
-        let known = counted && execution.coverage.includes(Channel::Usage);
-        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        // A source that counts no token at all, or only those of one side, has not counted.
+        let known = usage.is_whole() && execution.coverage.includes(Channel::Usage);
+        let tokens = if usage.input_tokens > 0 && usage.output_tokens > 0 {
+            usage.input_tokens.saturating_add(usage.output_tokens)
+        } else {
+            usage.total_tokens
+        };
         let shown = |count: f64| format!("{count} tokens");
         #[expect(clippy::cast_precision_loss, reason = "counts of tokens stay far below 2^52")]
         let measured = known.then_some(tokens as f64);

@@ -56,11 +56,11 @@ impl Assertion for MaxTurns {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
-        let said = u32::try_from(Facts::of(&events).said.len()).unwrap_or(u32::MAX);
-        // Of models that KindLM asks itself it counts the answers, also those that say nothing and only call tools.
+        let told = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
+        // Of models that KindLM asks itself it counts the answers.
         let answered = if execution.exit_code.is_none() { execution.requests } else { 0 };
         let known = execution.coverage.includes(Channel::Messages);
-        let turns = Some(said.max(answered)).filter(|it| known && *it > 0).map(f64::from);
+        let turns = Some(told.max(answered)).filter(|it| known && *it > 0).map(f64::from);
         let shown = |turns: f64| format!("{turns} turns");
         let unknown =
             "It is not known how many turns it took: the source does not tell all messages";

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::behaviour::{Finding, Gap};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::untold::is_incomplete;
+use crate::workspace::missing;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "succeeded";
@@ -60,7 +60,11 @@ impl Assertion for Succeeded {
         // An agent that has left no trace has not done anything, well or badly.
         let alive = !events.is_empty() || execution.exit_code.is_some() || execution.requests > 0;
         // What did not come may have been the obstacle.
-        let alive = alive && !is_incomplete(execution);
+        if let (None, Some(gap)) = (&obstacle, execution.gaps.first()) {
+            let message =
+                format!("No obstacle was told, but not all that happened is known: {gap}");
+            return missing(ID, &self.label, message);
+        }
         let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
         let reason = obstacle.unwrap_or_else(|| "No obstacle was told".to_owned());
         Finding { holds, reason, gap: Gap::Untold(Channel::Messages) }.result(

@@ -68,7 +68,7 @@ impl Observations {
             if let Some(lost) = &lost {
                 reading.lose(lost);
             }
-            for gap in reading.gaps() {
+            for gap in &reading.execution.gaps {
                 notes.push(format!(
                     "warning: trace {} is not complete: {gap}; checks of the output, of success, of time, and that something did not happen are errored",
                     number + 1

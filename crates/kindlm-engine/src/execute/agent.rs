@@ -112,7 +112,7 @@ impl AgentRun<'_> {
     fn record(&mut self, reply: AgentReply, turn: Option<Turn>, begin: usize) {
         let execution = &mut self.execution;
         let usage = reply.usage.unwrap_or_default();
-        let price = self.model.price.filter(|_| reply.usage.is_some());
+        let price = self.model.price.filter(|_| reply.usage.is_some_and(|it| it.is_whole()));
         let cost = reply.cost_usd.or_else(|| price.and_then(|it| it.cost_if_counted(&usage)));
         execution.cost_usd = execution.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
         let calls = execution.tool_calls.len();

@@ -52,6 +52,12 @@ pub(super) fn evidence(
         spent_usd: None,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
+        // A conversation that breaks off does so in its last turn; spans may be missing anywhere.
+        gaps: if is_last || execution.trace.is_some() {
+            execution.gaps.clone()
+        } else {
+            Vec::new()
+        },
         cached: execution.cached,
         exit_code: execution.exit_code,
         stderr: String::new(),

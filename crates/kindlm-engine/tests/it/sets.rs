@@ -102,6 +102,24 @@ fn the_parts_of_a_soft_set_do_not_speak_against_the_case() {
 }
 
 #[test]
+fn a_soft_part_that_is_low_is_found_though_the_set_holds() {
+    let low = || failing("keywords", "LOW").with_severity(Severity::Soft);
+    let nested = set(Verdict::Pass, vec![set(Verdict::Pass, vec![low()])]);
+    for (parts, findings, outcome) in [
+        (vec![low()], 1, Outcome::Scored),
+        (vec![nested], 1, Outcome::Scored),
+        // With a threshold a set may hold although a part of it does not: that is what the threshold is for.
+        (vec![failing("pii", "PII_DETECTED")], 0, Outcome::Passed),
+        (vec![AssertionResult::pass("pii", "PII")], 0, Outcome::Passed),
+    ] {
+        let result = set(Verdict::Pass, parts);
+        assert_eq!(result.findings().len(), findings);
+        assert_eq!(Outcome::of([&result]), outcome);
+        assert_eq!(case(result).findings().len(), findings);
+    }
+}
+
+#[test]
 fn what_a_script_or_a_negated_set_is_made_of_are_no_checks() {
     let pii = || vec![failing("pii", "PII_DETECTED"), scored("judge", 0.1)];
     let script = AssertionResult {

@@ -401,7 +401,7 @@ fn every_convention_tells_the_same_story() {
             assert!(execution.coverage.includes(channel), "{dialect}: {channel:?}");
         }
         assert!(!execution.coverage.includes(Channel::Skills), "{dialect}");
-        assert!(reading.gaps().is_empty() && reading.shows_agent, "{dialect}");
+        assert!(reading.execution.gaps.is_empty() && reading.shows_agent, "{dialect}");
     }
 }
 
@@ -479,7 +479,11 @@ fn nothing_is_vouched_for_that_spans_do_not_show() {
             channels.into_iter().collect::<Coverage>(),
             "{name}"
         );
-        assert_eq!(reading.gaps().len(), usize::from(name == "the frame is lost"), "{name}");
+        assert_eq!(
+            reading.execution.gaps.len(),
+            usize::from(name == "the frame is lost"),
+            "{name}"
+        );
     }
 }
 
@@ -533,7 +537,7 @@ fn a_parent_in_another_process_is_no_gap() {
     let span = &mut payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     span["flags"] = json!(0x301);
     let reading = reading_of(&payload, None);
-    assert_eq!(reading.gaps(), [] as [&str; 0]);
+    assert_eq!(reading.execution.gaps, [] as [&str; 0]);
     assert_eq!(reading.execution.latency_ms, Some(10.0));
 }
 

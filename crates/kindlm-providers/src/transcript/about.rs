@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kindlm_types::wire::evaluate::RecordedTool;
-use kindlm_types::{Channel, Coverage, FinishReason, Problem, ToolSpec, Transcript, Usage};
+use kindlm_types::{Channel, Coverage, Event, FinishReason, Problem, ToolSpec, Transcript, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,6 +23,7 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
         "tool_use" => FinishReason::ToolCalls,
         other => FinishReason::from(other.to_owned()),
     });
+    state(value, &mut transcript);
     if let Some(channels) = value.get("complete_for") {
         let channels = BTreeSet::<Channel>::deserialize(channels).map_err(|_| {
             let known: Vec<String> =
@@ -33,6 +34,28 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
         transcript.coverage = Coverage::Only(channels);
     }
     Ok(transcript)
+}
+
+/// How a response of the Responses API ended, where it is the log's own.
+fn state(value: &Value, transcript: &mut Transcript) {
+    let Some(status) = value.get("status").and_then(Value::as_str) else { return };
+    let words = |at: &str| value.pointer(at).and_then(Value::as_str);
+    match status {
+        "incomplete" => match words("/incomplete_details/reason") {
+            Some("max_output_tokens") => transcript.finish_reason = Some(FinishReason::Length),
+            Some("content_filter") => transcript.finish_reason = Some(FinishReason::ContentFilter),
+            _ => transcript.gaps.push("its `status` is `incomplete`".to_owned()),
+        },
+        "failed" | "cancelled" => {
+            let message = words("/error/message")
+                .map_or_else(|| format!("the response has the status `{status}`"), str::to_owned);
+            transcript.events.push(Event::Error { message });
+        }
+        "in_progress" | "queued" => {
+            transcript.gaps.push(format!("its `status` is `{status}`"));
+        }
+        _ => {}
+    }
 }
 
 /// The number at a key, which cannot be negative.

@@ -1,6 +1,6 @@
 //! The items of OpenAI's Responses API.
 
-use kindlm_types::{ActionStatus, Event, Problem};
+use kindlm_types::{ActionStatus, Event, InputRequest, Problem};
 use serde_json::Value;
 
 use super::Reading;
@@ -16,6 +16,12 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         None => "message",
         Some(_) => text(item, "type", at)?,
     };
+    if let Some(status @ ("incomplete" | "in_progress")) =
+        item.get("status").and_then(Value::as_str)
+        && !kind.ends_with("_output")
+    {
+        reading.broke_off(format!("`{kind}` at {at} has the status `{status}`"));
+    }
     match kind {
         "message" => message(item, at, reading)?,
         "function_call" | "custom_tool_call" => {
@@ -33,6 +39,19 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
             };
             reading.answered(id, output, status, &format!("{at}/call_id"))?;
         }
+        "mcp_approval_request" => {
+            let (id, name) = (text(item, "id", at)?, text(item, "name", at)?);
+            reading.goes_on();
+            let call = called(id, item, "arguments", at)?;
+            let request = InputRequest {
+                id: Some(id.to_owned()),
+                action: Some(name.to_owned()),
+                input: Some(call.arguments),
+                ..InputRequest::default()
+            };
+            reading.push(Event::InputRequested { request });
+        }
+        "mcp_approval_response" => reading.decided(),
         "mcp_call" => {
             let id = text(item, "id", at)?;
             reading.goes_on();

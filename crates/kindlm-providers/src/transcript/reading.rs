@@ -14,6 +14,8 @@ pub(super) struct Reading {
     transcript: Transcript,
     /// Whether the agent has the word.
     is_answering: bool,
+    /// What came last, in words, if the agent was still to say something about it.
+    open: Option<String>,
     not_understood: BTreeMap<String, u64>,
     no_text: BTreeMap<String, u64>,
 }
@@ -29,6 +31,7 @@ impl Reading {
     /// What the user says; it begins a turn, unless the agent has not said anything since the user spoke last.
     pub(super) fn user(&mut self, text: &str) {
         self.is_answering = false;
+        self.open = Some("a message of the user, which nobody answers".to_owned());
         if self.transcript.requests == 0 {
             self.transcript.input.push(Message::new(Role::User, text));
         }
@@ -55,6 +58,7 @@ impl Reading {
     /// An answer of the agent begins.
     pub(super) fn answer(&mut self) {
         self.is_answering = true;
+        self.open = None;
         self.transcript.requests = self.transcript.requests.saturating_add(1);
         if self.transcript.turns.is_empty() {
             self.begin_turn(None);
@@ -85,6 +89,7 @@ impl Reading {
 
     /// A call of a tool.
     pub(super) fn call(&mut self, call: ToolCall) {
+        self.open = Some(format!("a call of `{}`, which has no result", call.name));
         Event::of_call(&call).for_each(|event| self.push(event));
         self.transcript.tool_calls.push(call);
         let end = self.transcript.tool_calls.len();
@@ -109,8 +114,15 @@ impl Reading {
             return Err(Problem::new(at, message).with_help(help));
         };
         call.response = Some(output.clone());
+        self.open = Some(format!("the result of `{}`, to which the agent says nothing", call.name));
         self.push(Event::ActionResult { call_id: id.to_owned(), output: Some(output), status });
         Ok(())
+    }
+
+    /// A person has said yes or no to what the agent wants to do. It is no message, and begins no turn.
+    pub(super) fn decided(&mut self) {
+        self.is_answering = false;
+        self.open = Some("the answer to a request for approval".to_owned());
     }
 
     /// Something that happened.
@@ -120,6 +132,11 @@ impl Reading {
         if let Some(turn) = self.transcript.turns.last_mut() {
             turn.events.end = end;
         }
+    }
+
+    /// Something in it is only a part of what it was to be, in words.
+    pub(super) fn broke_off(&mut self, why: String) {
+        self.transcript.gaps.push(why);
     }
 
     /// A part of what the agent did that nobody understands, so it is not known any more what it did not do.
@@ -139,6 +156,9 @@ impl Reading {
         } else {
             Coverage::Only([].into())
         };
+        if let Some(last) = self.open {
+            self.transcript.gaps.push(format!("the transcript ends with {last}"));
+        }
         for (key, parts) in
             [("partsNotUnderstood", self.not_understood), ("partsWithoutText", self.no_text)]
         {

@@ -366,3 +366,59 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_conversation_that_is_not_over_says_so() {
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "1", "function": {"name": "look_up", "arguments": "{}"}}]});
+    let result = json!({"role": "tool", "tool_call_id": "1", "content": "sent"});
+    let user = json!({"role": "user", "content": "Where is it?"});
+    let answer = json!({"role": "assistant", "content": "It was sent."});
+    let item = |status: &str| {
+        json!({"type": "message", "role": "assistant", "status": status,
+        "content": [{"type": "output_text", "text": "It"}]})
+    };
+    let wish = json!({"type": "mcp_approval_request", "id": "a", "name": "pay", "arguments": "{\"sum\":1}"});
+    let approved =
+        json!({"type": "mcp_approval_response", "approval_request_id": "a", "approve": true});
+    for (value, expected) in [
+        (json!([user, answer]), vec![]),
+        (json!([user, call, result, answer]), vec![]),
+        (
+            json!([user, answer, user]),
+            vec!["the transcript ends with a message of the user, which nobody answers"],
+        ),
+        (
+            json!([user, call]),
+            vec!["the transcript ends with a call of `look_up`, which has no result"],
+        ),
+        (
+            json!([user, call, result]),
+            vec![
+                "the transcript ends with the result of `look_up`, to which the agent says nothing",
+            ],
+        ),
+        (json!([user, item("completed")]), vec![]),
+        (json!([user, item("incomplete")]), vec!["`message` at /1 has the status `incomplete`"]),
+        (json!([user, wish]), vec![]),
+        (
+            json!([user, wish, approved]),
+            vec!["the transcript ends with the answer to a request for approval"],
+        ),
+        (
+            json!({"messages": [user, answer], "status": "in_progress"}),
+            vec!["its `status` is `in_progress`"],
+        ),
+    ] {
+        assert_eq!(text(&value).gaps, expected, "{value}");
+    }
+    let parked = text(&json!([user, wish]));
+    assert!(matches!(parked.events.last(), Some(Event::InputRequested { request })
+        if request.action.as_deref() == Some("pay") && request.input == Some(json!({"sum": 1}))));
+    let cut = json!({"messages": [user, answer], "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"}});
+    assert_eq!(text(&cut).finish_reason, Some(FinishReason::Length));
+    let failed =
+        json!({"messages": [user, answer], "status": "failed", "error": {"message": "no"}});
+    assert_eq!(text(&failed).events.last(), Some(&Event::Error { message: "no".to_owned() }));
+}

@@ -148,7 +148,8 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         (vec(message(), 0..3), text(), of(json()), vec(tool_call(), 0..3), vec(turn(), 0..3));
     let numbers =
         (any::<u32>(), usage(), of(number()), of(number()), of(number()), of(finish_reason()));
-    let rest = (any::<bool>(), any::<bool>(), of(any::<i32>()), text(), object());
+    let gaps = vec(text(), 0..2);
+    let rest = (any::<bool>(), (any::<bool>(), gaps), of(any::<i32>()), text(), object());
     let told = (
         of(vec(number(), 0..3)),
         object(),
@@ -162,7 +163,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         let (case, model, repeat) = names;
         let (input, output, output_json, tool_calls, turns) = said;
         let (requests, usage, latency_ms, cost_usd, spent_usd, finish_reason) = numbers;
-        let (truncated, cached, exit_code, stderr, vars) = rest;
+        let (truncated, (cached, gaps), exit_code, stderr, vars) = rest;
         let (
             log_probs,
             metadata,
@@ -188,6 +189,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             spent_usd,
             finish_reason,
             truncated,
+            gaps,
             cached,
             exit_code,
             stderr,

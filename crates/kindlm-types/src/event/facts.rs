@@ -23,6 +23,9 @@ pub struct Facts<'e> {
     pub input_requests: Vec<&'e InputRequest>,
     /// What went wrong inside the agent, in order.
     pub errors: Vec<&'e str>,
+    /// How many answers the model gave at least: one for each message of the agent, and one for calls that it made
+    /// without a word after something else had happened.
+    pub answers: usize,
     /// How often the agent shortened its memory.
     pub compactions: usize,
     /// How often it thought aloud.
@@ -167,9 +170,39 @@ impl<'e> Facts<'e> {
                 Event::Usage { .. } => {}
             }
         }
+        facts.answers = answers(events);
         facts.parked = is_parked(events);
         facts
     }
+}
+
+/// How many answers the model gave at least. What it says and the calls that follow are one answer; what it calls next,
+/// after a result or after somebody else has spoken, is another one.
+fn answers(events: &[Event]) -> usize {
+    let (mut answers, mut is_answering) = (0, false);
+    for event in events {
+        match event {
+            Event::Message { role: Speaker::Assistant, .. } => {
+                answers += 1;
+                is_answering = true;
+            }
+            Event::ActionCalled { .. }
+            | Event::SubagentCalled { .. }
+            | Event::InputRequested { .. } => {
+                answers += usize::from(!is_answering);
+                is_answering = true;
+            }
+            Event::Message { .. }
+            | Event::ActionResult { .. }
+            | Event::SubagentCompleted { .. } => is_answering = false,
+            Event::SkillLoaded { .. }
+            | Event::Thinking { .. }
+            | Event::Compaction { .. }
+            | Event::Error { .. }
+            | Event::Usage { .. } => {}
+        }
+    }
+    answers
 }
 
 /// The last thing that happened is a question to a person. What is no step of the conversation does not count.

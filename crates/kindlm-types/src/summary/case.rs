@@ -115,7 +115,7 @@ impl CaseResult {
         let mut findings: Vec<Finding<'_>> = Vec::new();
         for execution in &self.executions {
             let repeat = execution.execution.repeat;
-            for result in execution.results.iter().filter(|it| !it.verdict.held()) {
+            for result in execution.results.iter().flat_map(AssertionResult::findings) {
                 match findings.iter_mut().find(|it| is_same_check(it.result, result)) {
                     Some(finding) if finding.repeats.last() == Some(&repeat) => {}
                     Some(finding) => finding.repeats.push(repeat),

@@ -27,6 +27,9 @@ pub struct Workspace {
     /// What differs from the start, by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
+    /// Globs of paths of which no changes are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// Files that checks wanted to see, as the agent left them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileSeen>,
@@ -52,10 +55,10 @@ pub struct FileChange {
     /// Its size afterwards, in bytes; 0 for what is gone.
     #[serde(default)]
     pub bytes: u64,
-    /// Whether it is no UTF-8 text, before or afterwards.
+    /// Whether it is no text, before or afterwards: it has a NUL byte.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
-    /// Its text afterwards; absent for what is gone, what is binary, and where it was cut.
+    /// Its text afterwards, with replacement characters where it is not UTF-8; absent for what is gone, what is binary, and where it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The unified diff of a text that was there before; absent where it was cut.

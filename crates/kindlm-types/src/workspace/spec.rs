@@ -39,7 +39,7 @@ pub enum Isolation {
     /// A copy of the folder, in which the agent starts. Nothing keeps it from leaving.
     #[default]
     Copy,
-    /// A git worktree, so that git works in it. Nothing keeps the agent from leaving.
+    /// A checkout in a repository of its own, so that git works in it. Nothing keeps the agent from leaving.
     Worktree,
     /// A copy, and `bwrap` around the agent: everything else is read-only.
     Bubblewrap,

@@ -16,7 +16,7 @@ use crate::folders::FoldersOptions;
 use crate::open::{WORKSPACE, variables};
 use bubblewrap::Bubblewrap;
 use container::Boxed;
-pub(crate) use worktree::{Checkout, Worktrees};
+pub(crate) use worktree::Worktrees;
 
 /// What is put around every command that runs in a workspace.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
-//! Git worktrees: git works in them, and what was not committed is not there.
+//! Checkouts in which git works, and in which what was not committed is not there.
+//!
+//! Each agent has a repository of its own, which reads the objects of the user's and writes its own. `git worktree` would
+//! share branches, tags, the stash, hooks and the configuration, and what an agent does to them would stay.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use kindlm_types::{Backend, CommandSpec, FileTree, WorkspaceError};
@@ -12,29 +14,19 @@ use crate::start::{blocking, copy_start, run};
 /// How long git may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Removes a worktree, even one that is locked. Its folder comes behind it.
-const REMOVE: [&str; 4] = ["worktree", "remove", "--force", "--force"];
-
-/// Where worktrees come from.
+/// Where checkouts come from.
 #[derive(Debug)]
 pub(crate) struct Worktrees {
-    /// A folder in the repository.
-    source: PathBuf,
     /// The way from the top of the repository to that folder.
     prefix: String,
-    /// What is checked out: a commit, so that all worktrees start as the same.
+    /// The top of the repository.
+    top: PathBuf,
+    /// What is checked out: a commit, so that all start as the same.
     commit: String,
+    /// The user's configuration of the repository: names, remotes, filters.
+    config: PathBuf,
     /// Files and folders of the repository that agents must not see, from its top.
     hidden: Vec<PathBuf>,
-}
-
-/// A worktree that git remembers. Exactly this one is forgotten again: the user may have others, some of whose folders are
-/// not there just now.
-#[derive(Debug)]
-pub(crate) struct Checkout {
-    source: PathBuf,
-    at: PathBuf,
-    is_known: bool,
 }
 
 impl Worktrees {
@@ -45,36 +37,38 @@ impl Worktrees {
         hidden: &[PathBuf],
         backend: &dyn Backend,
     ) -> Result<Self, WorkspaceError> {
-        let words = ["rev-parse", "--show-toplevel", "--show-prefix"];
+        let words = ["rev-parse", "--show-toplevel", "--show-prefix", "--git-path", "config"];
         let places = git(source, &words, backend).await.map_err(|err| {
             let source = source.display();
             WorkspaceError(format!(
                 "`isolation: worktree` needs a git repository, and `{source}` is in none: {err}"
             ))
         })?;
-        let mut places = places.lines();
-        let top = PathBuf::from(places.next().unwrap_or_default().trim());
-        let prefix = places.next().unwrap_or_default().trim().to_owned();
+        // No line is left out: the prefix is an empty one at the top of the repository.
+        let mut places = places.split('\n').map(|it| it.trim_end_matches('\r'));
+        let top = PathBuf::from(places.next().unwrap_or_default());
+        let prefix = places.next().unwrap_or_default().to_owned();
+        let config = source.join(places.next().unwrap_or_default());
+        let config = config.canonicalize().unwrap_or(config);
         let top = top.canonicalize().unwrap_or(top);
         let hidden = hidden.iter().filter_map(|it| it.strip_prefix(&top).ok());
         let hidden = hidden.map(Path::to_path_buf).collect();
         let commit = format!("{reference}^{{commit}}");
         let commit =
             git(source, &["rev-parse", "--verify", "--end-of-options", &commit], backend).await?;
-        let (source, commit) = (source.to_path_buf(), commit.trim().to_owned());
-        Ok(Self { source, prefix, commit, hidden })
+        Ok(Self { top, prefix, commit: commit.trim().to_owned(), config, hidden })
     }
 
-    /// Checks out a worktree in a folder that is not there yet; gives the folder to work in.
+    /// Checks out into a folder that is not there yet; gives the folder to work in.
     pub(crate) async fn check_out(
         &self,
         at: &Path,
         backend: &dyn Backend,
-    ) -> Result<(PathBuf, Checkout), WorkspaceError> {
-        let checkout = self.add(at, backend).await?;
+    ) -> Result<PathBuf, WorkspaceError> {
+        self.add(at, backend).await?;
         let folder = at.join(&self.prefix);
         if folder.is_dir() {
-            return Ok((folder, checkout));
+            return Ok(folder);
         }
         Err(WorkspaceError(format!(
             "`{}` is not in the commit {}: commit it, or choose `isolation: copy`",
@@ -82,14 +76,14 @@ impl Worktrees {
         )))
     }
 
-    /// Makes a worktree that is like a start, setup included; gives the folder to work in.
+    /// Makes a checkout that is like a start, setup included; gives the folder to work in.
     pub(crate) async fn like(
         &self,
         start: &Path,
         at: &Path,
         backend: &dyn Backend,
-    ) -> Result<(PathBuf, Checkout), WorkspaceError> {
-        let checkout = self.add(at, backend).await?;
+    ) -> Result<PathBuf, WorkspaceError> {
+        self.add(at, backend).await?;
         let folder = at.join(&self.prefix);
         // Over what was checked out: the same files, and what the setup has made.
         blocking({
@@ -98,44 +92,45 @@ impl Worktrees {
         })
         .await?;
         copy_start(start, &folder).await?;
-        Ok((folder, checkout))
+        Ok(folder)
     }
 
-    /// Makes a plain folder of a worktree, at another place; gives the folder to work in.
-    pub(crate) async fn make_plain(
-        &self,
-        checkout: Checkout,
-        to: &Path,
-        backend: &dyn Backend,
-    ) -> Result<PathBuf, WorkspaceError> {
-        let (from, into) = (checkout.at.clone(), to.to_path_buf());
+    /// Makes a plain folder of a checkout, at another place; gives the folder to work in.
+    pub(crate) async fn make_plain(&self, at: &Path, to: &Path) -> Result<PathBuf, WorkspaceError> {
+        let (from, into) = (at.to_path_buf(), to.to_path_buf());
         blocking(move || {
             let failed = |err| format!("cannot move `{}`: {err}", from.display());
             std::fs::rename(&from, &into).map_err(failed)?;
-            std::fs::remove_file(into.join(".git")).map_err(failed)
+            std::fs::remove_dir_all(into.join(".git")).map_err(failed)
         })
         .await?;
-        checkout.remove(backend).await?;
         Ok(to.join(&self.prefix))
     }
 
-    async fn add(&self, at: &Path, backend: &dyn Backend) -> Result<Checkout, WorkspaceError> {
-        // Before git is asked: it may be stopped half-way.
-        let (source, path) = (self.source.clone(), at.to_path_buf());
-        let checkout = Checkout { source, at: path, is_known: true };
-        let at = at.display().to_string();
-        let words = ["worktree", "add", "--force", "--detach", "--quiet", &at, &self.commit];
-        git(&self.source, &words, backend).await?;
+    async fn add(&self, at: &Path, backend: &dyn Backend) -> Result<(), WorkspaceError> {
+        let (top, to) = (self.top.display().to_string(), at.display().to_string());
+        let config = self.config.display().to_string();
+        // Without the hooks and files of a template: they are those of new repositories.
+        let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--template=", &top, &to];
+        git(&self.top, &clone, backend).await?;
+        // The user's own branches under their own names, so that `git diff main` works; a branch that is checked out
+        // could not be fetched.
+        let branches = "+refs/heads/*:refs/heads/*";
+        git(at, &["checkout", "--quiet", "--detach", &self.commit], backend).await?;
+        git(at, &["fetch", "--quiet", "origin", branches], backend).await?;
+        // What the agent pushes goes where the user's would, and not to the user's repository.
+        git(at, &["remote", "remove", "origin"], backend).await?;
+        git(at, &["config", "include.path", &config], backend).await?;
         for hidden in &self.hidden {
-            self.hide(&checkout, hidden, backend).await?;
+            self.hide(at, hidden, backend).await?;
         }
-        Ok(checkout)
+        Ok(())
     }
 
     /// Takes a file or folder out of sight. Git does not miss it, so that it does not tell of it either.
     async fn hide(
         &self,
-        checkout: &Checkout,
+        checkout: &Path,
         hidden: &Path,
         backend: &dyn Backend,
     ) -> Result<(), WorkspaceError> {
@@ -143,9 +138,9 @@ impl Worktrees {
         let listed = quoted(["git", "--literal-pathspecs", "ls-files", "-z", "--", &path]);
         let line = format!("{listed} | git update-index -z --skip-worktree --stdin");
         let mut command = CommandSpec::new(line, PATIENCE);
-        command.folder = Some(checkout.at.clone());
+        command.folder = Some(checkout.to_path_buf());
         run(&command, "`git update-index`", None, backend).await?;
-        let at = checkout.at.join(hidden);
+        let at = checkout.join(hidden);
         blocking(move || {
             let removed = match std::fs::symlink_metadata(&at) {
                 Ok(it) if it.is_dir() => std::fs::remove_dir_all(&at),
@@ -156,37 +151,6 @@ impl Worktrees {
             removed.map_err(|err| format!("cannot hide `{}`: {err}", at.display()))
         })
         .await
-    }
-}
-
-impl Checkout {
-    /// Has git forget the worktree, whose folder is gone: git does not remove what an agent has done something to.
-    pub(crate) async fn remove(mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
-        let at = self.at.display().to_string();
-        let words: Vec<&str> = REMOVE.into_iter().chain([at.as_str()]).collect();
-        git(&self.source, &words, backend).await?;
-        self.is_known = false;
-        Ok(())
-    }
-
-    /// Leaves it where it is.
-    pub(crate) fn keep(mut self) {
-        self.is_known = false;
-    }
-}
-
-impl Drop for Checkout {
-    fn drop(&mut self) {
-        if !self.is_known {
-            return;
-        }
-        // An error means that there is something left, and then git says no, too.
-        let _ = std::fs::remove_dir_all(&self.at);
-        let mut command = Command::new("git");
-        command.args(REMOVE).arg(&self.at).current_dir(&self.source);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // If git cannot do it now, the next `git worktree prune` does.
-        let _ = command.status();
     }
 }
 

@@ -252,3 +252,58 @@ fn what_is_to_be_kept_is_kept() {
     // The start is nobody's work.
     assert_eq!(fs::read_dir(&all).unwrap().count(), 1);
 }
+
+#[test]
+fn what_stands_in_the_place_of_a_workspace_is_neither_read_nor_written_to() {
+    let suite = Suite::new(&[("repo/a.txt", "a\n"), ("EVAL.txt", "hidden\n")]);
+    let spec = WorkspaceSpec {
+        hidden: vec![HiddenFiles { from: "EVAL.txt".to_owned(), to: "EVAL.txt".to_owned() }],
+        ..spec()
+    };
+    let outside = suite.folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let outside_path = outside.display();
+    let at = "\"$KINDLM_WORKSPACE\"";
+    for (agent, expected) in [
+        (format!("mv {at} ../away && ln -s {outside_path} {at}"), "no longer the one"),
+        (format!("mv {at} ../away && cp -r ../away {at}"), "no longer the one"),
+        (format!("rm -rf {at}"), "is gone or cannot be read"),
+    ] {
+        let words = suite.agent(&spec, &agent, &[]).unwrap_err().to_string();
+        assert!(words.contains(expected), "{agent}: {words}");
+        assert_eq!((fs::read_dir(&outside).unwrap().count(), suite.left()), (0, 0), "{agent}");
+    }
+    // A command of the checks, which runs what the agent wrote, is no better.
+    let swap = command(&format!("mv {at} ../away && ln -s {outside_path} {at}"));
+    let tests = Gather::Tests {
+        run: "echo ran; echo 'TAP version 13' > report.tap".to_owned(),
+        format: TestFormat::Tap,
+        report: Some("report.tap".to_owned()),
+        timeout: None,
+    };
+    let workspace = suite.agent(&spec, "true", &[swap, command("echo ran"), tests]).unwrap();
+    assert_eq!(workspace.commands[0].exit_code, Some(0));
+    for ran in [&workspace.commands[1], &workspace.tests[0].command] {
+        assert!(ran.problem.as_deref().unwrap().contains("no longer the one"), "{ran:?}");
+        assert_eq!((ran.exit_code, ran.stdout.as_str()), (None, ""));
+    }
+    assert!(workspace.tests[0].problem.is_some());
+    assert_eq!((fs::read_dir(&outside).unwrap().count(), suite.left()), (0, 0));
+}
+
+#[test]
+fn nothing_is_held_against_a_start_that_an_agent_has_written_to() {
+    let suite = Suite::new(&[("repo/a.txt", "good\n"), ("repo/log/x", "")]);
+    let folders = Folders::new(suite.options.clone());
+    let spec = WorkspaceSpec { ignore: vec!["log/**".to_owned()], ..spec() };
+    // What is ignored may change.
+    suite.agent_in(&folders, &spec, "cd ../../start-*/start && echo more >> log/x", &[]).unwrap();
+    // With its old time and its old size: that would pass for the file that it was.
+    let poison =
+        "cd ../../start-*/start; touch -r a.txt ../at; echo evil > a.txt; touch -r ../at a.txt";
+    for agent in [poison, "true"] {
+        let words = suite.agent_in(&folders, &spec, agent, &[]).unwrap_err().to_string();
+        assert!(words.contains("`a.txt` in the start of the workspace"), "{words}");
+        assert!(words.contains("isolation: bubblewrap"), "{words}");
+    }
+}

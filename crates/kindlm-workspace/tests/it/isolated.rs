@@ -25,7 +25,7 @@ fn git(suite: &Suite, words: &[&str]) -> String {
 }
 
 #[test]
-fn git_works_in_a_worktree_and_forgets_it_afterwards() {
+fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     if !installed("git") {
         return;
     }
@@ -47,8 +47,24 @@ fn git_works_in_a_worktree_and_forgets_it_afterwards() {
     assert_eq!(paths, ["a.txt"]);
     assert_eq!(workspace.commands[0].stdout, "second\nfirst");
     assert_eq!(git(&suite, &["log", "--format=%s", "main"]), "first\n");
-    assert_eq!(git(&suite, &["worktree", "list"]).lines().count(), 1);
     assert_eq!(suite.left(), 0);
+
+    // What an agent does to git stays in its own repository; the user's branches and settings are there.
+    git(&suite, &["config", "user.email", "user@example.org"]);
+    git(&suite, &["branch", "other"]);
+    git(&suite, &["remote", "add", "origin", "https://example.org/repo.git"]);
+    let refs = git(&suite, &["for-each-ref"]);
+    let agent = "set -e; test \"$(git config user.email)\" = user@example.org; git diff --quiet main; git log --quiet other
+        test \"$(git remote get-url origin)\" = https://example.org/repo.git; git config user.name agent
+        git checkout --quiet -b mine; echo c >> a.txt; git commit --quiet -am third; git tag done; git branch -D main other
+        echo d >> a.txt; git stash --quiet; mkdir -p \"$(git rev-parse --git-path hooks)\"
+        echo exit 1 > \"$(git rev-parse --git-path hooks)/pre-commit\"; git config core.bare true";
+    suite.agent(&worktree, agent, &[]).unwrap();
+    suite.agent(&worktree, agent.replace("core.bare true", "a.b c").as_str(), &[]).unwrap();
+    assert_eq!(git(&suite, &["for-each-ref"]), refs);
+    assert_eq!(git(&suite, &["stash", "list"]), "");
+    assert!(!suite.path(".git/hooks/pre-commit").exists());
+    assert_eq!(git(&suite, &["config", "--default", "unset", "core.bare"]), "false\n");
     let unknown = WorkspaceSpec { reference: Some("--upload-pack=x".to_owned()), ..worktree };
     assert!(suite.agent(&unknown, "true", &[]).unwrap_err().to_string().contains("git rev-parse"));
 }
@@ -79,7 +95,7 @@ fn worktrees_do_not_show_what_is_hidden_and_those_of_the_user_are_left_alone() {
         ..spec()
     };
     let agent = "set -e; test ! -e EVAL.txt; test ! -e ../hidden; test -z \"$(git status --short)\"
-        echo b > b.txt; git worktree lock --reason mine ..; rm ../.git";
+        echo b > b.txt; rm -rf ../.git";
     let workspace = suite.agent(&spec, agent, &[command("cat EVAL.txt deep/x")]).unwrap();
     assert_eq!(workspace.commands[0].stdout, "hidden\nhidden");
     let paths: Vec<&str> = workspace.changes.iter().map(|it| it.path.as_str()).collect();

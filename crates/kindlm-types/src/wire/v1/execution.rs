@@ -79,6 +79,9 @@ pub struct Execution {
     /// Whether the conversation was ended by `maxTurns`.
     #[serde(default)]
     pub truncated: bool,
+    /// Why this is not all that happened, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
     /// Whether a reply came from the response store.
     #[serde(default)]
     pub cached: bool,
@@ -345,6 +348,7 @@ impl From<ExecutionResult> for Execution {
             spent_usd: execution.spent_usd,
             finish_reason: execution.finish_reason.map(|it| it.as_str().to_owned()),
             truncated: execution.truncated,
+            gaps: execution.gaps,
             cached: execution.cached,
             exit_code: execution.exit_code,
             stderr: execution.stderr,
@@ -387,6 +391,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 spent_usd: wire.spent_usd,
                 finish_reason: wire.finish_reason.map(FinishReason::from),
                 truncated: wire.truncated,
+                gaps: wire.gaps,
                 cached: wire.cached,
                 exit_code: wire.exit_code,
                 stderr: wire.stderr,
