@@ -28,8 +28,8 @@ pub enum AggregateError {
 /// `scored` if it passes but one of its repeats is `scored`.
 ///
 /// `repeats` are those that were carried out: a stopped run leaves some that never were.
-/// Skipped repeats are left out of every number, skipped and errored checks out of scores and counts,
-/// cached replies and executions that broke off out of the average latency. The failure codes are those of
+/// Repeats that were not run are left out of every number, those to which no check applied out of rates, skipped and
+/// errored checks out of scores and counts, cached replies and executions that broke off out of the average latency. The failure codes are those of
 /// what speaks against the case: gate-severity failures, errored checks, and errors of executions.
 ///
 /// The checks in a set have codes, counts and scores like those outside of one, whether the set holds or not. A set
@@ -60,7 +60,9 @@ pub fn aggregate(
         executions: Vec::new(),
     };
     let mut tally = Tally::default();
-    for it in executions.iter().filter(|it| it.outcome != Outcome::Skipped) {
+    // What no check applied to was executed all the same, and has cost what it cost.
+    let was_run = |it: &&ExecutionResult| it.outcome != Outcome::Skipped || it.is_unchecked();
+    for it in executions.iter().filter(was_run) {
         tally.add(it);
         add(&mut case, it);
     }

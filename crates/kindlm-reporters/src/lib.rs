@@ -27,6 +27,7 @@
 
 mod amount;
 mod bytes;
+mod changes;
 mod panel;
 mod plain;
 mod score;

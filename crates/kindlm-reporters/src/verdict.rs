@@ -19,7 +19,9 @@ pub(crate) fn word(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
 pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> {
     let status = summary.exit_status;
     let mut clauses = Vec::new();
-    if summary.totals.cases == 0 {
+    if summary.totals.unchecked() {
+        clauses.push("nothing was checked".to_owned());
+    } else if summary.totals.cases == 0 {
         clauses.push("nothing was run".to_owned());
     }
     match status {

@@ -209,14 +209,25 @@ pub enum Outcome {
     Failed,
     /// It could not be executed or judged.
     Errored,
-    /// It was not executed at all.
+    /// It was not executed, or no check of it applied: nothing was found out.
     Skipped,
 }
 
 impl Outcome {
     /// The outcome of an execution with these results.
+    ///
+    /// One without any check has passed: it was to be executed, and was. One of which every check was skipped has not:
+    /// something was to be found out, and nothing was.
     pub fn of<'a>(results: impl IntoIterator<Item = &'a AssertionResult>) -> Self {
-        results.into_iter().map(Self::of_one).max().unwrap_or(Self::Passed)
+        let mut outcome = None;
+        let mut skips = false;
+        for result in results {
+            match &result.verdict {
+                Verdict::Skipped { .. } => skips = true,
+                _ => outcome = outcome.max(Some(Self::of_one(result))),
+            }
+        }
+        outcome.unwrap_or(if skips { Self::Skipped } else { Self::Passed })
     }
 
     /// The outcome of an execution that passes if the weighted mean of its scores reaches a threshold (with a

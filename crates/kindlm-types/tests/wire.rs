@@ -35,7 +35,8 @@ fn adds_up_what_the_checks_found() {
         (vec![pass(), soft()], None, Some(0.5), (1, 1, 2), Outcome::Scored),
         (vec![pass(), errored()], Some(0.1), Some(0.5), (1, 0, 2), Outcome::Errored),
         (vec![pass(), skipped()], None, Some(1.0), (1, 0, 1), Outcome::Passed),
-        (vec![skipped()], None, None, (0, 0, 0), Outcome::Passed),
+        (vec![skipped()], None, None, (0, 0, 0), Outcome::Skipped),
+        (vec![skipped()], Some(0.5), None, (0, 0, 0), Outcome::Skipped),
         (vec![], None, None, (0, 0, 0), Outcome::Skipped),
     ] {
         let it = Evaluation::new(None, &results, threshold);

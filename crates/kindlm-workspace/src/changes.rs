@@ -110,10 +110,10 @@ fn described(
     {
         change.executable = Some(*is);
     }
-    let path = Path::new(&change.path);
+    let at = Path::new(&change.path);
     let failed = |err: io::Error| format!("cannot read `{}`: {err}", change.path);
-    let old = content(was, (start, path), *room).map_err(failed)?;
-    let new = content(is, (end, path), *room).map_err(failed)?;
+    let old = content(was, (start, at), *room).map_err(failed)?;
+    let new = content(is, (end, at), *room).map_err(failed)?;
     if let Some(Entry::File { bytes, .. }) = is {
         change.bytes = *bytes;
     }

@@ -82,12 +82,24 @@ impl Compiler<'_> {
             self.problems.push(problem);
             return None;
         }
+        let at_least = map.get("atLeast").and_then(Value::as_f64);
         let before = self.problems.len();
         let options = self.options(map, registration, negate, at);
         let views = self.views(map, at);
         let rendered = self.value(registration, map, at);
         self.calls(map, at);
         let built = self.build(registration, &mut value, options, at);
+        // Where the check has said so in its own words, that will do.
+        if let Some(least) = at_least.filter(|it| !(0.0..=1.0).contains(it))
+            && self.problems.len() == before
+        {
+            let least = kindlm_types::ecma::number(least);
+            let message = format!("`atLeast` is {least}, and a score is from 0 to 1");
+            let problem = Problem::new(format!("{at}/atLeast"), message).with_help(
+                "write a number from 0 to 1; what scripts or measures give is held against a `threshold`",
+            );
+            self.problems.push(problem);
+        }
         let check = built.filter(|_| self.problems.len() == before)?;
         if entry.contains_key(ON) && !check.assertion.sees_output() {
             let id = registration.meta.id;

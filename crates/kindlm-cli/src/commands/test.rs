@@ -396,7 +396,11 @@ impl Run {
         if let Some(advice) = advice.filter(|_| !self.quiet || status == ExitStatus::Interrupted) {
             io.tell(&advice);
         } else if summary.totals.cases == 0 && report.shard.is_none() {
-            io.tell("nothing was run: every test case that was selected is skipped");
+            io.tell(if summary.totals.unchecked() {
+                "nothing was checked: no check of the test cases applies; the report says why"
+            } else {
+                "nothing was run: every test case that was selected is skipped"
+            });
         }
         Ok(status)
     }

@@ -37,10 +37,11 @@ impl Loader<'_> {
             return false;
         }
         let mut document = outline(piece.root);
-        // With agents there may be nobody else to test, and nothing else to say; transcripts run on nobody.
-        let has_transcript = |it: &Node| it.get("transcript").is_some();
+        // With agents there may be nobody else to test, and nothing else to say; transcripts and commands ask no model.
+        let asks_nobody =
+            |it: &Node| ["transcript", "command"].iter().any(|key| it.get(key).is_some());
         let tests = piece.root.get("tests").map_or(&[][..], Node::items);
-        let lent = lend(&mut document, tests.iter().any(has_transcript));
+        let lent = lend(&mut document, tests.iter().any(asks_nobody));
         let typed = take_typed(&mut document);
         let mut problems = SHAPES.root.problems(&document);
         problems.extend(typed.iter().flat_map(|(name, config)| typed_problems(name, config)));
@@ -276,10 +277,10 @@ fn outline(root: &Node) -> Value {
     Value::Object(map)
 }
 
-/// Puts in what a suite of agents or transcripts may do without; gives back what that was.
-fn lend(document: &mut Value, has_transcripts: bool) -> Vec<&'static str> {
+/// Puts in what a suite of agents, or of tests that ask no model, may do without; gives back what that was.
+fn lend(document: &mut Value, asks_nobody: bool) -> Vec<&'static str> {
     let Value::Object(map) = document else { return Vec::new() };
-    if !has_transcripts && map.get("agents").is_none_or(Value::is_null) {
+    if !asks_nobody && map.get("agents").is_none_or(Value::is_null) {
         return Vec::new();
     }
     let wanted = [("models", json!([0])), ("prompts", json!({"_": 0}))];

@@ -88,7 +88,7 @@ impl Measurements {
 }
 
 fn was_run(case: &CaseResult) -> bool {
-    case.outcome != Outcome::Skipped
+    case.outcome != Outcome::Skipped || case.is_unchecked()
 }
 
 /// What numbers a gate's threshold may be.

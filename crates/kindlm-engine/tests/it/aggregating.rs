@@ -119,7 +119,8 @@ fn ended(outcome: Outcome) -> ExecutionResult {
         },
         results: Vec::new(),
         outcome,
-        error: None,
+        error: (outcome == Outcome::Skipped)
+            .then(|| ExecutionError::NotRun { reason: "stopped".to_owned() }),
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
     }
@@ -180,6 +181,26 @@ fn missing_evidence_is_left_out_and_not_a_zero() {
     assert_eq!(case.checks, kindlm_types::CheckCounts::default());
     let codes: Vec<&str> = case.failure_codes.iter().map(FailureCode::as_str).collect();
     assert_eq!(codes, ["PROVIDER_TIMEOUT", "JUDGE_PARSE_ERROR"]);
+}
+
+#[test]
+fn what_no_check_applied_to_is_skipped_and_has_cost_what_it_cost() {
+    let results = vec![AssertionResult::skipped("drift", "Baseline drift", "no baseline")];
+    let outcome = Outcome::of(&results);
+    let unchecked = ExecutionResult { error: None, results, ..ended(outcome) };
+    for (others, outcome, rate, cost) in [
+        (Vec::new(), Outcome::Skipped, 0.0, 2.0),
+        (vec![ended(Outcome::Passed)], Outcome::Passed, 1.0, 3.0),
+        (vec![ended(Outcome::Failed)], Outcome::Failed, 0.0, 3.0),
+    ] {
+        let mut runs = vec![unchecked.clone(), unchecked.clone()];
+        runs.extend(others);
+        let count = runs.len();
+        let case = aggregate(runs, 1.0, Vec::new()).unwrap();
+        assert_eq!((case.outcome, case.repeats as usize), (outcome, count));
+        assert!(close(case.pass_rate, rate) && close(case.cost.known_usd, cost), "{case:?}");
+        assert_eq!(case.latency_avg_ms, Some(10.0));
+    }
 }
 
 #[test]

@@ -103,8 +103,6 @@ impl Native {
             told.says_itself = true;
             told.complete.extend(channels(complete)?);
         }
-        // What it says is told by the messages and the `text` of its results.
-        told.complete.insert(Channel::Messages);
         told.metadata.extend(name.map(|it| ("name".to_owned(), Value::String(it))));
         Ok(Step::Ready)
     }
@@ -153,8 +151,16 @@ fn result(line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
         let message = error.unwrap_or_else(|| "the agent says that it failed".to_owned());
         told.push(Event::Error { message });
     }
+    let is_answered = text.is_some();
     if let Some(text) = text {
         told.answer(&text);
+    }
+    // Its answer is all that it says, by the protocol: the `text`, or what it told. Without either
+    // only its own word says that there was nothing.
+    if is_answered || Event::last_words(&told.events).is_some() {
+        told.complete.insert(Channel::Messages);
+    } else if !told.says_itself {
+        told.incomplete.insert(Channel::Messages);
     }
     if usage.is_some() || cost_usd.is_some() {
         if cost_usd.is_some_and(|it| it < 0.0) {

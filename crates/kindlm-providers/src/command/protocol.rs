@@ -82,16 +82,17 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
         complete.extend(events.iter().map(Event::channel));
     }
     if tells_events {
-        let last = Event::last_words(&events);
-        match (last, output.text.is_empty()) {
-            (Some(words), true) => words.clone_into(&mut output.text),
-            // The text around the protocol is the answer of a program that tells no message of its own.
-            (None, false) => {
-                let text = output.text.clone();
-                // Where its last line came: what is asked after it stays the last word.
-                events.insert(text_ends, Event::Message { role: Speaker::Assistant, text });
-            }
-            _ => {}
+        let is_said = |event: &Event| {
+            matches!(event, Event::Message { role: Speaker::Assistant, text }
+                if text.contains(output.text.as_str()))
+        };
+        if output.text.is_empty() {
+            Event::last_words(&events).unwrap_or_default().clone_into(&mut output.text);
+        } else if !events.iter().any(is_said) {
+            // The text around the protocol is what the program says, too: the answer of one that tells no message.
+            let text = output.text.clone();
+            // Where its last line came: what is asked after it stays the last word.
+            events.insert(text_ends, Event::Message { role: Speaker::Assistant, text });
         }
         // Calls that were declared alone keep what only they know: arguments that are not JSON.
         output.tool_calls = calls(output.tool_calls, &events);
@@ -147,7 +148,8 @@ impl Declaration {
         let is_usual = line
             .strip_prefix('{')
             .is_some_and(|it| it.trim_start().strip_prefix("\"kindlm\":").is_some());
-        if !is_usual && !(line.starts_with('{') && looks_like_protocol(line)) {
+        let is_unusual = line.starts_with('{') && looks_like_protocol(line);
+        if !(is_usual || is_unusual) {
             return None;
         }
         let mut object: Map<String, Value> = match serde_json::from_str(line) {
@@ -299,6 +301,13 @@ mod tests {
             parse("{\"kindlm\":\"event\",\"type\":\"thinking\",\"text\":\"Hm.\"}\nDone.\n");
         assert_eq!(output.text, "Done.");
         assert_eq!(Event::last_words(&output.events), Some("Done."));
+        // Also beside messages, unless one of them says it already.
+        let message =
+            r#"{"kindlm":"event","type":"message","role":"assistant","text":"I am done."}"#;
+        for (text, count) in [("You fool.", 2), ("done", 1), ("", 1)] {
+            let output = parse(&format!("{message}\n{text}\n"));
+            assert_eq!(output.events.len(), count, "{text}");
+        }
         // Without events of its own nothing is recorded that the text does not say.
         let output = parse("Done.\n{\"kindlm\":\"tool_call\",\"name\":\"f\"}");
         assert_eq!(output.events, []);

@@ -8,6 +8,7 @@ use kindlm_types::{
 use super::Look;
 use super::check::{Row, findings, rows, shown, value_of};
 use crate::amount::{count, duration, plural, usd};
+use crate::changes;
 use crate::plain::{head, one_line, visible};
 use crate::score::two;
 
@@ -30,7 +31,7 @@ pub(super) struct Case {
     tags: Vec<String>,
     repeats: String,
     spent: String,
-    not_run: Option<String>,
+    skipped: Option<String>,
     findings: Vec<Row>,
     executions: Vec<Repeat>,
 }
@@ -80,7 +81,8 @@ impl Case {
         let look = Look::of(case.outcome);
         let counts = case.repeat_counts();
         let of = case.executions.len();
-        let was_run = counts.executed() > 0;
+        let was_run =
+            counts.executed() > 0 || case.executions.iter().any(ExecutionResult::is_unchecked);
         let telling = case.telling_execution().map(|it| it.execution.repeat);
         let executions = case.executions.iter().filter(|_| was_run).map(|it| {
             let repeat = it.execution.repeat;
@@ -88,10 +90,12 @@ impl Case {
             let is_telling = is_open && telling == Some(repeat);
             Repeat::of(it, title, is_telling)
         });
-        let not_run = (!was_run).then(|| {
-            let reason = case.errors().first().map(|it| it.error.message()).unwrap_or_default();
-            let reason = shown(&reason);
-            if reason.is_empty() { "nothing was sent".to_owned() } else { reason }
+        let skipped = (counts.executed() == 0).then(|| {
+            let mut why = shown(&case.why_skipped());
+            if let Some(first) = why.get_mut(..1) {
+                first.make_ascii_uppercase();
+            }
+            why
         });
         Self {
             outcome: look.word,
@@ -106,7 +110,7 @@ impl Case {
                 String::new()
             },
             spent: spent(case),
-            not_run,
+            skipped,
             findings: if of > 1 { findings(case) } else { Vec::new() },
             executions: executions.collect(),
         }
@@ -216,6 +220,10 @@ fn said(execution: &Execution) -> Vec<Said> {
     }
     if !execution.stderr.trim().is_empty() {
         all.push(text("stderr", &execution.stderr));
+    }
+    let diff = execution.workspace.as_deref().map(changes::diff).unwrap_or_default();
+    if !diff.is_empty() {
+        all.push(text("Changes in the workspace", &diff));
     }
     all
 }

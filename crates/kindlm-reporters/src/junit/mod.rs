@@ -278,10 +278,7 @@ fn write_case(
 fn ending(case: &CaseResult) -> Ending {
     match case.outcome {
         Outcome::Passed | Outcome::Scored => Ending::Passed { note: story::note(case) },
-        Outcome::Skipped => {
-            let reason = case.errors().first().map(|it| it.error.message());
-            Ending::Skipped { message: reason.unwrap_or_else(|| "not run".to_owned()) }
-        }
+        Outcome::Skipped => Ending::Skipped { message: case.why_skipped() },
         Outcome::Failed => Ending::Failure {
             code: story::code(case).unwrap_or_else(|| "FAILED".to_owned()),
             message: story::headline(case),

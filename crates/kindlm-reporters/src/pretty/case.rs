@@ -11,6 +11,7 @@ use super::page::{Ink, Page};
 use super::result::{result_lines, result_tree};
 use crate::Verbosity;
 use crate::amount::{count, duration, repeats, usd};
+use crate::changes;
 use crate::panel;
 use crate::plain::{head, lines, one_line};
 use crate::score::mean_of;
@@ -75,13 +76,11 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
     let name = one_line(&case.case);
     let counts = case.repeat_counts();
     if counts.executed() == 0 {
-        let reason = case.errors().first().map(|it| it.error.message()).unwrap_or_default();
-        let reason = one_line(&format!("not run: {reason}"));
-        let reason = reason.trim_end_matches(": ");
+        let reason = one_line(&case.why_skipped());
         return page.spans(
             2,
             2,
-            &[mark(case.outcome), (Ink::Plain, &name), (Ink::Faint, "  "), (Ink::Faint, reason)],
+            &[mark(case.outcome), (Ink::Plain, &name), (Ink::Faint, "  "), (Ink::Faint, &reason)],
         );
     }
     let mut facts = Vec::new();
@@ -242,6 +241,15 @@ fn evidence(
     }
     if !execution.stderr.trim().is_empty() {
         output(page, indent, "stderr ", &execution.stderr, excerpt)?;
+    }
+    if let Some(workspace) = execution.workspace.as_deref()
+        && let Some(changed) = changes::listed(workspace)
+    {
+        if whole {
+            output(page, indent, "diff   ", &changes::diff(workspace), excerpt)?;
+        } else {
+            field(page, indent, "changed ", &changed)?;
+        }
     }
     notes(page, indent, execution, whole)
 }

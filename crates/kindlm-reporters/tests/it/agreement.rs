@@ -134,3 +134,23 @@ fn the_comment_for_pull_requests_names_every_case_that_did_not_hold() {
         assert!(comment.contains(&letters(&case.case)), "the comment leaves out `{}`", case.case);
     }
 }
+
+#[test]
+fn a_case_of_which_nothing_was_checked_is_not_one_that_passed() {
+    let mut report = sample_report();
+    let case = report.cases.iter_mut().find(|it| it.outcome == Outcome::Skipped).unwrap();
+    let result = AssertionResult::skipped("drift", "Baseline drift", "no baseline is there");
+    case.executions[0].error = None;
+    case.executions[0].results = vec![result];
+    case.executions[0].outcome = Outcome::of(&case.executions[0].results);
+    let name = case.case.clone();
+    let why = "othing was checked: no baseline is there";
+    for (id, style) in [
+        ("pretty", style(Verbosity::Normal, false, 1_000)),
+        ("junit", Style::default()),
+        ("html", Style::default()),
+    ] {
+        let text = render(id, &report, &style);
+        assert!(text.contains(&name) && text.contains(why), "{id}:\n{text}");
+    }
+}

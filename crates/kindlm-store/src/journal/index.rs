@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kindlm_types::{ExecutionResult, Outcome};
+use kindlm_types::ExecutionResult;
 
 use super::Place;
 
@@ -58,12 +58,5 @@ impl Index {
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.names.insert(name.into(), number);
         number
-    }
-}
-
-impl Place {
-    /// Whether the execution could be executed and judged.
-    pub fn is_done(self) -> bool {
-        !matches!(self.outcome(), Outcome::Errored | Outcome::Skipped)
     }
 }

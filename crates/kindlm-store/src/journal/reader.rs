@@ -81,6 +81,7 @@ pub struct Place {
     /// Of its bytes, to see whether they are still what was written.
     pub(super) checksum: u32,
     pub(super) outcome: Outcome,
+    pub(super) is_done: bool,
 }
 
 /// One line of a journal: an execution, and where it is.
@@ -93,6 +94,28 @@ pub struct Entry {
 }
 
 impl Place {
+    /// `bytes` are those of the line, line break included.
+    pub(super) fn new(offset: u64, bytes: &[u8], line: u64, result: &ExecutionResult) -> Self {
+        let is_done = match result.outcome {
+            Outcome::Errored => false,
+            Outcome::Skipped => result.is_unchecked(),
+            Outcome::Passed | Outcome::Scored | Outcome::Failed => true,
+        };
+        Self {
+            offset,
+            len: bytes.len() as u64,
+            line,
+            checksum: crc32fast::hash(bytes),
+            outcome: result.outcome,
+            is_done,
+        }
+    }
+
+    /// Whether the execution could be executed and judged, so that it need not be made again.
+    pub fn is_done(self) -> bool {
+        self.is_done
+    }
+
     /// How the execution ended.
     pub fn outcome(self) -> Outcome {
         self.outcome
@@ -211,8 +234,7 @@ impl Entries {
             Err(_) if self.buffer.contains(&0) && self.is_at_end()? => return Ok(None),
             Err(message) => return Err(corrupt(&self.path, line, message)),
         };
-        let checksum = crc32fast::hash(&self.buffer);
-        let place = Place { offset: self.offset, len, line, checksum, outcome: result.outcome };
+        let place = Place::new(self.offset, &self.buffer, line, &result);
         self.offset += len;
         self.line = line;
         Ok(Some(Entry { result, place }))

@@ -226,13 +226,7 @@ impl Batch {
         self.bytes.push(b'\n');
         self.lines += 1;
         let line = self.bytes.get(start..).unwrap_or_default();
-        self.places.push(Some(Place {
-            offset: start as u64,
-            len: line.len() as u64,
-            line: self.lines,
-            checksum: crc32fast::hash(line),
-            outcome: result.outcome,
-        }));
+        self.places.push(Some(Place::new(start as u64, line, self.lines, result)));
         Ok(())
     }
 }

@@ -131,17 +131,20 @@ fn the_last_entry_of_an_execution_counts() {
         ("a", 0, Outcome::Passed),
         ("b", 1, Outcome::Passed),
         ("b", 1, Outcome::Errored),
+        // No check of it applies: that would be no different the next time.
+        ("c", 0, Outcome::Skipped),
     ] {
         writer.append(&result(case, repeat, outcome)).unwrap();
     }
     let journal = Journal::open(folder.path()).unwrap();
     let index = journal.index().unwrap();
-    assert_eq!((index.len(), index.done(), index.is_empty()), (4, 3, false));
+    assert_eq!((index.len(), index.done(), index.is_empty()), (5, 4, false));
     for (case, repeat, outcome, done) in [
         ("a", 0, Outcome::Passed, true),
         ("a", 1, Outcome::Failed, true),
         ("b", 0, Outcome::Scored, true),
         ("b", 1, Outcome::Errored, false),
+        ("c", 0, Outcome::Skipped, true),
     ] {
         let place = index.get(case, "gpt", repeat).unwrap();
         assert_eq!((place.outcome(), place.is_done()), (outcome, done), "{case} {repeat}");

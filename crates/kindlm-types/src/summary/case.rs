@@ -16,7 +16,7 @@ pub struct RepeatCounts {
     pub failed: u32,
     /// Could not be executed or judged.
     pub errored: u32,
-    /// Not executed.
+    /// Not executed, or no check applied.
     pub skipped: u32,
 }
 
@@ -26,7 +26,7 @@ impl RepeatCounts {
         self.passed + self.scored
     }
 
-    /// All repeats that were executed.
+    /// All repeats that were executed, and of which something was checked.
     pub fn executed(self) -> u32 {
         self.held() + self.failed + self.errored
     }
@@ -57,6 +57,11 @@ impl ExecutionResult {
     /// all weights are 0.
     pub fn score(&self) -> Option<f64> {
         weighted_score(&self.results)
+    }
+
+    /// Whether it was executed, and no check of it applied.
+    pub fn is_unchecked(&self) -> bool {
+        self.outcome == Outcome::Skipped && self.error.is_none()
     }
 
     /// The share of the checks that passed, from 0 to 1. Errored checks are counted and did not pass; skipped ones
@@ -136,6 +141,28 @@ impl CaseResult {
             }
         }
         found
+    }
+
+    /// Whether it was executed, and no check of it applied.
+    pub fn is_unchecked(&self) -> bool {
+        self.outcome == Outcome::Skipped
+            && self.executions.iter().any(ExecutionResult::is_unchecked)
+    }
+
+    /// Why nothing is known of a case that was skipped, in words: it was not run, or no check applied.
+    pub fn why_skipped(&self) -> String {
+        let because = |what: &str, why: Option<String>| match why.filter(|it| !it.is_empty()) {
+            Some(why) => format!("{what}: {why}"),
+            None => what.to_owned(),
+        };
+        if self.executions.iter().any(ExecutionResult::is_unchecked) {
+            let reason = self.not_applied().into_iter().find_map(|it| match &it.verdict {
+                Verdict::Skipped { reason } => Some(reason.clone()),
+                _ => None,
+            });
+            return because("nothing was checked", reason);
+        }
+        because("not run", self.errors().first().map(|it| it.error.message()))
     }
 
     /// The first repeat whose answer was refused, filtered or cut short: whatever held there may have held
@@ -237,6 +264,24 @@ mod tests {
 
     fn missing(message: &str) -> AssertionResult {
         AssertionResult::fail("keywords", "Keyword allow list", CODE, message)
+    }
+
+    #[test]
+    fn what_was_skipped_says_why_nothing_is_known_of_it() {
+        let skipped = || repeat(0, vec![AssertionResult::skipped("drift", "Drift", "no baseline")]);
+        let not_run = |reason: &str| ExecutionResult {
+            error: Some(crate::ExecutionError::NotRun { reason: reason.to_owned() }),
+            outcome: Outcome::Skipped,
+            ..repeat(1, Vec::new())
+        };
+        for (executions, expected) in [
+            (vec![skipped()], "nothing was checked: no baseline"),
+            (vec![not_run("the budget is spent")], "not run: the budget is spent"),
+            (vec![not_run(""), skipped()], "nothing was checked: no baseline"),
+            (vec![not_run("")], "not run"),
+        ] {
+            assert_eq!(case(executions).why_skipped(), expected);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
 /// Totals over all cases of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SuiteTotals {
-    /// Cases that were run.
+    /// Cases of which something was checked.
     pub cases: u64,
     /// Cases in which everything held.
     pub passed: u64,
@@ -27,7 +27,7 @@ pub struct SuiteTotals {
     pub failed: u64,
     /// Cases that could not be executed or judged.
     pub errored: u64,
-    /// Cases that were not run.
+    /// Cases that were not run, or to which no check applied.
     pub skipped: u64,
     /// Executions, repeats included.
     pub executions: u64,
@@ -45,9 +45,14 @@ pub struct SuiteTotals {
 }
 
 impl SuiteTotals {
-    /// Cases that held, out of those that were run.
+    /// Cases that held, out of those of which something was checked.
     pub fn held(&self) -> RateCount {
         RateCount { count: self.passed + self.scored, total: self.cases }
+    }
+
+    /// Whether something was executed, and no check applied to any of it.
+    pub fn unchecked(&self) -> bool {
+        self.cases == 0 && self.executions > 0
     }
 
     /// Cases that were run or skipped.

@@ -97,6 +97,9 @@ impl O11y {
         };
         *self.tool_calls.entry(word.to_owned()).or_default() += 1;
         match action.kind {
+            // What a tool could not read or write, or was not allowed to, it has not.
+            ToolKind::FileRead | ToolKind::FileWrite | ToolKind::FileEdit
+                if ended_well(action) == Some(false) => {}
             ToolKind::FileRead => note(&mut self.files_read, path(action.input)),
             ToolKind::FileWrite | ToolKind::FileEdit => {
                 note(&mut self.files_modified, path(action.input));

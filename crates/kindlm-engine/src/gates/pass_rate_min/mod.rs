@@ -2,7 +2,7 @@
 
 use kindlm_types::{CaseResult, GateResult, RateCount};
 
-use super::compare::{at_least, percent};
+use super::compare::{at_least, nothing_to_measure, percent};
 use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -14,13 +14,16 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.95),
         docs: include_str!("docs.md"),
     },
-    build: |threshold| Box::new(PassRateMin { threshold, cases: RateCount::default() }),
+    build: |threshold| {
+        Box::new(PassRateMin { threshold, cases: RateCount::default(), unchecked: 0 })
+    },
 };
 
 #[derive(Clone, Debug)]
 struct PassRateMin {
     threshold: f64,
     cases: RateCount,
+    unchecked: u64,
 }
 
 impl Gate for PassRateMin {
@@ -31,11 +34,20 @@ impl Gate for PassRateMin {
 
 impl Measurement for PassRateMin {
     fn observe(&mut self, case: &CaseResult) {
+        if case.is_unchecked() {
+            self.unchecked += 1;
+            return;
+        }
         self.cases.count += u64::from(case.passed());
         self.cases.total += 1;
     }
 
     fn finish(&self) -> GateResult {
+        if self.cases.total == 0 && self.unchecked > 0 {
+            let message =
+                format!("Pass rate: nothing to measure (min: {})", percent(self.threshold));
+            return nothing_to_measure(REGISTRATION.meta.id, self.threshold, message);
+        }
         // An empty run is not a green run: its rate is 0.
         let rate = self.cases.rate().unwrap_or(0.0);
         let message = format!("Pass rate: {} (min: {})", percent(rate), percent(self.threshold));
