@@ -28,21 +28,21 @@ impl<B: Backend> Recorded<B> {
         Self { inner, responses }
     }
 
-    /// The reply that is kept; else that of the call, which is not begun before that is known.
+    /// The reply that is kept; else that of the call, which is not made before that is known.
     fn through<'a>(
         &'a self,
         (provider, prompt): (&'a str, &'a Prompt),
-        call: BoxFuture<'a, Result<Reply, ProviderError>>,
+        call: impl FnOnce() -> BoxFuture<'a, Result<Reply, ProviderError>> + Send + 'a,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         if self.responses.mode() == Mode::Live {
-            return call;
+            return call();
         }
         Box::pin(async move {
             let request = self.responses.completion(provider, prompt)?;
             if let Some(reply) = self.responses.recall(provider, &request)? {
                 return Ok(reply);
             }
-            let reply = call.await?;
+            let reply = call().await?;
             self.responses.keep(&request, &reply);
             Ok(reply)
         })
@@ -61,7 +61,7 @@ impl<B: Backend> Backend for Recorded<B> {
         prompt: &'a Prompt,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        self.through((provider, prompt), self.inner.complete(provider, prompt, timeout))
+        self.through((provider, prompt), move || self.inner.complete(provider, prompt, timeout))
     }
 
     fn complete_paid<'a>(
@@ -71,8 +71,9 @@ impl<B: Backend> Backend for Recorded<B> {
         timeout: Duration,
         purse: &'a dyn Purse,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        let call = self.inner.complete_paid(provider, prompt, timeout, purse);
-        self.through((provider, prompt), call)
+        self.through((provider, prompt), move || {
+            self.inner.complete_paid(provider, prompt, timeout, purse)
+        })
     }
 
     fn bounds_itself(&self) -> bool {
