@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kindlm_template::{environment, is_template};
 use kindlm_types::{
     AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
-    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
+    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace, ecma,
 };
 use serde_json::{Map, Value};
 
@@ -47,6 +47,8 @@ impl Secrets {
             // The same in JSON that was made into a text.
             let quoted = Value::from(value).to_string();
             all.insert(quoted.trim_matches('"').to_owned());
+            // And in an address: a server may tell which one it was asked for.
+            all.insert(ecma::encode_uri_component(value));
             all.insert(value.to_owned());
         }
         let has_number = all.iter().any(|it| it.parse::<f64>().is_ok());

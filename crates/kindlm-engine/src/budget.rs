@@ -207,6 +207,14 @@ impl Purse for Paid<'_> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(more);
         Ok(())
     }
+
+    fn not_made(&self) {
+        // The attempt that was lost is the last one again.
+        let more = self.lost.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(more) = more {
+            more.settle(Some(0.0));
+        }
+    }
 }
 
 impl Drop for Reservation<'_> {
@@ -331,6 +339,19 @@ mod tests {
                  answers were lost), and the next request may cost up to $0.5000"
             );
         });
+    }
+
+    #[test]
+    fn an_attempt_that_was_not_made_costs_nothing() {
+        let budget = Budget::new(1.0);
+        let paid = run(budget.pay(0.3)).unwrap();
+        paid.another().unwrap();
+        paid.not_made();
+        let lost = ProviderError::new(ProviderErrorKind::Timeout, "p", "stopped after it was lost");
+        paid.failed(&ProviderError { attempts: 1, ..lost });
+        assert_eq!(budget.lost(), Some((1, 0.3)));
+        let state = budget.state();
+        assert_eq!((state.spent.to_bits(), state.under_way), (0.3_f64.to_bits(), 0));
     }
 
     #[test]

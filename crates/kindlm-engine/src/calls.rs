@@ -89,7 +89,10 @@ impl<'a> Calls<'a> {
         let result = self.guarded(provider, patience(timeout), call).await;
         match &result {
             Ok(reply) if reply.cached => paid.settle(Some(0.0)),
-            Ok(reply) => paid.settle(price.cost_if_counted(&reply.usage)),
+            // A program may tell what its answer cost.
+            Ok(reply) => {
+                paid.settle(reply.cost_usd.or_else(|| price.cost_if_counted(&reply.usage)));
+            }
             Err(err) => paid.failed(err),
         }
         Ok(result?)

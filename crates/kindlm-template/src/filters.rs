@@ -2,9 +2,10 @@
 
 use kindlm_types::ecma;
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Value as Jinja};
+use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
 
 use crate::engine::text;
+use crate::methods::LONGEST;
 
 /// `.length`, written as a filter.
 pub(crate) const LENGTH: &str = "length_of";
@@ -46,8 +47,12 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     engine.add_filter("center", |value: Jinja, width: Option<usize>| {
         let value = text(&value);
         let spaces = width.unwrap_or(80).saturating_sub(value.chars().count());
+        if spaces > LONGEST {
+            let message = "the text would be longer than 1,000,000 characters";
+            return Err(Error::new(ErrorKind::InvalidOperation, message));
+        }
         let before = spaces / 2;
-        format!("{}{value}{}", " ".repeat(before), " ".repeat(spaces - before))
+        Ok(format!("{}{value}{}", " ".repeat(before), " ".repeat(spaces - before)))
     });
     engine.add_filter("striptags", |value: Jinja| striptags(&text(&value)));
     engine.add_filter("nl2br", |value: Jinja| text(&value).replace('\n', "<br />\n"));

@@ -32,8 +32,8 @@ pub(crate) const METHODS: [&str; 22] = [
     "trimEnd",
 ];
 
-/// The longest text that a method makes.
-const LONGEST: usize = 1_000_000;
+/// The longest text that a method or filter makes.
+pub(crate) const LONGEST: usize = 1_000_000;
 
 /// Calls a method of a value.
 pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {

@@ -44,14 +44,14 @@ impl Variables {
     }
 
     fn render_by(&self, engine: &Environment<'_>, template: &str) -> Result<String, String> {
-        let rendered =
-            engine.render_str(&syntax::of_jinja(template), &self.values).map_err(|err| {
-                let fault = Fault::of_error(template, &err);
-                format!("the template cannot be rendered: {fault}")
-            })?;
+        let rendered = engine.render_str(&syntax::of_jinja(template), &self.values);
+        // Also where it failed: the next template has nothing to do with it.
         let refused = std::mem::take(&mut *self.env.refused());
         match refused.first() {
-            None => Ok(rendered),
+            None => rendered.map_err(|err| {
+                let fault = Fault::of_error(template, &err);
+                format!("the template cannot be rendered: {fault}")
+            }),
             Some(name) => Err(format!("the environment variable `{name}` may not be read here")),
         }
     }
@@ -124,6 +124,18 @@ mod tests {
         ] {
             assert_eq!(render(template, vars.clone()).as_deref(), Ok(expected), "{template}");
         }
+    }
+
+    #[test]
+    fn what_one_template_may_not_read_is_not_held_against_the_next() {
+        let variables = Variables::new(&Map::new(), &Map::new());
+        for template in ["{{ env.HOME }}{{ 'a' | center(4000000000) }}", "{{ env.HOME }}"] {
+            let words = variables.render(template).unwrap_err();
+            assert!(words.contains("`HOME` may not be read here"), "{template}: {words}");
+        }
+        assert_eq!(variables.render("a").as_deref(), Ok("a"));
+        let words = variables.render("{{ 'a' | center(4000000000000000000) }}").unwrap_err();
+        assert!(words.contains("longer than 1,000,000"), "{words}");
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub trait Purse: Send + Sync {
     /// Sets as much aside for one more attempt as for the first: the answer to the last one was lost, and it may have to
     /// be paid for. The error says in words why there is no money for another.
     fn another(&self) -> Result<(), String>;
+
+    /// Takes back what was last set aside for one more attempt, which was not made.
+    fn not_made(&self);
 }
 
 /// What a run asks of the world.

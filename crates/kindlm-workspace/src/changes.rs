@@ -36,7 +36,7 @@ pub(crate) fn changes(
     limits: Limits,
     mut room: u64,
 ) -> Result<Vec<FileChange>, String> {
-    let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
+    let (after, _) = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
     let mut changes = Vec::new();
     for (path, kind) in differing((start, before), (end, &after), ignore)? {
         let was = before.get(&path);

@@ -103,8 +103,7 @@ impl Start {
             let at = at.clone();
             move || {
                 let inside = Inside::open(&at)?;
-                let tree = walk(&inside, limits).map_err(|err| err.words(NAME))?;
-                let seal = sealed(&inside, &tree)?;
+                let (tree, seal) = walk(&inside, limits).map_err(|err| err.words(NAME))?;
                 Ok((inside, tree, seal))
             }
         })
@@ -115,8 +114,7 @@ impl Start {
     /// That nobody has written to it since: what agents get is copied from it, and what they did is held against it.
     pub(crate) fn is_as_made(&self, ignore: &GlobSet) -> Result<(), String> {
         self.inside.is_in_place()?;
-        let tree = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
-        let now = sealed(&self.inside, &tree)?;
+        let (_, now) = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
         match self.seal.broken_at(&now, |path| ignore.is_match(path)) {
             None => Ok(()),
             Some(path) => Err(format!(
@@ -129,10 +127,6 @@ impl Start {
 
 /// What errors call the folder.
 const NAME: &str = "the start of the workspace";
-
-fn sealed(inside: &Inside, tree: &Tree) -> Result<Seal, String> {
-    Seal::of(inside, tree).map_err(|err| format!("cannot read {NAME}: {err}"))
-}
 
 /// Makes sure that what is around commands starts, and runs the setup.
 async fn prepare(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cap_std::fs::Metadata;
 use kindlm_types::{FileTree, WorkspaceSpec};
@@ -92,9 +92,10 @@ impl WalkError {
     }
 }
 
-/// What is below a folder.
-pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
+/// What is below a folder, and what shows whether it is written to later.
+pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<(Tree, Seal), WalkError> {
     let mut found = BTreeMap::new();
+    let mut seal = BTreeMap::new();
     let mut count = Count::new(limits);
     let mut folders = vec![(PathBuf::new(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {
@@ -121,10 +122,11 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
                 Entry::Other
             };
             count.add(if kind.is_file() { metadata.len() } else { 0 })?;
+            seal.insert(path.clone(), (entry.clone(), stamp(&metadata)));
             found.insert(path, entry);
         }
     }
-    Ok(found)
+    Ok((found, Seal(seal)))
 }
 
 /// What shows whether something below a folder has been written to, whatever its times say.
@@ -132,15 +134,6 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
 pub(crate) struct Seal(BTreeMap<String, (Entry, Stamp)>);
 
 impl Seal {
-    /// That of what is below a folder now.
-    pub(crate) fn of(root: &Inside, tree: &Tree) -> io::Result<Self> {
-        let stamped = tree.iter().map(|(path, entry)| {
-            let stamp = stamp(&root.entry(Path::new(path))?);
-            Ok((path.clone(), (entry.clone(), stamp)))
-        });
-        stamped.collect::<io::Result<_>>().map(Self)
-    }
-
     /// A path at which two of them differ.
     pub(crate) fn broken_at<'a>(
         &'a self,

@@ -89,7 +89,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         Some(block) => setup.scripts.with(block),
         None => setup.scripts.clone(),
     };
-    let label = label("JavaScript", &config.value);
+    let label = own.label(&label("JavaScript", &config.value));
     Ok(Arc::new(JavaScript {
         code: config.value,
         label,

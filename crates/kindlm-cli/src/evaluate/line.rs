@@ -191,6 +191,7 @@ impl<'a> Line<'a> {
             latency_ms: said.latency_ms.or(told.latency_ms),
             cost_usd: said.cost_usd.or(told.cost_usd),
             finish_reason: said.finish_reason.or(told.finish_reason),
+            gaps: told.gaps,
             tools: if said.tools.is_empty() { told.tools } else { said.tools },
             metadata: told.metadata.into_iter().chain(said.metadata).collect(),
             coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },

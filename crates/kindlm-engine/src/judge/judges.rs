@@ -126,7 +126,8 @@ impl<'a> Judges<'a> {
             cost_usd: if reply.cached {
                 Some(0.0)
             } else {
-                model.price.and_then(|price| price.cost_if_counted(&reply.usage))
+                let counted = || model.price?.cost_if_counted(&reply.usage);
+                reply.cost_usd.or_else(counted)
             },
             usage: reply.usage,
             model: model.id.clone(),

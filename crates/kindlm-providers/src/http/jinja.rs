@@ -1,7 +1,8 @@
 //! Requests as templates: the address, headers and query, and a body that is written as one.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::{LazyLock, OnceLock};
 
 use kindlm_template::{Fault, Variables, environment, is_template, read};
 use kindlm_types::{Problem, Prompt, ecma};
@@ -89,8 +90,7 @@ impl Filler {
         }
         let own = prompt.vars.iter().filter(|(name, _)| *name != "prompt");
         vars.extend(own.map(|(name, value)| (name.clone(), value.clone())));
-        let said = Value::Object(vars.clone()).to_string();
-        let marks: Vec<EnvMark> = names.iter().map(|it| mark(it, &said)).collect();
+        let marks: Vec<EnvMark> = names.iter().map(|it| mark(it)).collect();
         let env: Map<String, Value> =
             marks.iter().map(|it| (it.variable.clone(), it.mark.as_str().into())).collect();
         let variables = Variables::new(&vars, &env);
@@ -146,14 +146,17 @@ impl Filler {
     }
 }
 
-/// A text that stands for a variable, and that is nowhere in what is sent.
-fn mark(variable: &str, said: &str) -> EnvMark {
-    let mut mark = format!("{{{{env.{variable}}}}}");
-    let mut number = 1;
-    while said.contains(&mark) {
-        number += 1;
-        mark = format!("{{{{env.{variable}:{number}}}}}");
-    }
+/// What nobody outside of this process can guess. Else a value that says it, or that becomes it when it is filled in or
+/// read as JSON, would have the secret put in its place, and sent to where it does not belong.
+static NONCE: LazyLock<u128> = LazyLock::new(|| {
+    // The keys of the standard library's hashers are random.
+    let random = || u128::from(RandomState::new().build_hasher().finish());
+    (random() << 64) | random()
+});
+
+/// A text that stands for a variable, and that is nowhere else in what is sent.
+fn mark(variable: &str) -> EnvMark {
+    let mark = format!("{{{{env.{variable}:{:032x}}}}}", *NONCE);
     EnvMark { mark, variable: variable.to_owned() }
 }
 

@@ -184,6 +184,13 @@ impl Ticket<'_> {
         self.purse.map_or(Ok(()), Purse::another)
     }
 
+    /// The attempt that [`another`](Self::another) was asked for is not made.
+    pub(crate) fn not_made(&self) {
+        if let Some(purse) = self.purse {
+            purse.not_made();
+        }
+    }
+
     /// The provider and the model.
     pub(crate) fn whom(&self) -> String {
         self.lane.name.clone()

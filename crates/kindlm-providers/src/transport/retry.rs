@@ -135,7 +135,7 @@ where
         let (permit, slot) = match (way.begin(ticket, attempts).await, last.take()) {
             (Ok(begun), _) => begun,
             (Err(NotBegun::Refused(err)), _) => return Err(err),
-            (Err(NotBegun::Stopped), Some(last)) => return Err(stopped_after(last)),
+            (Err(NotBegun::Stopped), Some(last)) => return Err(stopped_after(last, ticket)),
             (Err(NotBegun::Stopped), None) => return Err(stopped_before()),
         };
         let result = attempt().await;
@@ -175,7 +175,7 @@ where
         let wait = policy.delay(attempts - 1, err.retry_after, chance());
         tokio::select! {
             () = tokio::time::sleep(wait) => last = Some(err),
-            () = way.waits.stopped() => return Err(stopped_after(err)),
+            () = way.waits.stopped() => return Err(stopped_after(err, ticket)),
         }
     }
 }
@@ -188,7 +188,11 @@ fn stopped_before() -> ProviderError {
 }
 
 /// The last error, and why there is no later one.
-fn stopped_after(err: ProviderError) -> ProviderError {
+fn stopped_after(err: ProviderError, ticket: &Ticket<'_>) -> ProviderError {
+    // What was set aside for the next attempt would count beside what the last one may have cost.
+    if err.may_be_charged() {
+        ticket.not_made();
+    }
     let message = format!("{}; stopped while waiting to retry", err.message);
     ProviderError { message, ..err }
 }

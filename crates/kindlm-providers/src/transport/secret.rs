@@ -27,9 +27,15 @@ impl Secrets {
     }
 
     fn add(&mut self, value: &str) {
-        if value.len() >= SHORTEST {
-            self.0.push(value.to_owned());
+        if value.len() < SHORTEST {
+            return;
         }
+        // As it is, and as it is in the query of an address, which a server may tell back.
+        let encoded = ecma::encode_uri_component(value);
+        if encoded != value {
+            self.0.push(encoded);
+        }
+        self.0.push(value.to_owned());
     }
 }
 

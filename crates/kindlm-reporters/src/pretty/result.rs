@@ -77,6 +77,12 @@ pub(super) fn result_lines(
             field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;
         }
     }
+    if verbose && !result.named_scores.is_empty() {
+        let named = result.named_scores.iter();
+        let named =
+            named.map(|it| format!("{} {}", one_line(&it.name), ecma::number(it.score.get())));
+        field(page, indent + 2, "scores   ", &named.collect::<Vec<_>>().join(", "))?;
+    }
     if verbose {
         for (key, line) in panel::lines(&result.metadata) {
             field(page, indent + 2, &format!("{key:8} "), &line)?;

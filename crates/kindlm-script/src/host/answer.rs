@@ -75,6 +75,10 @@ pub(crate) fn read(
         },
         Ending::Json => match json(part) {
             Ok(value) => ScriptOutcome::Returned(ScriptValue::Json(value)),
+            Err(err) if err.to_string().starts_with("recursion limit") => {
+                let message = "its result nests deeper than 127 objects and lists (about 60 levels of `componentResults`): return fewer levels, or several results side by side".to_owned();
+                return Err(ScriptError { kind: ScriptErrorKind::Memory, message, console });
+            }
             Err(err) => {
                 return Err(broken(&format!("a result that cannot be read: {err}"), console));
             }
@@ -153,6 +157,18 @@ fn without_lone_surrogates(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_nests_too_deeply_is_told_in_the_words_of_a_user() {
+        let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+        let read = |text: &str| {
+            let second = std::time::Duration::from_secs(1);
+            super::read(crate::frame::Ending::Json, Vec::new(), text.as_bytes(), second)
+        };
+        let err = read(&deep).unwrap_err();
+        assert!(err.message.contains("nests deeper than 127"), "{err}");
+        assert!(read(&deep[100..301]).is_ok());
+    }
+
     #[test]
     fn halves_of_surrogate_pairs_become_replacement_characters() {
         for (json, expected) in [

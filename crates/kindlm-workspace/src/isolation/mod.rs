@@ -73,8 +73,8 @@ impl Wrap {
     ) -> CommandSpec {
         let names: Vec<&str> = env.iter().map(|(name, _)| *name).collect();
         let line = match self.before(folder, Inner { network, env: &names, stdin: false }) {
-            None => line.to_owned(),
-            Some(before) => format!("{before} {}", quoted([line])),
+            None => own_git(line),
+            Some(before) => own_git(&format!("{before} {}", quoted([line]))),
         };
         let mut all = variables(&self.options, folder);
         all.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
@@ -84,9 +84,10 @@ impl Wrap {
     /// A folder for an agent that is spoken with. `env` are names of variables that the suite gives it.
     pub(crate) fn agent(&self, folder: &Path, network: bool, env: &[String]) -> AgentFolder {
         let names: Vec<&str> = env.iter().map(String::as_str).collect();
+        let before = self.before(folder, Inner { network, env: &names, stdin: true });
         AgentFolder {
             path: folder.to_path_buf(),
-            before: self.before(folder, Inner { network, env: &names, stdin: true }),
+            before: Some(own_git(before.as_deref().unwrap_or("sh -c"))),
             env: variables(&self.options, folder),
             names_env: matches!(self.kind, Kind::Container(_)),
         }
@@ -145,6 +146,17 @@ impl Wrap {
             Kind::Container(it) => it.abandon(folder),
         }
     }
+}
+
+/// What git sets for its hooks, from which KindLM may have been started. With them git works in the user's repository,
+/// and on its index, wherever it is called: `git rev-parse --local-env-vars` names them.
+const GIT_VARIABLES: &str = "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT \
+    GIT_OBJECT_DIRECTORY GIT_DIR GIT_WORK_TREE GIT_IMPLICIT_WORK_TREE GIT_GRAFT_FILE GIT_INDEX_FILE \
+    GIT_NO_REPLACE_OBJECTS GIT_REPLACE_REF_BASE GIT_PREFIX GIT_SHALLOW_FILE GIT_COMMON_DIR GIT_QUARANTINE_PATH";
+
+/// A line for a shell, in which git works where it is called.
+fn own_git(line: &str) -> String {
+    if cfg!(unix) { format!("unset {GIT_VARIABLES}; {line}") } else { line.to_owned() }
 }
 
 /// A program that is looked for where programs are.

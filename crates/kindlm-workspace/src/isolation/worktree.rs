@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kindlm_types::{Backend, CommandSpec, FileTree, WorkspaceError};
 
-use super::quoted;
+use super::{own_git, quoted};
 use crate::start::{blocking, copy_start, run};
 
 /// How long git may take.
@@ -113,14 +113,17 @@ impl Worktrees {
         // Without the hooks and files of a template: they are those of new repositories.
         let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--template=", &top, &to];
         git(&self.top, &clone, backend).await?;
-        // The user's own branches under their own names, so that `git diff main` works; a branch that is checked out
-        // could not be fetched.
-        let branches = "+refs/heads/*:refs/heads/*";
-        git(at, &["checkout", "--quiet", "--detach", &self.commit], backend).await?;
-        git(at, &["fetch", "--quiet", "origin", branches], backend).await?;
         // What the agent pushes goes where the user's would, and not to the user's repository.
         git(at, &["remote", "remove", "origin"], backend).await?;
+        // Before anything is checked out: filters and line ends are set there.
         git(at, &["config", "include.path", &config], backend).await?;
+        let no_hooks = "core.hooksPath=.git/no-hooks";
+        git(at, &["-c", no_hooks, "checkout", "--quiet", "--detach", &self.commit], backend)
+            .await?;
+        // The user's own branches under their own names, so that `git diff main` works; a branch that is checked out
+        // could not be fetched.
+        git(at, &["fetch", "--quiet", "--no-tags", &top, "+refs/heads/*:refs/heads/*"], backend)
+            .await?;
         for hidden in &self.hidden {
             self.hide(at, hidden, backend).await?;
         }
@@ -136,7 +139,7 @@ impl Worktrees {
     ) -> Result<(), WorkspaceError> {
         let path = hidden.display().to_string();
         let listed = quoted(["git", "--literal-pathspecs", "ls-files", "-z", "--", &path]);
-        let line = format!("{listed} | git update-index -z --skip-worktree --stdin");
+        let line = own_git(&format!("{listed} | git update-index -z --skip-worktree --stdin"));
         let mut command = CommandSpec::new(line, PATIENCE);
         command.folder = Some(checkout.to_path_buf());
         run(&command, "`git update-index`", None, backend).await?;
@@ -178,9 +181,10 @@ async fn git(
     words: &[&str],
     backend: &dyn Backend,
 ) -> Result<String, WorkspaceError> {
-    let line = quoted(["git"].into_iter().chain(words.iter().copied()));
+    let line = own_git(&quoted(["git"].into_iter().chain(words.iter().copied())));
     let mut command = CommandSpec::new(line, PATIENCE);
     command.folder = Some(folder.to_path_buf());
-    let what = format!("`git {}`", words.first().copied().unwrap_or_default());
+    let verb = words.iter().find(|it| !it.starts_with('-') && !it.contains('='));
+    let what = format!("`git {}`", verb.copied().unwrap_or_default());
     run(&command, &what, None, backend).await
 }

@@ -65,6 +65,13 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     assert_eq!(git(&suite, &["stash", "list"]), "");
     assert!(!suite.path(".git/hooks/pre-commit").exists());
     assert_eq!(git(&suite, &["config", "--default", "unset", "core.bare"]), "false\n");
+
+    // Filters that the repository itself configures (git-lfs, git-crypt) are at work when files are checked out.
+    git(&suite, &["config", "filter.loud.smudge", "tr a-z A-Z"]);
+    suite.write(".gitattributes", "other.txt filter=loud\n");
+    git(&suite, &["add", ".gitattributes"]);
+    git(&suite, &["commit", "--quiet", "-m", "loud"]);
+    suite.agent(&worktree, "test \"$(cat ../other.txt)\" = OTHER", &[]).unwrap();
     let unknown = WorkspaceSpec { reference: Some("--upload-pack=x".to_owned()), ..worktree };
     assert!(suite.agent(&unknown, "true", &[]).unwrap_err().to_string().contains("git rev-parse"));
 }
@@ -374,7 +381,48 @@ fn a_container_whose_setup_takes_too_long_is_ended() {
     assert_eq!(words, "`workspace.setup`: the command did not end in time");
     let lines = suite.shell.lines.lock().unwrap();
     let [_, setup, end] = &lines[..] else { panic!("{lines:?}") };
-    let name = setup.split(' ').nth(6).unwrap();
+    let name = setup.split(' ').find(|it| it.starts_with("kindlm-start-")).unwrap();
     assert!(end.ends_with(&format!(" rm --force {name}")), "{end}");
     assert_eq!(suite.left(), 0);
 }
+
+/// In a hook of git its variables lead to the user's repository, from wherever git is called.
+#[test]
+fn git_in_a_workspace_is_not_led_away_by_a_hook() {
+    if !installed("git") {
+        return;
+    }
+    let suite = Suite::new(&[("repo/a.txt", "a\n")]);
+    git(&suite, &["init", "--quiet", "--initial-branch=main"]);
+    git(&suite, &["add", "."]);
+    git(&suite, &["commit", "--quiet", "-m", "first"]);
+    let own = suite.path(".git").display().to_string();
+    let hook = format!("GIT_DIR={own} GIT_INDEX_FILE={own}/index GIT_WORK_TREE={own}/..");
+    let before = (git(&suite, &["for-each-ref"]), fs::read(suite.path(".git/config")).unwrap());
+    let folders = Folders::new(suite.options.clone());
+    for isolation in [Isolation::Copy, Isolation::Worktree] {
+        let spec = WorkspaceSpec { isolation, ..spec() };
+        let of = WorkFor { case: "a", model: "command", repeat: 0, timeout: LONG };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let open = folders.open(&spec, of, &suite.shell).await.unwrap();
+            let agent = open.for_agent(&[]);
+            let commit = "git init --quiet . && git add -A && git -c user.name=b -c user.email=b@example.org commit --quiet --allow-empty -m agent";
+            for line in [
+                open.command(commit, LONG).command_line,
+                format!("{} '{commit}'", agent.before.unwrap()),
+            ] {
+                let mut ran = Command::new("sh");
+                ran.args(["-c", &line]).current_dir(open.folder());
+                let ran = ran.envs(hook.split(' ').filter_map(|it| it.split_once('='))).output().unwrap();
+                assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+            }
+            open.discard(&suite.shell).await;
+        });
+        let after = (git(&suite, &["for-each-ref"]), fs::read(suite.path(".git/config")).unwrap());
+        assert_eq!(after, before, "{isolation:?}");
+        assert_eq!(git(&suite, &["status", "--short"]), "");
+    }
+}
+
+const LONG: std::time::Duration = std::time::Duration::from_mins(1);

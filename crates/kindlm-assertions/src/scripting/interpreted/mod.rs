@@ -97,7 +97,7 @@ impl Interpreted {
         let settings = ScriptSettings { runtime: language.runtime, ..setup.scripts.with(&block) };
         Ok(Arc::new(Self {
             language,
-            label: label(language.name, &config.value),
+            label: own.label(&label(language.name, &config.value)),
             code: config.value,
             source,
             config: config.config,

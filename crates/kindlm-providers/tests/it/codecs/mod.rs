@@ -73,6 +73,16 @@ fn normal(value: &Value) -> Value {
         Value::Number(number) => number.as_f64().map_or(Value::Null, |it| json!(it)),
         Value::Array(list) => list.iter().map(normal).collect(),
         Value::Object(object) => object.iter().map(|(key, it)| (key.clone(), normal(it))).collect(),
+        // What stands for a variable is another text in every process.
+        Value::String(text) if text.contains("{{env.") => {
+            let plain = |part: &str| match part.rsplit_once(':') {
+                Some((name, nonce)) if name.contains("{{env.") && nonce.len() == 32 => {
+                    name.to_owned()
+                }
+                _ => part.to_owned(),
+            };
+            text.split("}}").map(plain).collect::<Vec<_>>().join("}}").into()
+        }
         other => other.clone(),
     }
 }
