@@ -55,12 +55,7 @@ impl ClosedQa {
     /// Makes the check out of its configuration.
     pub(crate) fn build(id: &'static str, config: &Value, own: Own, setup: &Setup<'_>) -> Built {
         let config: Config = read(config)?;
-        let prompt = GradingPrompt::new(
-            SYSTEM,
-            config.rubric_prompt,
-            Slot::new("/rubricPrompt", &GIVES),
-            setup,
-        )?;
+        let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
         let table = Table::new(KINDS, &[YES_OR_NO], config.scores.as_ref());
         let table = table.map_err(|it| at("/scores", it))?;
         let about = short(&Value::String(config.value.clone()), 80);

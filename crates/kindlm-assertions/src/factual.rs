@@ -77,12 +77,7 @@ impl Factuality {
         setup: &Setup<'_>,
     ) -> Built {
         let config: Config = read(config)?;
-        let prompt = GradingPrompt::new(
-            SYSTEM,
-            config.rubric_prompt,
-            Slot::new("/rubricPrompt", &GIVES),
-            setup,
-        )?;
+        let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
         let presets: &'static [Preset] = match flavour {
             Flavour::Promptfoo => &[PROMPTFOO, AUTOEVALS],
             Flavour::Autoevals => &[AUTOEVALS, PROMPTFOO],

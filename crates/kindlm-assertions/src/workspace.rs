@@ -131,15 +131,7 @@ impl fmt::Display for Paths {
 
 /// What has changed, in words: `Changed: +new.ts, src/cart.ts, -old.ts`.
 pub(crate) fn changed(changes: &[FileChange]) -> String {
-    use kindlm_types::workspace::ChangeKind;
-    let marked: Vec<String> = changes
-        .iter()
-        .map(|it| match it.change {
-            ChangeKind::Added => format!("+{}", it.path),
-            ChangeKind::Changed => it.path.clone(),
-            ChangeKind::Deleted => format!("-{}", it.path),
-        })
-        .collect();
+    let marked: Vec<String> = changes.iter().map(FileChange::marked).collect();
     format!("Changed: {}", names(marked.iter().map(String::as_str)))
 }
 

@@ -8,12 +8,7 @@ use crate::amount::plural;
 
 /// The changes in few words: `+new.ts, src/cart.ts, -old.ts`; `None` if there is none.
 pub(crate) fn listed(workspace: &Workspace) -> Option<String> {
-    let marked = workspace.changes.iter().map(|it| match it.change {
-        ChangeKind::Added => format!("+{}", it.path),
-        ChangeKind::Changed => it.path.clone(),
-        ChangeKind::Deleted => format!("-{}", it.path),
-    });
-    let marked: Vec<String> = marked.collect();
+    let marked: Vec<String> = workspace.changes.iter().map(FileChange::marked).collect();
     (!marked.is_empty()).then(|| marked.join(", "))
 }
 

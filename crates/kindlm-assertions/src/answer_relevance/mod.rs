@@ -81,12 +81,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     if let Some(problem) = model.and_then(|it| setup.check_model("/embeddingModel", it)) {
         return Err(vec![problem]);
     }
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let frame = Frame::new(ID, "Answer relevance", "", own, prompt);
     Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
 }

@@ -76,12 +76,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
         let problem = Problem::new("/value", format!("`{wanted}` is none of the labels"));
         return Err(vec![problem.with_help(help)]);
     }
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let about = config.value.as_deref().unwrap_or_default();
     let frame = Frame::new(ID, "Classification", about, own, prompt);
     One::built(Classifier { frame, labels: config.labels, wanted: config.value })

@@ -82,12 +82,7 @@ struct Needed {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let context = ContextSource::new(config.context_transform.as_deref(), setup);
     let context = context.map_err(|it| at("/contextTransform", it))?;
     let frame = Frame::new(ID, "Context relevance", "", own, prompt);

@@ -78,12 +78,7 @@ struct Exchange {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let frame = Frame::new(ID, "Conversation relevance", "", own, prompt);
     let window = config.window_size.unwrap_or(WINDOW);
     Ok(std::sync::Arc::new(ConversationRelevance { frame, window }))

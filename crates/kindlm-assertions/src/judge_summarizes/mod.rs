@@ -85,12 +85,7 @@ struct Summarizes {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let table = Table::new(KINDS, &[FAITHFUL, STRICT], config.scores.as_ref());
     let table = table.map_err(|it| at("/scores", it))?;
     let about = short(&Value::String(config.value.clone()), 40);

@@ -64,12 +64,7 @@ struct Rubric {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt);
     One::built(Rubric { frame, value: config.value })
 }

@@ -83,12 +83,7 @@ struct Flag {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let categories =
         config.value.unwrap_or_else(|| CATEGORIES.iter().map(|&it| it.to_owned()).collect());
     let frame = Frame::new(ID, "Moderation", "", own, prompt);

@@ -104,12 +104,7 @@ struct SelectBest {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let criterion = crate::grade::text(&config.value).into_owned();
     if criterion.trim().is_empty() {
         return Err(vec![

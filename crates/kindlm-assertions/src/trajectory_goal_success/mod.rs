@@ -83,12 +83,7 @@ struct GoalSuccess {
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    let prompt = GradingPrompt::new(
-        SYSTEM,
-        config.rubric_prompt,
-        Slot::new("/rubricPrompt", &GIVES),
-        setup,
-    )?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let (Goal::Text(goal) | Goal::Named { goal }) = config.value;
     if goal.trim().is_empty() {
         let problem = Problem::new("/value", "the goal is empty");

@@ -75,6 +75,18 @@ pub struct FileChange {
     pub executable: Option<bool>,
 }
 
+impl FileChange {
+    /// Its path with what happened to it: `+new.ts`, `src/cart.ts`, `-old.ts`.
+    pub fn marked(&self) -> String {
+        let sign = match self.change {
+            ChangeKind::Added => "+",
+            ChangeKind::Changed => "",
+            ChangeKind::Deleted => "-",
+        };
+        format!("{sign}{}", self.path)
+    }
+}
+
 /// What happened to a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -50,6 +50,11 @@ impl Slot {
     pub(crate) const fn new(at: &'static str, gives: &'static [&'static str]) -> Self {
         Self { at, gives }
     }
+
+    /// That of checks that ask with one prompt: `rubricPrompt`.
+    pub(crate) const fn rubric(gives: &'static [&'static str]) -> Self {
+        Self::new("/rubricPrompt", gives)
+    }
 }
 
 /// Who gives a prompt, and which prompt it was.
