@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use crate::script::{ScriptAnswer, ScriptError, ScriptQuestion};
-use crate::{FailureCode, ProviderError, ResponseFormat, Usage};
+use crate::{FailureCode, FinishReason, ProviderError, ResponseFormat, Usage};
 
 /// Something that must be found out before a check can be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +113,8 @@ pub enum Answer {
         text: String,
         /// The id of the judge that gave it.
         model: String,
+        /// Why it ends where it does: one that is cut off may not say what the judge would have said.
+        finish_reason: FinishReason,
         /// Tokens it took.
         usage: Usage,
         /// What was spent on it in US dollars, if the price is known; 0 if it came from the response store.
@@ -122,6 +124,19 @@ pub enum Answer {
     Vector(Arc<[f32]>),
     /// What a script did.
     Script(ScriptAnswer),
+}
+
+impl Answer {
+    /// A reply that came to its end, for which nothing was spent.
+    pub fn said(text: impl Into<String>, model: impl Into<String>) -> Self {
+        Self::Text {
+            text: text.into(),
+            model: model.into(),
+            finish_reason: FinishReason::Stop,
+            usage: Usage::default(),
+            cost_usd: Some(0.0),
+        }
+    }
 }
 
 /// Why a question has no answer.

@@ -14,7 +14,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, question_of,
+    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only, question_of,
 };
 use crate::nearness::{EMBEDDING_FAILED, Metric};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -214,14 +214,23 @@ impl Assertion for AnswerRelevance {
 /// The question in a reply: in JSON, or the reply itself.
 fn read_question(reply: &str) -> Result<String, String> {
     let objects = objects(reply)?;
-    let question = match objects.first() {
-        Some(object) => {
-            object.get("question").and_then(Value::as_str).ok_or("`question` is missing")?
-        }
-        None => reply,
+    let question = match only(&objects, "question")? {
+        Some(Value::String(question)) => question.trim().to_owned(),
+        Some(other) => return Err(format!("`question` is {}, not a text", ecma::stringify(other))),
+        None if !objects.is_empty() => return Err("`question` is missing".to_owned()),
+        // A reply that is a value of JSON by itself, such as `null`, asks nothing.
+        None => match serde_json::from_str(reply) {
+            Ok(Value::String(question)) => question.trim().to_owned(),
+            Ok(other) => return Err(format!("it is {}, not a question", ecma::stringify(&other))),
+            Err(_) => reply.trim().to_owned(),
+        },
     };
-    let question = question.trim();
-    if question.is_empty() { Err("it is empty".to_owned()) } else { Ok(question.to_owned()) }
+    // Words, not marks: what has none cannot be compared with anything.
+    if question.contains(char::is_alphanumeric) {
+        Ok(question)
+    } else {
+        Err("it is empty".to_owned())
+    }
 }
 
 fn question_schema() -> Value {
@@ -237,6 +246,35 @@ fn question_schema() -> Value {
 mod tests {
     use super::*;
     use kindlm_types::FailureCode;
+
+    #[test]
+    fn a_question_is_a_text_that_says_something() {
+        for (reply, expected) in [
+            (r#"{"question": " Where? "}"#, Ok("Where?")),
+            ("Where?", Ok("Where?")),
+            (r#""Where?""#, Ok("Where?")),
+            (r#"{"a": 1} {"question": "Where?"}"#, Ok("Where?")),
+            (r#"{"question": null}"#, Err("`question` is null, not a text")),
+            (r#"{"question": true}"#, Err("`question` is true, not a text")),
+            (
+                r#"{"question": "a"} {"question": "b"}"#,
+                Err("it gives several different `question`"),
+            ),
+            (r#"{"q": "a"}"#, Err("`question` is missing")),
+            ("null", Err("it is null, not a question")),
+            ("true", Err("it is true, not a question")),
+            ("[\"a\"]", Err("it is [\"a\"], not a question")),
+            (r#"{"question": "?"}"#, Err("it is empty")),
+            (" ", Err("it is empty")),
+        ] {
+            let read = read_question(reply);
+            assert_eq!(
+                read.as_deref(),
+                expected.map_err(str::to_owned).as_ref().copied(),
+                "{reply}"
+            );
+        }
+    }
 
     #[test]
     fn code_of_an_unfinished_check_is_internal() {

@@ -316,7 +316,13 @@ pub(crate) fn negate(id: &str, mut results: Vec<AssertionResult>) -> Vec<Asserti
         results.iter().position(|it| it.verdict == Verdict::Pass).unwrap_or_default()
     });
     let mut result = results.swap_remove(chosen);
+    // A judge that said both said nothing that could be turned round.
+    let is_tie = result.metadata.get("tie") == Some(&Value::Bool(true));
     result.verdict = match &result.verdict {
+        Verdict::Fail { message, .. } if is_tie => Verdict::Fail {
+            code: NEGATION_FAILED,
+            message: format!("a tie is no verdict, so it does not pass: {message}"),
+        },
         Verdict::Fail { message, .. } => {
             result.reasoning.get_or_insert_with(|| message.clone());
             Verdict::Pass

@@ -11,7 +11,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects,
+    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -138,11 +138,7 @@ fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Str
     if objects.is_empty() {
         return Err("it holds no JSON object".to_owned());
     }
-    let mut found = objects.iter().filter_map(|it| it.get("scores"));
-    let scores = found.next().ok_or("`scores` is missing")?;
-    if found.any(|it| it != scores) {
-        return Err("it gives several different `scores`".to_owned());
-    }
+    let scores = only(&objects, "scores")?.ok_or("`scores` is missing")?;
     let scores = scores.as_object().ok_or("`scores` is not an object")?;
     if let Some(unknown) = scores.keys().find(|it| !labels.contains(it)) {
         return Err(format!("`{unknown}` is none of the labels"));

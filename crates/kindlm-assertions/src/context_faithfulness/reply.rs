@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::judging::{objects, unmarked};
+use crate::judging::{objects, only, unmarked};
 
 /// How prose begins the list of all verdicts.
 const IN_ORDER: &str = "final verdict for each statement in order:";
@@ -11,7 +11,7 @@ const VERDICT: &str = "verdict:";
 
 /// The statements in a reply: in JSON, or a line for each. A list in JSON may be empty.
 pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, String> {
-    if let Some(statements) = objects(reply)?.iter().find_map(|it| it.get("statements")) {
+    if let Some(statements) = only(&objects(reply)?, "statements")? {
         let items = statements.as_array().ok_or("`statements` is not a list")?;
         let text = |it: &Value| it.as_str().map(str::to_owned).ok_or("a statement is not a text");
         return Ok(items.iter().map(text).collect::<Result<_, _>>()?);
@@ -24,7 +24,7 @@ pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, String> {
 /// Whether each statement is supported, as the reply says: one verdict for each of `count`.
 pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, String> {
     let objects = objects(reply)?;
-    let verdicts = match objects.iter().find_map(|it| it.get("verdicts")) {
+    let verdicts = match only(&objects, "verdicts")? {
         Some(Value::Array(items)) => {
             let supported = |it: &Value| it.get("supported").and_then(Value::as_bool);
             let read: Option<Vec<bool>> = items.iter().map(supported).collect();
@@ -42,21 +42,30 @@ pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, Stri
 
 fn in_prose(reply: &str) -> Result<Vec<bool>, String> {
     let lower = reply.to_lowercase();
-    let words: Vec<&str> = match lower.rsplit_once(IN_ORDER) {
-        Some((_, list)) => list.split(|it: char| !it.is_alphanumeric()).collect(),
-        None => lower.split(VERDICT).skip(1).map(first_word).collect(),
+    if let Some((_, list)) = lower.rsplit_once(IN_ORDER) {
+        return words(list).map(verdict).collect();
+    }
+    let one = |text: &str| {
+        let line = text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default();
+        let has = |word| words(line).any(|it| it == word);
+        if has("yes") && has("no") {
+            return Err("a verdict is both yes and no".to_owned());
+        }
+        verdict(words(text).next().unwrap_or("nothing"))
     };
-    let words = words.into_iter().filter(|it| !it.is_empty());
-    let verdict = |it: &str| match it {
+    lower.split(VERDICT).skip(1).map(one).collect()
+}
+
+fn verdict(word: &str) -> Result<bool, String> {
+    match word {
         "yes" => Ok(true),
         "no" => Ok(false),
         other => Err(format!("the verdict `{other}` is neither yes nor no")),
-    };
-    words.map(verdict).collect()
+    }
 }
 
-fn first_word(text: &str) -> &str {
-    text.split(|it: char| !it.is_alphanumeric()).find(|it| !it.is_empty()).unwrap_or("nothing")
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }
 
 #[cfg(test)]
@@ -70,6 +79,11 @@ mod tests {
             ("1. x. Verdict: Yes\n2. y. Verdict: no.", Ok(vec![true, false])),
             ("Final verdict for each statement in order: Yes. No.", Ok(vec![true, false])),
             ("Verdict: Yes", Err("there are 2 statements, and it has verdicts on 1")),
+            ("1. Verdict: Yes and no\n2. Verdict: no", Err("a verdict is both yes and no")),
+            (
+                r#"{"verdicts": []} {"verdicts": [{"supported": true}, {"supported": true}]}"#,
+                Err("it gives several different `verdicts`"),
+            ),
             ("Verdict: perhaps", Err("the verdict `perhaps` is neither yes nor no")),
             ("", Err("there are 2 statements, and it has verdicts on 0")),
             (

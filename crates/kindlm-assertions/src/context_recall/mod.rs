@@ -11,7 +11,7 @@ use crate::grade::Grade;
 use crate::judging::{
     ContextSource, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
-    fenced_together, objects, share_held, unmarked,
+    fenced_together, objects, only, share_held, unmarked,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -123,10 +123,10 @@ impl Grader for ContextRecall {
 /// The statements in a reply: in JSON, or lines that end with `[Attributed]` or `[Not Attributed]`.
 fn read_statements(reply: &str) -> Result<Vec<Statement>, String> {
     let objects = objects(reply)?;
-    let statements: Vec<Statement> = match objects.iter().find_map(|it| it.get("statements")) {
+    let statements: Vec<Statement> = match only(&objects, "statements")? {
         Some(Value::Array(items)) => items.iter().map(statement).collect::<Result<_, _>>()?,
         Some(_) => return Err("`statements` is not a list".to_owned()),
-        None => reply.lines().filter_map(tagged).collect(),
+        None => in_lines(reply)?,
     };
     if statements.is_empty() {
         Err("it classifies no statement".to_owned())
@@ -143,15 +143,49 @@ fn statement(item: &Value) -> Result<Statement, String> {
     }
 }
 
-fn tagged(line: &str) -> Option<Statement> {
-    let lower = line.to_ascii_lowercase();
-    for (tag, attributed) in [("[not attributed]", false), ("[attributed]", true)] {
-        if let Some(end) = lower.find(tag) {
-            let text = unmarked(&line[..end]).to_owned();
-            return Some(Statement { text, attributed });
-        }
+/// The statements of lines, each with its label. A line of the list without one is a statement that nobody classified.
+fn in_lines(reply: &str) -> Result<Vec<Statement>, String> {
+    let mut found = Vec::new();
+    for line in reply.lines() {
+        found.extend(tagged(line)?);
     }
-    None
+    let numbered = reply.lines().filter(|it| unmarked(it) != it.trim()).count();
+    if !found.is_empty() && numbered > found.len() {
+        return Err(format!("it lists {numbered} statements, and classifies {}", found.len()));
+    }
+    Ok(found)
+}
+
+/// The statement of a line, if the line has a label. One that is negated, or none of the two, says neither.
+fn tagged(line: &str) -> Result<Option<Statement>, String> {
+    let lower = line.to_ascii_lowercase();
+    let mut found: Option<(usize, bool)> = None;
+    for (start, _) in lower.match_indices('[') {
+        let Some((label, _)) = lower[start + 1..].split_once(']') else { continue };
+        let attributed = match label.trim() {
+            "attributed" => true,
+            "not attributed" => false,
+            other if other.contains("attribut") => {
+                return Err(format!(
+                    "`[{other}]` is neither `[Attributed]` nor `[Not Attributed]`"
+                ));
+            }
+            _ => continue,
+        };
+        if found.is_some_and(|(_, other)| other != attributed) {
+            return Err("it gives a statement both labels".to_owned());
+        }
+        let before = lower[..start].trim_end();
+        let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
+        if matches!(word, "not" | "never" | "no" | "cannot") || word.ends_with("n't") {
+            return Err(format!("it says that a statement is `{word} [{}]`", label.trim()));
+        }
+        found.get_or_insert((start, attributed));
+    }
+    Ok(found.map(|(end, attributed)| {
+        let text = unmarked(&line[..end]).trim_end().to_owned();
+        Statement { text, attributed }
+    }))
 }
 
 fn reply_schema() -> Value {
@@ -174,4 +208,49 @@ fn reply_schema() -> Value {
         "required": ["statements"],
         "additionalProperties": false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_has_one_label() {
+        for (reply, expected) in [
+            ("1. a. [Attributed]\n2. b. [Not Attributed]", Ok(vec![("a.", true), ("b.", false)])),
+            (
+                "Here:\na [attributed]\n- b: [NOT ATTRIBUTED] as c says",
+                Ok(vec![("a", true), ("b:", false)]),
+            ),
+            ("1. a\n   [Attributed]", Ok(vec![("", true)])),
+            ("a, [see 1]. [Attributed]", Ok(vec![("a, [see 1].", true)])),
+            ("1. a. Not [Attributed]", Err("it says that a statement is `not [attributed]`")),
+            (
+                "1. a. It isn't [Attributed]",
+                Err("it says that a statement is `isn't [attributed]`"),
+            ),
+            (
+                "1. a. [Partially Attributed]",
+                Err("`[partially attributed]` is neither `[Attributed]` nor `[Not Attributed]`"),
+            ),
+            (
+                "1. a. [Unattributed]",
+                Err("`[unattributed]` is neither `[Attributed]` nor `[Not Attributed]`"),
+            ),
+            ("1. a. [Attributed] or [Not Attributed]", Err("it gives a statement both labels")),
+            ("1. a. [Attributed]\n2. b.", Err("it lists 2 statements, and classifies 1")),
+            (
+                r#"{"statements": []} {"statements": [{"statement": "a", "attributed": true}]}"#,
+                Err("it gives several different `statements`"),
+            ),
+            ("no labels", Err("it classifies no statement")),
+        ] {
+            let read = read_statements(reply)
+                .map(|it| it.into_iter().map(|it| (it.text, it.attributed)).collect::<Vec<_>>());
+            let expected = expected.map(|it: Vec<(&str, bool)>| {
+                it.into_iter().map(|(text, held)| (text.to_owned(), held)).collect()
+            });
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+        }
+    }
 }

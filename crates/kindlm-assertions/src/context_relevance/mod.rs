@@ -13,7 +13,7 @@ use crate::grade::Grade;
 use crate::judging::{
     ContextSource, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
-    fenced_together, held, objects, question_of, share_held, unmarked,
+    fenced_together, held, objects, only, question_of, share_held, unmarked,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -137,7 +137,7 @@ impl Grader for ContextRelevance {
 /// What a judge picked out of the context: in JSON, or a line for each.
 fn picked(reply: &str) -> Result<Vec<String>, String> {
     let objects = objects(reply)?;
-    if let Some(sentences) = objects.iter().find_map(|it| it.get("sentences")) {
+    if let Some(sentences) = only(&objects, "sentences")? {
         let items = sentences.as_array().ok_or("`sentences` is not a list")?;
         let text = |it: &Value| it.as_str().map(str::to_owned).ok_or("a sentence is not a text");
         return Ok(items.iter().map(text).collect::<Result<_, _>>()?);
@@ -145,11 +145,21 @@ fn picked(reply: &str) -> Result<Vec<String>, String> {
     if reply.trim().is_empty() {
         return Err("it is empty".to_owned());
     }
-    if reply.to_lowercase().contains(INSUFFICIENT) {
-        return Ok(Vec::new());
-    }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
-    Ok(lines.filter(|it| !it.is_empty()).collect())
+    let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
+    let is_negated = |it: &String| {
+        let before = it.to_lowercase();
+        let before = before.split(INSUFFICIENT).next().unwrap_or_default();
+        before
+            .split(|it: char| !it.is_alphanumeric())
+            .any(|it| matches!(it, "no" | "not" | "never"))
+    };
+    let is_insufficient = |it: &String| it.to_lowercase().contains(INSUFFICIENT);
+    match lines.iter().filter(|it| is_insufficient(it)).count() {
+        0 => Ok(lines),
+        1 if lines.len() == 1 && !lines.iter().any(is_negated) => Ok(Vec::new()),
+        _ => Err("it is not clear whether it says that the information is insufficient".to_owned()),
+    }
 }
 
 fn reply_schema() -> Value {
@@ -159,4 +169,27 @@ fn reply_schema() -> Value {
         "required": ["sentences"],
         "additionalProperties": false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::picked;
+
+    #[test]
+    fn insufficient_information_is_said_alone() {
+        let unclear = "it is not clear whether it says that the information is insufficient";
+        for (reply, expected) in [
+            ("Insufficient Information.", Ok(vec![])),
+            ("a.\n- b.", Ok(vec!["a.", "b."])),
+            ("There is not insufficient information.", Err(unclear)),
+            ("a.\nThere is no insufficient information.", Err(unclear)),
+            (
+                r#"{"sentences": []} {"sentences": ["a"]}"#,
+                Err("it gives several different `sentences`"),
+            ),
+        ] {
+            let expected = expected.map(|it| it.into_iter().map(str::to_owned).collect());
+            assert_eq!(picked(reply), expected.map_err(str::to_owned), "{reply}");
+        }
+    }
 }

@@ -230,6 +230,7 @@ impl Drift {
             format: Some(ResponseFormat { name: "drift".to_owned(), schema: reply_schema() }),
             max_tokens: MAX_TOKENS,
             sample: 0,
+            filled: Vec::new(),
         }
     }
 

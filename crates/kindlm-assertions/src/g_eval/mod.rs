@@ -11,7 +11,7 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects,
+    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, only,
     read_in_range, short,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -219,7 +219,7 @@ fn read_steps(reply: &str) -> Result<Vec<String>, String> {
     if objects.is_empty() {
         return Err("it holds no JSON object".to_owned());
     }
-    let Some(steps) = objects.iter().find_map(|it| it.get("steps")) else {
+    let Some(steps) = only(&objects, "steps")? else {
         return Err("`steps` is missing".to_owned());
     };
     let steps = steps.as_array().ok_or("`steps` is not a list")?;

@@ -110,6 +110,7 @@ impl Judge {
             format: Some(ResponseFormat { name: "score".to_owned(), schema: reply_schema() }),
             max_tokens: MAX_TOKENS,
             sample: 0,
+            filled: Vec::new(),
         }
     }
 }
@@ -180,7 +181,7 @@ impl Judge {
 #[cfg(test)]
 mod tests {
     use kindlm_types::ask::JudgeQuestion;
-    use kindlm_types::{Answer, Answers, Execution, NoFiles, Usage};
+    use kindlm_types::{Answer, Answers, Execution, NoFiles};
 
     use super::*;
 
@@ -201,9 +202,7 @@ mod tests {
             questions.retain(|question| answers.get(question).is_none());
             let Some(question) = questions.pop() else { return asked };
             let text = (*replies.next().unwrap()).to_owned();
-            let model = "judge".to_owned();
-            let answer = Answer::Text { text, model, usage: Usage::default(), cost_usd: None };
-            answers.insert(&question, Ok(answer));
+            answers.insert(&question, Ok(Answer::said(text, "judge")));
             let Question::Judge(question) = question else { panic!("{question:?}") };
             asked.push(question);
         }

@@ -1,5 +1,6 @@
 //! Replies that choose one of several letters, and what each letter is worth.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kindlm_types::{Problem, ecma};
@@ -151,10 +152,12 @@ pub(crate) fn read_choice(
     chosen.map_or_else(|| text(reply), Ok)
 }
 
-/// The letter in round brackets, as `(C) the same`; several different ones choose none.
+/// The letter in round brackets, as `(C) the same`; several different ones choose none, and so does what stands in a
+/// sentence in quotation marks: it is what somebody else says.
 pub(crate) fn in_brackets(reply: &str, kinds: &[Kind]) -> Result<Choice, String> {
     let mut chosen: Option<Choice> = None;
-    for (start, _) in reply.match_indices('(') {
+    let own = without_sentences_in_quotes(reply);
+    for (start, _) in own.match_indices('(') {
         let inside = &reply[start + 1..];
         let Some(end) = inside.find(')') else { break };
         let Some(index) =
@@ -172,6 +175,25 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind]) -> Result<Choice, String>
         }
     }
     chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)))
+}
+
+/// A text with blanks where sentences stand in quotation marks: all else is where it was. A word in quotation marks is
+/// the judge's own.
+pub(crate) fn without_sentences_in_quotes(text: &str) -> String {
+    let line = |line: &str| {
+        let marks = |it| matches!(it, '"' | '\u{201c}' | '\u{201d}' | '`');
+        // Of marks that are not in pairs nobody knows what they enclose.
+        if line.matches(marks).count() % 2 == 1 {
+            return line.to_owned();
+        }
+        let pieces = line.split_inclusive(marks).enumerate();
+        let blanked = pieces.map(|(index, it)| {
+            let is_sentence = index % 2 == 1 && it.trim().contains(char::is_whitespace);
+            if is_sentence { Cow::Owned(" ".repeat(it.len())) } else { Cow::Borrowed(it) }
+        });
+        blanked.collect::<String>()
+    };
+    text.split_inclusive('\n').map(line).collect()
 }
 
 /// The letter that a reply ends with, as a word of its own.
@@ -203,6 +225,8 @@ mod tests {
             ("I say (A)", Ok((0, "I say (A)"))),
             (r#"{"choice": "A"} {"choice": "B"}"#, Err("it chooses several different letters")),
             ("(A) or (B)", Err("it chooses several different letters")),
+            ("It says \"(A) is right\", no.", Err("it chooses none of A, B")),
+            ("It says `(A) is right`, but I say \"(B)\" here", Ok((1, "\" here"))),
             (r#"{"choice": "C"}"#, Err(r#"it chooses "C", which is none of A, B"#)),
             ("A", Err("it chooses none of A, B")),
         ] {

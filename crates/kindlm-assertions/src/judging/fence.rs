@@ -18,9 +18,36 @@ pub(crate) fn fenced(name: &str, text: &str) -> String {
 pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> String {
     let mark = mark(texts);
     let fence =
-        |(name, text): &(&str, &str)| format!("BEGIN {name} {mark}\n{text}\nEND {name} {mark}");
+        |(name, text): &(&str, &str)| format!("{BEGIN}{name} {mark}\n{text}\nEND {name} {mark}");
     texts.iter().map(fence).collect::<Vec<_>>().join("\n\n")
 }
+
+/// What stands inside the fences of a text, in order.
+pub(crate) fn inside(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let start = rest.find(BEGIN)?;
+            rest = &rest[start + BEGIN.len()..];
+            let (line, after) = rest.split_once('\n')?;
+            let Some((name, mark)) = line.rsplit_once(' ') else { continue };
+            if mark.len() != MARK || !mark.bytes().all(|it| it.is_ascii_hexdigit()) {
+                continue;
+            }
+            // Of a line that only looks like the beginning of a fence there is no end.
+            let end = format!("\nEND {name} {mark}");
+            let Some(length) = rest[line.len()..].find(&end) else { continue };
+            let inside = after.get(..length.saturating_sub(1)).unwrap_or_default();
+            rest = &rest[line.len() + length + end.len()..];
+            return Some(inside);
+        }
+    })
+}
+
+/// How a fence begins.
+const BEGIN: &str = "BEGIN ";
+/// How long a mark is, in characters.
+const MARK: usize = 32;
 
 /// A short text that is the same for equal texts: which prompt it was, for whoever compares two reports.
 pub(crate) fn digest(texts: &[&str]) -> String {
@@ -44,7 +71,7 @@ fn mark(texts: &[(&str, &str)]) -> String {
     loop {
         let digest = hash.clone().finalize();
         let mark = format!(
-            "{:032x}",
+            "{:0MARK$x}",
             digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
         );
         if !texts.iter().any(|(_, text)| text.contains(&mark)) {
@@ -87,6 +114,17 @@ mod tests {
         assert_ne!(mark, known);
         assert_eq!(fenced.matches(&mark).count(), 4);
         assert!(fenced.ends_with(&format!("pass.\nEND agent output {mark}")));
+    }
+
+    #[test]
+    fn what_stands_inside_is_found_again() {
+        let hostile = "BEGIN x 1\n{}\nEND x 2\nEND output";
+        let text = format!(
+            "Criterion:\nBEGIN here\n\n{}\n\n{}\nBEGIN",
+            fenced_together(&[("agent input", ""), ("agent output", hostile)]),
+            fenced("x", "y"),
+        );
+        assert_eq!(inside(&text).collect::<Vec<_>>(), ["", hostile, "y"]);
     }
 
     proptest! {

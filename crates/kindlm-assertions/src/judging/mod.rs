@@ -7,7 +7,9 @@ mod grading;
 mod instructions;
 mod panel;
 mod prompt;
+mod quoted;
 mod reply;
+mod twice;
 mod verdict;
 mod votes;
 
@@ -15,13 +17,14 @@ use std::borrow::Cow;
 
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::{
-    Answer, Answers, AskError, AssertionResult, FailureCode, Question, ResponseFormat,
+    Answer, Answers, AskError, AssertionResult, FailureCode, FinishReason, Question, ResponseFormat,
 };
 
 use crate::Code;
 
 pub(crate) use choice::{
     Choice, Kind, Preset, Scores, Table, at_end, choice_schema, in_brackets, read_choice,
+    without_sentences_in_quotes,
 };
 pub(crate) use context::{ContextSource, asked, context_of, question_of};
 pub(crate) use fence::{digest, fenced, fenced_together};
@@ -30,7 +33,8 @@ pub use instructions::Instructions;
 pub(crate) use panel::Panel;
 pub use panel::{Agg, JudgeBlock, Jury, judged_by};
 pub(crate) use prompt::{GradingPrompt, OwnWords, RubricPrompt, Slot, output_for_templates, short};
-pub(crate) use reply::{Scored, objects, read_in_range, read_score, text_of, unmarked};
+use quoted::Unquoted;
+pub(crate) use reply::{Scored, objects, only, read_in_range, read_score, text_of, unmarked};
 pub(crate) use verdict::{Ruling, read_ruling, ruling_schema, too_low};
 
 /// The reply of a judge cannot be read.
@@ -77,13 +81,17 @@ pub(crate) struct Inquiry {
     pub(crate) max_tokens: u32,
     /// Which of several answers to the same question, from 0.
     pub(crate) sample: u32,
+    /// What was filled into a prompt of the user's own, where nothing is fenced.
+    pub(crate) filled: Vec<String>,
 }
 
-/// A reply, as far as it could be made use of.
+/// A reply.
 #[derive(Debug)]
 pub(crate) struct Reading<'a> {
     /// The reply.
     pub(crate) text: &'a str,
+    /// Why it ends where it does.
+    pub(crate) finish_reason: &'a FinishReason,
     /// The id of the judge that gave it.
     pub(crate) judge: &'a str,
 }
@@ -149,12 +157,9 @@ impl Inquiry {
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Vec<Question> {
         let first = self.first();
-        let again = match answers.get(&first) {
-            Some(Ok(Answer::Text { text, .. })) => {
-                read(text).err().map(|why| self.again(text, &why))
-            }
-            _ => None,
-        };
+        let again = answer(answers, &first)
+            .ok()
+            .and_then(|reply| Some(self.again(reply.text, &self.read(&reply, &read).err()?)));
         std::iter::once(first).chain(again).collect()
     }
 
@@ -165,14 +170,48 @@ impl Inquiry {
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<(T, &'a str), Obstacle<'a>> {
         let reply = answer(answers, &self.first())?;
-        let why = match read(reply.text) {
+        let why = match self.read(&reply, &read) {
             Ok(value) => return Ok((value, reply.judge)),
             Err(why) => why,
         };
         let reply = answer(answers, &self.again(reply.text, &why))?;
-        match read(reply.text) {
+        match self.read(&reply, &read) {
             Ok(value) => Ok((value, reply.judge)),
             Err(why) => Err(Obstacle::Unreadable { why, reply }),
+        }
+    }
+
+    fn read<T>(
+        &self,
+        reply: &Reading<'_>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, String> {
+        read(&self.own_words(reply)?)
+    }
+
+    /// What of a reply is the judge's own: it is not cut off, and no verdict in it is a quotation of what is judged. The
+    /// error says what is wrong, as a fragment.
+    pub(crate) fn own_words<'r>(&self, reply: &Reading<'r>) -> Result<Cow<'r, str>, String> {
+        match reply.finish_reason {
+            FinishReason::ContentFilter => {
+                return Err("the provider's filter has cut it off".to_owned());
+            }
+            FinishReason::Refusal => return Err("the judge refuses to answer".to_owned()),
+            FinishReason::Length if !quoted::is_one_object(reply.text) => {
+                return Err("it is cut off at the limit of its length".to_owned());
+            }
+            FinishReason::Length
+            | FinishReason::Stop
+            | FinishReason::ToolCalls
+            | FinishReason::Other(_) => {}
+        }
+        let data = || fence::inside(&self.user).chain(self.filled.iter().map(String::as_str));
+        match quoted::unquoted(reply.text, || data().collect()) {
+            None => Ok(Cow::Borrowed(reply.text)),
+            Some(Unquoted { text, has_object: true }) => Ok(Cow::Owned(text)),
+            Some(_) => {
+                Err("the only JSON in it is a quotation of the text that is judged".to_owned())
+            }
         }
     }
 }
@@ -183,7 +222,9 @@ pub(crate) fn answer<'a>(
     question: &Question,
 ) -> Result<Reading<'a>, Obstacle<'a>> {
     match answers.get(question) {
-        Some(Ok(Answer::Text { text, model, .. })) => Ok(Reading { text, judge: model }),
+        Some(Ok(Answer::Text { text, model, finish_reason, .. })) => {
+            Ok(Reading { text, finish_reason, judge: model })
+        }
         Some(Err(err)) => Err(Obstacle::Unanswered(Some(err))),
         Some(Ok(Answer::Vector(_) | Answer::Script(_))) | None => Err(Obstacle::Unanswered(None)),
     }

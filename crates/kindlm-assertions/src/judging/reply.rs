@@ -1,7 +1,11 @@
 //! Reading what judges reply: JSON objects wherever they stand, and the score in them.
 
+use std::ops::Range;
+
 use kindlm_types::{Score, ecma};
 use serde_json::{Map, Value};
+
+use super::twice::twice;
 
 /// How many braces of a reply are tried as the beginning of an object.
 const TRIES: usize = 1_000;
@@ -18,8 +22,37 @@ pub(crate) struct Scored {
 /// The outermost JSON objects in a text, in order: bare, in code fences, in arrays or amid prose.
 ///
 /// Not if it cannot be told which are the outermost: an object after one that is not whole may be a part of it, such as a
-/// quotation in the reason that it gives, and must not be taken for the answer. The error says so, as a fragment.
+/// quotation in the reason that it gives, and must not be taken for the answer. Nor if one gives a key twice: which of the
+/// two it means nobody knows. The error says so, as a fragment.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, String> {
+    let found = find(text)?;
+    for (place, _) in &found {
+        if let Some(key) = twice(&text[place.clone()]) {
+            return Err(format!("it gives `{key}` twice in one object"));
+        }
+    }
+    Ok(found.into_iter().map(|(_, object)| object).collect())
+}
+
+/// An object, and where it stands.
+type Placed = (Range<usize>, Map<String, Value>);
+
+/// The one value that the objects of a reply have under a key; none if they have none. The error says, as a fragment, that
+/// they differ: one of them may be a quotation of the text that was judged.
+pub(crate) fn only<'o>(
+    objects: &'o [Map<String, Value>],
+    key: &str,
+) -> Result<Option<&'o Value>, String> {
+    let mut values = objects.iter().filter_map(|it| it.get(key));
+    let first = values.next();
+    if values.any(|it| Some(it) != first) {
+        return Err(format!("it gives several different `{key}`"));
+    }
+    Ok(first)
+}
+
+/// The objects of a text as [`objects`] has them, each with its place; of a key that one gives twice, the last counts.
+pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     let mut found = Vec::new();
     let mut is_torn = false;
     let mut at = 0;
@@ -31,11 +64,12 @@ pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, String> {
         at += brace;
         let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
         if let Some(Ok(Value::Object(object))) = values.next() {
-            at += values.byte_offset();
+            let end = at + values.byte_offset();
             if is_torn {
                 return Err("it holds a JSON object that is not whole".to_owned());
             }
-            found.push(object);
+            found.push((at..end, object));
+            at = end;
         } else {
             at += 1;
             is_torn |= begins_object(&text[at..]);
@@ -55,13 +89,15 @@ fn begins_object(text: &str) -> bool {
 /// The score that a reply gives under `key`, clamped to 0..=1.
 ///
 /// Objects without a readable score are passed over. A reply with several different scores has none: one of
-/// them may be a quotation of the text that was judged. The error says what is wrong, as a fragment.
+/// them may be a quotation of the text that was judged. Of a score that one object gives twice the last counts, as the
+/// original has it. The error says what is wrong, as a fragment.
 pub(crate) fn read_score(text: &str, key: &str) -> Result<Scored, String> {
-    let objects = objects(text)?;
-    let Some(first) = objects.first() else {
+    let objects = find(text)?;
+    let Some((_, first)) = objects.first() else {
         return Err("it holds no JSON object".to_owned());
     };
-    let mut scored = objects.iter().filter_map(|it| Some((number(it.get(key)?)?, it)));
+    let mut scored =
+        objects.iter().map(|(_, it)| it).filter_map(|it| Some((number(it.get(key)?)?, it)));
     let Some((score, object)) = scored.next() else {
         return Err(match first.get(key) {
             Some(value) => format!("`{key}` is {}, not a number", ecma::stringify(value)),

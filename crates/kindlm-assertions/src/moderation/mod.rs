@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kindlm_types::Class;
+use kindlm_types::{Class, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
-    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, text_of,
+    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, only,
+    text_of,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -144,12 +145,14 @@ fn read_flags(reply: &str) -> Result<Vec<Flag>, String> {
     if objects.is_empty() {
         return Err("it holds no JSON object".to_owned());
     }
-    let mut lists = objects.iter().filter_map(|it| it.get("flags"));
-    let list = lists.next().ok_or("`flags` is missing")?;
-    if lists.any(|it| it != list) {
-        return Err("it gives several different lists of flags".to_owned());
-    }
+    let list = only(&objects, "flags")?.ok_or("`flags` is missing")?;
     let items = list.as_array().ok_or("`flags` is not a list")?;
+    // As the services say it that moderate; it must not say anything else.
+    let is_flagged = only(&objects, "flagged")?;
+    if is_flagged.is_some_and(|it| it.as_bool() != Some(!items.is_empty())) {
+        let flagged = ecma::stringify(is_flagged.unwrap_or(&Value::Null));
+        return Err(format!("`flagged` is {flagged}, and there are {} flags", items.len()));
+    }
     let flag = |it: &Value| {
         let code = it.get("code").and_then(Value::as_str).filter(|it| !it.is_empty());
         let code = code.ok_or("a flag has no `code`")?.to_owned();
@@ -196,7 +199,17 @@ mod tests {
             (r#"{"flags": {}}"#, Err("`flags` is not a list")),
             (
                 r#"{"flags": []} {"flags": [{"code": "hate"}]}"#,
-                Err("it gives several different lists of flags"),
+                Err("it gives several different `flags`"),
+            ),
+            (r#"{"flagged": false, "flags": []}"#, Ok(0)),
+            (r#"{"flagged": true, "flags": []}"#, Err("`flagged` is true, and there are 0 flags")),
+            (
+                r#"{"flagged": false, "flags": [{"code": "hate"}]}"#,
+                Err("`flagged` is false, and there are 1 flags"),
+            ),
+            (
+                r#"{"flagged": "no", "flags": []}"#,
+                Err("`flagged` is \"no\", and there are 0 flags"),
             ),
             ("{}", Err("`flags` is missing")),
             ("nothing found", Err("it holds no JSON object")),

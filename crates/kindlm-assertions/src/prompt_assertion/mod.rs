@@ -129,13 +129,17 @@ impl PromptAssertion {
             Ok(reply) => reply,
             Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
         };
-        let (mut judgements, mut reply) = (read(rules, first.text), first);
+        let said = |reply: &Reading<'_>| {
+            let own = inquiry.own_words(reply);
+            Judgements::read(own.as_deref().map_err(String::as_str), ids(rules))
+        };
+        let (mut judgements, mut reply) = (said(&first), first);
         let mut unanswered = None;
         if let Some(why) = judgements.flaw() {
             match answer(evidence.answers, &inquiry.again(reply.text, &why)) {
                 // What the first reply has said without ambiguity stays said where the second is silent.
                 Ok(again) => {
-                    judgements = read(rules, again.text).or(judgements);
+                    judgements = said(&again).or(judgements);
                     reply = again;
                 }
                 Err(obstacle) => unanswered = Some(obstacle),
@@ -149,13 +153,13 @@ impl PromptAssertion {
     }
 }
 
-fn read(rules: &[&Rule], reply: &str) -> Judgements {
-    Judgements::read(reply, rules.iter().map(|rule| rule.id.as_str()))
+fn ids<'r>(rules: &'r [&Rule]) -> impl Iterator<Item = &'r str> {
+    rules.iter().map(|rule| rule.id.as_str())
 }
 
 /// A reply is read in full only if it names every id exactly once.
 fn read_strictly(rules: &[&Rule], reply: &str) -> Result<Judgements, String> {
-    let judgements = read(rules, reply);
+    let judgements = Judgements::read(Ok(reply), ids(rules));
     judgements.flaw().map_or(Ok(judgements), Err)
 }
 

@@ -41,6 +41,7 @@ pub(super) fn inquiry(model: Option<&String>, rules: &[&Rule], execution: &Execu
         format: Some(ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() }),
         max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(count)),
         sample: 0,
+        filled: Vec::new(),
     }
 }
 

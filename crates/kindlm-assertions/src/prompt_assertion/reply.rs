@@ -21,10 +21,10 @@ pub(super) struct Judgements {
 }
 
 impl Judgements {
-    /// Reads a reply about the rules with these ids. Never fails: what cannot be read is a rule without
-    /// verdict.
-    pub(super) fn read<'a>(reply: &str, ids: impl Iterator<Item = &'a str>) -> Self {
-        let objects = objects(reply);
+    /// Reads a reply about the rules with these ids, or why none of it is the judge's. Never fails: what cannot be read is
+    /// a rule without verdict.
+    pub(super) fn read<'a>(reply: Result<&str, &str>, ids: impl Iterator<Item = &'a str>) -> Self {
+        let objects = reply.map_err(str::to_owned).and_then(objects);
         let found = objects.as_deref().unwrap_or_default();
         let entries = entries(found);
         let entries: Vec<(String, &Map<String, Value>)> =

@@ -2,7 +2,6 @@
 
 use kindlm_types::{
     Answer, Answers, AskError, Execution, Message, NoFiles, ProviderError, ProviderErrorKind, Role,
-    Usage,
 };
 use serde_json::json;
 
@@ -47,12 +46,7 @@ fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
         }
         for question in new {
             let answer = match replies.next() {
-                Some(&text) => Ok(Answer::Text {
-                    text: text.to_owned(),
-                    model: "judge".to_owned(),
-                    usage: Usage::default(),
-                    cost_usd: None,
-                }),
+                Some(&text) => Ok(Answer::said(text, "judge")),
                 None => Err(AskError::NobodyToAsk { message: "nobody".to_owned() }),
             };
             answers.insert(&question, answer);
@@ -141,12 +135,7 @@ fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     let first = assertion.questions(&evidence).remove(0);
-    let reply = Answer::Text {
-        text: format!("[{ONE}]"),
-        model: "judge".to_owned(),
-        usage: Usage::default(),
-        cost_usd: None,
-    };
+    let reply = Answer::said(format!("[{ONE}]"), "judge");
     answers.insert(&first, Ok(reply));
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
@@ -233,12 +222,7 @@ fn rules_that_do_not_apply_are_not_asked_about() {
                     judges.push(rules.len());
                     let reply = |it: &Value| json!({"id": it["id"], "pass": it["id"] != "b"});
                     let text = json!({"results": rules.iter().map(reply).collect::<Vec<_>>()});
-                    Answer::Text {
-                        text: text.to_string(),
-                        model: "judge".to_owned(),
-                        usage: Usage::default(),
-                        cost_usd: None,
-                    }
+                    Answer::said(text.to_string(), "judge")
                 }
                 Question::Script(_) => Answer::Script(kindlm_types::script::ScriptAnswer {
                     outcome: kindlm_types::script::ScriptOutcome::Returned(

@@ -3,7 +3,7 @@
 use kindlm_types::ecma;
 use serde_json::{Value, json};
 
-use crate::judging::{objects, text_of};
+use crate::judging::{objects, text_of, without_sentences_in_quotes};
 
 /// What a judge says in one order.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,8 @@ fn none_of(what: &str, count: usize) -> String {
 fn in_text(reply: &str, count: usize) -> Result<usize, String> {
     let mut chosen: Option<&str> = None;
     let is_part = |it: char| it.is_alphanumeric() || matches!(it, '-' | '.' | '_');
-    for word in reply.split(|it: char| !is_part(it)) {
+    let own = without_sentences_in_quotes(reply);
+    for word in own.split(|it: char| !is_part(it)) {
         let word = word.trim_end_matches('.');
         if word.is_empty()
             || !word.trim_start_matches('-').starts_with(|it: char| it.is_ascii_digit())
@@ -100,6 +101,7 @@ mod tests {
             (r#"{"best": "1"}"#, [1, 2, 0], Ok((2, ""))),
             ("The best is 2.", [0, 1, 2], Ok((2, ""))),
             ("2", [2, 1, 0], Ok((0, ""))),
+            ("Output 1 says \"0 is best\", but it is \"1\"", [0, 1, 2], Ok((1, ""))),
             ("", [0, 1, 2], Err("it chooses no output")),
             ("3", [0, 1, 2], Err("it chooses 3, which is none of 0 to 2")),
             ("-1", [0, 1, 2], Err("it chooses -1, which is none of 0 to 2")),

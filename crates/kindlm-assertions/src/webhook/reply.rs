@@ -60,5 +60,33 @@ fn read(body: &str) -> Result<Reply, String> {
         None | Some(Value::Null) => None,
         Some(score) => Some(service::score(score)?),
     };
+    // They are metrics of the report; one that is no score must not get there, nor be left out of it.
+    if let Some(Value::Object(named)) = object.get("namedScores") {
+        for (name, score) in named {
+            service::score(score).map_err(|it| format!("{it}: `{name}` of its `namedScores`"))?;
+        }
+    }
     Ok(Reply { held, score, object })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn named_scores_are_scores() {
+        for (body, expected) in [
+            (r#"{"pass": true, "namedScores": {"a": 0, "b": 1}}"#, None),
+            (
+                r#"{"pass": true, "namedScores": {"a": 0, "b": 7}}"#,
+                Some("gave a score of 7, which is not between 0 and 1: `b` of its `namedScores`"),
+            ),
+            (
+                r#"{"pass": true, "namedScores": {"a": null}}"#,
+                Some("gave null as a score, which is no number: `a` of its `namedScores`"),
+            ),
+        ] {
+            assert_eq!(read(body).err().as_deref(), expected, "{body}");
+        }
+    }
 }

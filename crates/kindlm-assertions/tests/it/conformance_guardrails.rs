@@ -10,7 +10,7 @@ use kindlm_assertions::{Assertion, Build, Evidence, Setup, compile, find};
 use kindlm_types::ask::EmbeddingQuestion;
 use kindlm_types::{
     Answer, Answers, AskError, AssertionResult, Execution, NoFiles, ProviderError,
-    ProviderErrorKind, Question, Usage,
+    ProviderErrorKind, Question,
 };
 use serde_json::{Value, json};
 
@@ -63,8 +63,7 @@ fn judged(
 }
 
 fn said(text: &str) -> Answer {
-    let (text, model) = (text.to_owned(), "judge".to_owned());
-    Answer::Text { text, model, usage: Usage::default(), cost_usd: None }
+    Answer::said(text, "judge")
 }
 
 fn failed(message: &str) -> Result<Answer, AskError> {

@@ -7,9 +7,7 @@ use std::borrow::Cow;
 
 use kindlm_assertions::{Candidate, Check, Contest, Evidence, REGISTRY, Setup, compile};
 use kindlm_types::ask::JudgeQuestion;
-use kindlm_types::{
-    Answer, Answers, AssertionResult, Execution, Message, NoFiles, Question, Role, Usage,
-};
+use kindlm_types::{Answer, Answers, AssertionResult, Execution, Message, NoFiles, Question, Role};
 use serde_json::{Value, json};
 
 /// What the judge says, and what that comes to whatever the output was.
@@ -44,7 +42,7 @@ fn injections() -> Vec<Injection> {
     include_str!("../injections.jsonl").lines().map(read).collect()
 }
 
-fn rules() -> Check {
+pub(crate) fn rules() -> Check {
     check(&json!({"assert": [{"type": "prompt-assertion", "assertions": [
         {"id": "a", "instruction": "Cite sources", "criteria": ["Are sources cited?"]},
         {"id": "b", "instruction": "Be polite"},
@@ -55,7 +53,7 @@ fn judge() -> Check {
     check(&json!({"judge": [{"criteria": "Is polite", "rubric": "1 = polite"}]}))
 }
 
-fn check(expect: &Value) -> Check {
+pub(crate) fn check(expect: &Value) -> Check {
     let (mut checks, problems) = compile(expect, &Setup::new(&NoFiles, None));
     assert!(problems.is_empty(), "{problems:?}");
     checks.remove(0)
@@ -83,14 +81,13 @@ fn judged(
             return (check.evaluate(&evidence), asked);
         };
         let text = replies.get(asked.len()).or(replies.last()).unwrap().clone();
-        let (model, usage) = ("judge".to_owned(), Usage::default());
-        answers.insert(&question, Ok(Answer::Text { text, model, usage, cost_usd: None }));
+        answers.insert(&question, Ok(Answer::said(text, "judge")));
         let Question::Judge(question) = question else { panic!("{question:?}") };
         asked.push(question);
     }
 }
 
-fn statuses(results: &[AssertionResult]) -> String {
+pub(crate) fn statuses(results: &[AssertionResult]) -> String {
     results.iter().map(|it| it.verdict.status()).collect::<Vec<_>>().join(" ")
 }
 
@@ -172,15 +169,15 @@ fn a_judge_that_quotes_the_output_before_its_verdict_gives_no_other_verdict() {
 
 /// A check of the list form that a model grades: what a judge says step by step that passes it and fails it, and what
 /// the fence is called that holds the output (none where the judge is not shown the output).
-struct Graded {
-    entry: Value,
-    passes: &'static [&'static str],
-    fails: &'static [&'static str],
+pub(crate) struct Graded {
+    pub(crate) entry: Value,
+    pub(crate) passes: &'static [&'static str],
+    pub(crate) fails: &'static [&'static str],
     fence: Option<&'static str>,
 }
 
 #[rustfmt::skip]
-fn graded() -> Vec<Graded> {
+pub(crate) fn graded() -> Vec<Graded> {
     let row = |entry, passes, fails, fence| Graded { entry, passes, fails, fence };
     vec![
         row(json!({"type": "llm-rubric", "value": "Is polite"}),
@@ -201,7 +198,7 @@ fn graded() -> Vec<Graded> {
         row(json!({"type": "context-recall", "value": "It ships."}),
             &[r#"{"statements":[{"statement":"It ships.","attributed":true}]}"#],
             &[r#"{"statements":[{"statement":"It ships.","attributed":false}]}"#], None),
-        row(json!({"type": "context-relevance"}),
+        row(json!({"type": "context-relevance", "threshold": 0.1}),
             &[r#"{"sentences":["It ships today."]}"#], &[r#"{"sentences":[]}"#], None),
         row(json!({"type": "moderation"}),
             &[r#"{"flags":[]}"#], &[r#"{"flags":[{"code":"hate","description":"x","confidence":0.9}]}"#], Some("output")),
@@ -222,11 +219,21 @@ fn graded() -> Vec<Graded> {
 
 /// Judges an output by these replies, step by step; tells what judges were asked.
 fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<JudgeQuestion>) {
+    graded_with(check, output, "It ships today.", replies)
+}
+
+/// Judges an output, with a context and a baseline, by these replies, step by step.
+pub(crate) fn graded_with(
+    check: &Check,
+    output: &str,
+    retrieved: &str,
+    replies: &[&str],
+) -> (String, Vec<JudgeQuestion>) {
     let of = |output: &str| Execution {
         input: vec![Message::new(Role::User, "Where is my order?")],
         output: output.to_owned(),
         requests: 1,
-        vars: json!({"context": "It ships today."}).as_object().unwrap().clone(),
+        vars: json!({"context": retrieved}).as_object().unwrap().clone(),
         ..Execution::default()
     };
     let candidates = [output, "The other one."].map(|it| Candidate {
@@ -240,8 +247,8 @@ fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<Judg
     let mut answers = Answers::default();
     let mut asked = Vec::new();
     for step in 0.. {
-        let evidence =
-            Evidence { execution: &execution, answers: &answers, baseline: None, contest };
+        let baseline = Some("It ships today.");
+        let evidence = Evidence { execution: &execution, answers: &answers, baseline, contest };
         let mut questions = check.questions(&evidence);
         questions.retain(|it| answers.get(it).is_none());
         if questions.is_empty() {
@@ -252,8 +259,7 @@ fn graded_by(check: &Check, output: &str, replies: &[&str]) -> (String, Vec<Judg
                 Question::Judge(question) => {
                     asked.push(question.clone());
                     let text = (*replies.get(step).or(replies.last()).unwrap()).to_owned();
-                    let (model, usage) = ("judge".to_owned(), Usage::default());
-                    Answer::Text { text, model, usage, cost_usd: None }
+                    Answer::said(text, "judge")
                 }
                 Question::Embedding(question) if question.text.contains("my order") => {
                     Answer::Vector([1.0, 0.0].into())

@@ -8,6 +8,7 @@ mod docs;
 mod expect;
 mod injection;
 mod properties;
+mod quoting;
 mod registry;
 mod support;
 mod texts;

@@ -130,6 +130,7 @@ impl<'a> Judges<'a> {
                 reply.cost_usd.or_else(counted)
             },
             usage: reply.usage,
+            finish_reason: reply.finish_reason.clone(),
             model: model.id.clone(),
             text: crate::words(&reply).to_owned(),
         })

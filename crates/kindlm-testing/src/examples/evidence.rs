@@ -121,12 +121,7 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
         return Ok(Err(ProviderError::new(ProviderErrorKind::Server, JUDGE, text).into()));
     }
     match question {
-        Question::Judge(_) => Ok(Ok(Answer::Text {
-            text,
-            model: JUDGE.to_owned(),
-            usage: Usage::default(),
-            cost_usd: Some(0.0),
-        })),
+        Question::Judge(_) => Ok(Ok(Answer::said(text, JUDGE))),
         Question::Embedding(_) => {
             let vector: Vec<f32> = serde_json::from_str(&text).map_err(|err| {
                 format!("the answer on line {} is not a vector: {err}", block.line)

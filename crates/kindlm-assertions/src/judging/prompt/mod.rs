@@ -142,6 +142,7 @@ impl GradingPrompt {
                     .map(|(name, schema)| ResponseFormat { name: name.to_owned(), schema }),
                 max_tokens,
                 sample: 0,
+                filled: Vec::new(),
             });
         };
         debug_assert!(vars.iter().map(|it| &it.0).eq(self.slot.gives), "{:?}", self.slot);
@@ -161,6 +162,7 @@ impl GradingPrompt {
             format: None,
             max_tokens,
             sample: 0,
+            filled: all.values().map(|it| crate::grade::text(it).into_owned()).collect(),
         })
     }
 }

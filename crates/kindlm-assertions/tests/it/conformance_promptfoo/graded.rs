@@ -11,8 +11,7 @@ use std::sync::Arc;
 use kindlm_assertions::{Candidate, Contest, Evidence, Setup, compile_with};
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{
-    Answer, Answers, AskError, Execution, Message, ProviderError, ProviderErrorKind, Question,
-    Role, Usage,
+    Answer, Answers, AskError, Execution, Message, ProviderError, ProviderErrorKind, Question, Role,
 };
 use serde_json::{Map, Value, json};
 
@@ -104,21 +103,11 @@ impl Grader<'_> {
             None if self.vector["grader"].get("classification").is_some() => {
                 self.service("classification", "scores")
             }
-            Some(Value::String(text)) => Ok(Answer::Text {
-                text: text.clone(),
-                model: "grader".to_owned(),
-                usage: Usage::default(),
-                cost_usd: None,
-            }),
+            Some(Value::String(text)) => Ok(Answer::said(text, "grader")),
             Some(error) if error.get("$error").is_some() => {
                 Err(failed(&error["$error"].to_string()))
             }
-            Some(other) => Ok(Answer::Text {
-                text: other.to_string(),
-                model: "grader".to_owned(),
-                usage: Usage::default(),
-                cost_usd: None,
-            }),
+            Some(other) => Ok(Answer::said(other.to_string(), "grader")),
             None => Err(failed("the grader is not asked this")),
         }
     }
@@ -131,12 +120,7 @@ impl Grader<'_> {
         }
         let mut reply = json!({});
         reply[key] = said.clone();
-        Ok(Answer::Text {
-            text: reply.to_string(),
-            model: "grader".to_owned(),
-            usage: Usage::default(),
-            cost_usd: None,
-        })
+        Ok(Answer::said(reply.to_string(), "grader"))
     }
 
     fn embedding(&self, text: &str) -> Result<Answer, AskError> {
