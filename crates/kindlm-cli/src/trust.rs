@@ -33,6 +33,7 @@ pub(crate) fn settle<'m>(
         let Some(judge) = of_kept(&judge) else { continue };
         calibrated.known.extend(checks.into_iter().map(|it| JudgeKappa {
             kappa: confusion(it.counts).kappa(CONFIDENCE).ok().map(|it| it.value),
+            unanswered: (it.errored > 0).then(|| (it.errored, it.labelled())),
             check: it.check,
             judge: judge.clone(),
             prompts: it.prompts,
@@ -100,6 +101,13 @@ pub(crate) fn check(state: &Path, config: &str, suite: &Suite, plan: &Plan) -> R
 
 /// Why a calibrated judge may not judge, if so.
 fn disagreement(known: &Calibration, least: f64) -> Option<String> {
+    if known.errored > 0 {
+        return Some(format!(
+            "it was calibrated on {} of {} labelled outputs only, as its replies to the others could not be read: calibrate it again",
+            known.labelled() - known.errored,
+            known.labelled()
+        ));
+    }
     let counts = confusion(known.counts);
     let two = |it: f64| ecma::to_fixed(it, 2);
     match counts.kappa(CONFIDENCE) {

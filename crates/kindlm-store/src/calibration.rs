@@ -67,6 +67,50 @@ pub struct Calibration {
     pub kappa_interval: Option<[f64; 2]>,
 }
 
+impl Calibration {
+    /// How many outputs have a label, and an answer of the judge or not.
+    pub fn labelled(&self) -> u64 {
+        self.counts.total().saturating_add(self.errored)
+    }
+
+    /// What cannot be true of it, if something is: somebody has changed the file.
+    fn contradiction(&self) -> Option<String> {
+        let Counts { both_pass, only_human, both_fail, .. } = self.counts;
+        let total = self.counts.total();
+        let share = |part: u64| if total == 0 { 0.0 } else { ratio(part) / ratio(total) };
+        let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 || a.is_nan();
+        let agreement = share(both_pass.saturating_add(both_fail));
+        let base_rate = share(both_pass.saturating_add(only_human));
+        let of_counts = "which is not what the counts say";
+        if self.kappa.is_some_and(|it| !(-1.0..=1.0).contains(&it)) {
+            return Some("`kappa` is not between -1 and 1".to_owned());
+        }
+        if self.kappa_interval.is_some_and(|[low, high]| low > high) {
+            return Some("`kappaInterval` is no interval".to_owned());
+        }
+        if differ(self.agreement, agreement) {
+            return Some(format!("`agreement` is {}, {of_counts}", self.agreement));
+        }
+        if differ(self.base_rate, base_rate) {
+            return Some(format!("`baseRate` is {}, {of_counts}", self.base_rate));
+        }
+        None
+    }
+}
+
+impl Counts {
+    /// How many outputs there are in all.
+    pub fn total(&self) -> u64 {
+        let parts = [self.both_pass, self.only_human, self.only_judge, self.both_fail];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are fewer labels than 2^52")]
+fn ratio(count: u64) -> f64 {
+    count as f64
+}
+
 /// The four ways in which people and a judge can see an output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -199,7 +243,15 @@ fn read(path: &Path) -> Result<Option<JudgeFile>, StoreError> {
             ),
         ));
     }
-    serde_json::from_value(value).map(Some).map_err(|err| corrupt(path, err.to_string()))
+    let file: JudgeFile =
+        serde_json::from_value(value).map_err(|err| corrupt(path, err.to_string()))?;
+    for it in &file.calibrations {
+        if let Some(why) = it.contradiction() {
+            let check = &it.check;
+            return Err(corrupt(path, format!("of `{check}`, {why}: calibrate again")));
+        }
+    }
+    Ok(Some(file))
 }
 
 fn corrupt(path: &Path, message: String) -> StoreError {

@@ -72,14 +72,19 @@ pub(crate) fn plan(
         own += usize::from(row.question.is_some());
         let placed = plan.place(row, question, setup, &mut known);
         if let Err(message) = placed {
-            problems.push(format!("{name}:{line}: {message}"));
+            // What is wrong with the question is wrong with it in every row.
+            let known = problems.iter_mut().find(|it: &&mut Wrong| it.message == message);
+            match known {
+                Some(known) => known.more += 1,
+                None => problems.push(Wrong { line, message, more: 0 }),
+            }
         }
         if problems.len() == 20 {
             break;
         }
     }
     if !problems.is_empty() {
-        return Err(Failure::inputs(problems));
+        return Err(Failure::inputs(problems.iter().map(|it| it.in_words(name))));
     }
     if let Some(named) = named(question).filter(|_| own == rows && rows > 0) {
         return Err(Failure::input(format!(
@@ -90,6 +95,25 @@ pub(crate) fn plan(
         )));
     }
     Ok(plan)
+}
+
+/// What is wrong with a row, and with others after it.
+struct Wrong {
+    line: u64,
+    message: String,
+    more: usize,
+}
+
+impl Wrong {
+    fn in_words(&self, file: &str) -> String {
+        let Self { line, message, more } = self;
+        let more = match more {
+            0 => String::new(),
+            1 => " (and in 1 more row)".to_owned(),
+            more => format!(" (and in {more} more rows)"),
+        };
+        format!("{file}:{line}: {message}{more}")
+    }
 }
 
 /// The argument that says what the judge is asked, if one does.
@@ -157,6 +181,13 @@ impl Plan {
         let [check] = leaves.as_slice() else {
             return Err(format!("`{kind}` is made of several checks: calibrate each by itself"));
         };
+        if check.meta.id != kind {
+            // The verdict of a set is not that of the judge, and no run would find it again.
+            return Err(format!(
+                "`{kind}` is a set: give the `{}` that is in it, as an entry of its own",
+                check.meta.id
+            ));
+        }
         let Some(told) = check.assertion.instructions() else {
             return Err(format!("`{kind}` asks no judge"));
         };

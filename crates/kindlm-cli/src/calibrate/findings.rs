@@ -121,6 +121,7 @@ impl Findings {
         let interval = kappa.and_then(|it| it.interval.interval());
         Calibration {
             counts: counts(&self.confusion),
+            // What is kept is whole.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),
             agreement: self.confusion.agreement().map_or(0.0, kindlm_stats::Tally::rate),

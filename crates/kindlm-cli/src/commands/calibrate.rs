@@ -193,10 +193,17 @@ impl Subject {
             io.width().clamp(60, 120),
         );
         show(args, io, &json, &table)?;
-        if findings.lost + findings.unasked > 0 || findings.confusion.total() == 0 {
+        // Agreement on the outputs that the judge could be read on says nothing about the others.
+        if findings.errored > 0 || findings.confusion.total() == 0 {
+            let what_now = if findings.lost + findings.unasked > 0 {
+                "`--responses cache` asks only for those once more"
+            } else {
+                "its replies there cannot be read: have another model judge, or take out of the file what nobody could judge"
+            };
             io.tell(&format!(
-                "not kept: {} of {} labelled outputs were not judged; `--responses cache` asks only for those once more",
-                findings.errored, findings.labelled()
+                "not kept: {} of {} labelled outputs were not judged; {what_now}",
+                findings.errored,
+                findings.labelled()
             ));
             return Ok(if findings.lost > 0 {
                 ExitStatus::ProviderError
@@ -221,7 +228,7 @@ impl Subject {
             };
             self.keep(io, &bench, findings.calibration(template))?;
         }
-        Ok(if findings.errored > 0 { ExitStatus::GatesFailed } else { ExitStatus::Success })
+        Ok(ExitStatus::Success)
     }
 
     /// Who judges the rows of a plan: whom the command line names, if it names somebody.

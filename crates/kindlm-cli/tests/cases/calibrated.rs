@@ -172,3 +172,42 @@ fn numbers_that_do_not_exist_are_said_to_be_none() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("it has no κ"), "{}", said(&refused));
 }
+
+#[test]
+fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = MockServer::answering(|request| {
+        let has = |text: &str| request.body.windows(text.len()).any(|it| it == text.as_bytes());
+        MockReply::text(match (has("[+] 0"), has("[-] 3")) {
+            (true, _) => r#"{"score": 0.9, "reasoning": "yes"}"#,
+            (_, true) => r#"{"score": 0.1, "reasoning": "no"}"#,
+            _ => "I would rather not say.",
+        })
+    })
+    .unwrap();
+    suite(folder, &server.url(), 0.6);
+    labels(folder, [2, 25, 25, 2], [0, 0]);
+    let output = kindlm(folder, &CALIBRATE);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let words =
+        "not kept: 50 of 54 labelled outputs were not judged; its replies there cannot be read";
+    assert!(said(&output).contains(words), "{}", said(&output));
+    assert!(!folder.join(".kindlm/calibrations").exists());
+    let refused = kindlm(folder, &["test"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("it was never calibrated"), "{}", said(&refused));
+    // Earlier versions kept what they had: it is not taken for agreement.
+    labels(folder, [2, 0, 0, 2], [0, 0]);
+    assert_eq!(kindlm(folder, &CALIBRATE).status.code(), Some(0));
+    let path = folder.join(".kindlm/calibrations/openai-gpt-4o-mini.json");
+    let whole = fs::read_to_string(&path).unwrap();
+    fs::write(&path, whole.replace(r#""errored": 0"#, r#""errored": 50"#)).unwrap();
+    let refused = kindlm(folder, &["test"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let words = "it was calibrated on 4 of 54 labelled outputs only";
+    assert!(said(&refused).contains(words), "{}", said(&refused));
+    fs::write(&path, whole.replace(r#""kappa": 1.0"#, r#""kappa": 5"#)).unwrap();
+    let refused = kindlm(folder, &["test"]);
+    assert!(said(&refused).contains("`kappa` is not between -1 and 1"), "{}", said(&refused));
+}

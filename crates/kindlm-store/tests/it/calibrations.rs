@@ -11,7 +11,10 @@ fn one(provider: &str, name: &str) -> Judge {
     Judge { models: vec![model(provider, name)], settings: Map::new() }
 }
 
-fn calibration(check: &str, both_pass: u64) -> Calibration {
+fn calibration(check: &str, both_pass: u32) -> Calibration {
+    let share = |part: u32| f64::from(part) / f64::from(both_pass + 6);
+    let (agreement, base_rate) = (share(both_pass + 3), share(both_pass + 1));
+    let both_pass = u64::from(both_pass);
     Calibration {
         check: check.to_owned(),
         calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
@@ -21,8 +24,8 @@ fn calibration(check: &str, both_pass: u64) -> Calibration {
         labels_digest: "0123456789abcdef".to_owned(),
         counts: Counts { both_pass, only_human: 1, only_judge: 2, both_fail: 3 },
         errored: 0,
-        base_rate: 0.5,
-        agreement: 0.8,
+        base_rate,
+        agreement,
         kappa: Some(0.6),
         kappa_interval: Some([0.4, 0.8]),
     }
@@ -108,6 +111,9 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
         (good.replace(r#""version": "2""#, r#""version": "9""#), "version \"9\""),
         (good.replace(r#""model": "gpt-4o""#, r#""model": "other""#), "`openai:other`"),
         (good.replace("bothPass", "bothPasses"), "bothPasses"),
+        (good.replace(r#""kappa": 0.6"#, r#""kappa": 5"#), "`kappa` is not between -1 and 1"),
+        (good.replace(r#""bothPass": 1"#, r#""bothPass": 90"#), "not what the counts say"),
+        (good.replace(r#""baseRate": 0.2"#, r#""baseRate": 7.2"#), "`baseRate` is 7.2"),
     ] {
         std::fs::write(&path, &text).unwrap();
         let err = calibrations.of(&judge).unwrap_err();

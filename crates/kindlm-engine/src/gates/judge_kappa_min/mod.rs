@@ -32,6 +32,9 @@ pub struct JudgeKappa {
     pub prompts: Vec<String>,
     /// Cohen's kappa, from -1 to 1; `None` if it does not exist, as people gave every output the same answer.
     pub kappa: Option<f64>,
+    /// How many labelled outputs it gave no readable answer for, and of how many; `None` if it answered all. What it would
+    /// have said about them is not in kappa, so that kappa counts for nothing.
+    pub unanswered: Option<(u64, u64)>,
 }
 
 /// All that is known about the judges of a run.
@@ -129,10 +132,17 @@ impl Measurement for JudgeKappaMin {
         let mut lowest: Option<(f64, &str, String)> = None;
         for asked in &self.asked {
             let (check, who) = (&asked.check, asked.judge.in_words());
-            let kappa = match self.known(asked).map(|it| it.kappa) {
-                None => return self.broken(&format!("{who} was never calibrated for `{check}`")),
-                Some(None) => return self.broken(&format!("{who} has no κ for `{check}`")),
-                Some(Some(kappa)) => kappa,
+            let Some(known) = self.known(asked) else {
+                return self.broken(&format!("{who} was never calibrated for `{check}`"));
+            };
+            if let Some((lost, all)) = known.unanswered {
+                let answered = all.saturating_sub(lost);
+                return self.broken(&format!(
+                    "{who} was calibrated for `{check}` on {answered} of {all} labelled outputs only"
+                ));
+            }
+            let Some(kappa) = known.kappa else {
+                return self.broken(&format!("{who} has no κ for `{check}`"));
             };
             if lowest.as_ref().is_none_or(|(known, ..)| kappa < *known) {
                 lowest = Some((kappa, check, who));
@@ -198,14 +208,16 @@ mod tests {
             judge: JudgeBlock { model: Some(format!("p:{model}")), ..JudgeBlock::default() },
             prompts: vec!["told".to_owned()],
             kappa,
+            unanswered: (model == "lost").then_some((50, 54)),
         };
-        let ids = ["good", "poor", "none"];
+        let ids = ["good", "poor", "none", "lost"];
         let models = ids.map(|it| (it.to_owned(), format!("p:{it}"))).into();
         let known = vec![
             known("judge", "good", Some(0.8)),
             known("judge", "poor", Some(0.3)),
             known("prompt-assertion", "good", Some(0.6)),
             known("judge", "none", None),
+            known("judge", "lost", Some(0.9)),
         ];
         let calibrated = Calibrated { models, known };
         for (judged, outcome, message) in [
@@ -235,6 +247,11 @@ mod tests {
                 GateOutcome::Broken,
                 "Judge κ: none has no κ for `judge` (min: 0.60)",
             ),
+            (
+                &[("judge", "lost")],
+                GateOutcome::Broken,
+                "Judge κ: lost was calibrated for `judge` on 4 of 54 labelled outputs only (min: 0.60)",
+            ),
         ] {
             let result = judge_kappa_min(0.6, calibrated.clone()).evaluate(&[case(judged)]);
             assert_eq!((result.outcome, result.message.as_str()), (outcome, message));
@@ -249,6 +266,7 @@ mod tests {
             judge: judging(judge),
             prompts: vec!["told".to_owned()],
             kappa: Some(kappa),
+            unanswered: None,
         };
         let models = ["a", "b", "c"].map(|it| (it.to_owned(), format!("p:{it}"))).into();
         let known = vec![
