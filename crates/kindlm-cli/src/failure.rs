@@ -38,12 +38,16 @@ impl Failure {
         Self { status, message: None, help: None }
     }
 
-    /// Stdout could not be written. Somebody who stopped reading has seen enough; that is no failure.
-    pub(crate) fn stdout(err: &io::Error) -> Self {
-        if err.kind() == io::ErrorKind::BrokenPipe {
-            return Self::said(ExitStatus::Success);
+    /// Stdout was written, or could not be. Somebody who stopped reading has seen enough: that is no failure, and the
+    /// command ends with what it has found, which must not become a success.
+    pub(crate) fn of_stdout(written: io::Result<()>) -> Result<(), Self> {
+        match written {
+            Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
+                let why = kindlm_store::words(&err);
+                Err(Self::internal(format!("cannot write to stdout: {why}")))
+            }
+            Ok(()) | Err(_) => Ok(()),
         }
-        Self::internal(format!("cannot write to stdout: {}", kindlm_store::words(err)))
     }
 
     /// Something that was asked for is not in the store, or the store cannot be read.

@@ -51,7 +51,7 @@ pub(crate) async fn attend<T>(
                 } else {
                     interrupted = true;
                     say(&format!(
-                        "{}: nothing more is sent, waiting for what is under way (again to stop now)",
+                        "{}: nothing new is begun, waiting for what is under way (again to stop now)",
                         stop.words()
                     ));
                     control.stop(format!("the run was {}", stop.words()));

@@ -54,8 +54,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
         Err(err) => usage(&err, &mut io),
     };
     let mut status = outcome.unwrap_or_else(|failure| explain(&failure, &mut io));
-    if let Err(err) = io.stdout.flush() {
-        status = status.or(explain(&Failure::stdout(&err), &mut io));
+    if let Err(failure) = Failure::of_stdout(io.stdout.flush()) {
+        status = status.or(explain(&failure, &mut io));
     }
     let _ = io.stderr.flush();
     status
@@ -116,5 +116,5 @@ fn explain(failure: &Failure, io: &mut Io) -> ExitStatus {
 
 /// Writes text to stdout.
 fn print(io: &mut Io, text: &str) -> Result<(), Failure> {
-    io.stdout.write_all(text.as_bytes()).map_err(|err| Failure::stdout(&err))
+    Failure::of_stdout(io.stdout.write_all(text.as_bytes()))
 }

@@ -98,8 +98,8 @@ impl Output {
             Style { color: io.color_stdout(), width: io.width(), verbosity: self.verbosity };
         let mut out = BufWriter::with_capacity(1 << 16, &mut io.stdout);
         match render(reporter, report, &style, &mut out) {
-            Ok(()) => out.flush().map_err(|err| Failure::stdout(&err)),
-            Err(NotRendered::Written(err)) => Err(Failure::stdout(&err)),
+            Ok(()) => Failure::of_stdout(out.flush()),
+            Err(NotRendered::Written(err)) => Failure::of_stdout(Err(err)),
             Err(NotRendered::Report(err)) => Err(Failure::internal(err.to_string())),
         }
     }

@@ -14,7 +14,7 @@ use crate::values::{self, ReporterSpec};
 /// Sends every selected test case to its models, as often as it is to be repeated, judges what comes back,
 /// holds it against the gates, and writes reports. The report is kept in `.kindlm/runs` beside the suite.
 ///
-/// Ctrl-C once: sends nothing more, waits for what is under way, and writes the report. Twice: stops now. Each finished
+/// Ctrl-C once: begins nothing new, finishes the executions under way with their turns and judges, and writes the report. Twice: stops now. Each finished
 /// execution is on disk before it counts, so `--resume` goes on after that, and after a crash, without paying twice.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]

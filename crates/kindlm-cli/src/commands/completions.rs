@@ -11,6 +11,6 @@ pub(crate) fn run(args: &CompletionsArgs, io: &mut Io) -> Outcome {
     // Into memory first: the generator panics when its writer fails, and a pipe may be closed early.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "kindlm", &mut text);
-    io.stdout.write_all(&text).map_err(|err| Failure::stdout(&err))?;
+    Failure::of_stdout(io.stdout.write_all(&text))?;
     Ok(ExitStatus::Success)
 }

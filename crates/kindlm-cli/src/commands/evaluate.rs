@@ -329,6 +329,6 @@ fn one(
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&json);
     let mut text = Vec::new();
     let status: ExitStatus = evaluator.record(json, 1, &mut text);
-    output.write_all(&text).map_err(|err| Failure::stdout(&err))?;
+    Failure::of_stdout(output.write_all(&text))?;
     Ok(status)
 }

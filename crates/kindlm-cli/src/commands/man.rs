@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ManArgs, io: &mut Io) -> Outcome {
     Man::new(command)
         .render(&mut page)
         .map_err(|err| Failure::internal(format!("cannot render the page: {err}")))?;
-    io.stdout.write_all(&page).map_err(|err| Failure::stdout(&err))?;
+    Failure::of_stdout(io.stdout.write_all(&page))?;
     Ok(ExitStatus::Success)
 }
 

@@ -182,6 +182,9 @@ impl<'a> Evaluator<'a> {
     fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
+        if let Some(error) = line.misspelt(json, |key| self.notes.meant(key)) {
+            return Err(Malformed { id: line.id, error });
+        }
         let checks = self.checks_of(&line);
         let digest = self.digest(json, &line);
         let checks = match checks.as_ref() {

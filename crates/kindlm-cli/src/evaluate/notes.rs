@@ -1,7 +1,7 @@
 //! What is odd about records, though it does not keep them from being evaluated: told once, at the end.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -19,7 +19,8 @@ const REMEMBERED: usize = 1000;
 #[derive(Default)]
 pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
-    keys: RwLock<HashSet<String>>,
+    /// The keys that are not ours, and what each is most likely meant to be.
+    keys: RwLock<HashMap<String, Option<&'static str>>>,
     misspelt: Mutex<BTreeSet<String>>,
     /// Results of before that were of a record with another id.
     other_ids: AtomicU64,
@@ -79,16 +80,25 @@ impl Notes {
     pub(super) fn keys(&self, keys: &[Cow<'_, str>]) {
         for key in keys {
             let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-            if known.contains(key.as_ref()) || known.len() >= REMEMBERED {
+            if known.contains_key(key.as_ref()) || known.len() >= REMEMBERED {
                 continue;
             }
             drop(known);
-            self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_string());
-            if let Some(meant) = meant(key) {
+            let meant = meant(key);
+            let mut known = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+            known.insert(key.to_string(), meant);
+            drop(known);
+            if let Some(meant) = meant {
                 let warning = format!("the key `{key}` is not known: did you mean `{meant}`?");
                 self.misspelt.lock().unwrap_or_else(PoisonError::into_inner).insert(warning);
             }
         }
+    }
+
+    /// What a key that is not ours is most likely meant to be.
+    pub(super) fn meant(&self, key: &str) -> Option<&'static str> {
+        let known = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(key).copied();
+        known.unwrap_or_else(|| meant(key))
     }
 
     /// The warnings, in an order that does not depend on the threads.

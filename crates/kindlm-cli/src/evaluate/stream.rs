@@ -62,7 +62,7 @@ pub(crate) fn run(
             scope.spawn(|| work(evaluator, &todo));
         }
         let to = &mut *output;
-        let writer = scope.spawn(move || write_all(to, &results));
+        let writer = scope.spawn(move || write_all(to, &results, &evaluator.control));
         let one_by_one = evaluator.may_wait() || kept.is_some();
         let control = &evaluator.control;
         let mut feed = Feed { jobs, queue, next: 1, one_by_one, kept, control };
@@ -70,7 +70,13 @@ pub(crate) fn run(
         rest = feed.kept.take();
         drop(feed);
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer stopped")));
-        let status = written.map_err(|err| Failure::stdout(&err))?;
+        let status = match written {
+            Ok(status) => status,
+            Err(err) => {
+                Failure::of_stdout(Err(err))?;
+                None
+            }
+        };
         read.map_err(|err| Failure {
             status: status.unwrap_or(ExitStatus::Success).or(ExitStatus::Internal),
             ..Failure::internal(format!("cannot read the records: {}", kindlm_store::words(&err)))
@@ -78,17 +84,25 @@ pub(crate) fn run(
         status.ok_or_else(super::no_record)
     })?;
     if let Some(rest) = rest {
-        evaluator.keep_rest(rest, output).map_err(|err| Failure::stdout(&err))?;
+        Failure::of_stdout(evaluator.keep_rest(rest, output))?;
     }
     Ok(status)
 }
 
 fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
     loop {
-        let job = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let (job, is_stopped) = {
+            let todo = todo.lock().unwrap_or_else(PoisonError::into_inner);
+            let job = todo.recv();
+            // Under the lock: once a record is not begun, none after it is, so that results have no hole.
+            (job, evaluator.control.reason().is_some())
+        };
         let Ok(job) = job else { return };
         let mut done = Done { text: Vec::new(), status: ExitStatus::Success };
         match job.work {
+            // Nothing is begun any more; what was known before stays known.
+            Work::Known(_, kept) if is_stopped => done.text = kept,
+            Work::Lines(_) | Work::TooLong if is_stopped => {}
             Work::Lines(lines) => {
                 for (line, number) in lines.split(|&it| it == b'\n').zip(job.first..) {
                     // A byte order mark is how some programs say "UTF-8".
@@ -117,18 +131,40 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
 }
 
 /// Writes everything; says how it went, or nothing if there was nothing to write.
+///
+/// Where somebody stops reading, `control` is told so, and what is under way is still counted: the exit code is about what
+/// was found and not about what was read.
 fn write_all(
     output: &mut (dyn Write + Send),
     results: &Receiver<Receiver<Done>>,
+    control: &Control,
 ) -> io::Result<Option<ExitStatus>> {
     let mut status = None;
+    let mut is_read = true;
+    let mut to = |text: Option<&[u8]>| -> io::Result<()> {
+        if !is_read {
+            return Ok(());
+        }
+        let written = match text {
+            Some(text) => output.write_all(text),
+            None => output.flush(),
+        };
+        match written {
+            Err(err) if err.kind() == io::ErrorKind::BrokenPipe => {
+                is_read = false;
+                control.stop("nobody reads the results any more");
+                Ok(())
+            }
+            written => written,
+        }
+    };
     loop {
         let next = match results.try_recv() {
             Ok(next) => next,
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {
                 // Somebody may be waiting for the answer before sending more.
-                output.flush()?;
+                to(None)?;
                 let Ok(next) = results.recv() else { break };
                 next
             }
@@ -136,7 +172,7 @@ fn write_all(
         let done = match next.try_recv() {
             Err(TryRecvError::Empty) => {
                 // The next one takes its time: what was paid for is not to be lost if the process ends meanwhile.
-                output.flush()?;
+                to(None)?;
                 next.recv().ok()
             }
             done => done.ok(),
@@ -146,9 +182,9 @@ fn write_all(
             continue;
         }
         status = Some(status.map_or(done.status, |it: ExitStatus| it.or(done.status)));
-        output.write_all(&done.text)?;
+        to(Some(&done.text))?;
     }
-    output.flush()?;
+    to(None)?;
     Ok(status)
 }
 

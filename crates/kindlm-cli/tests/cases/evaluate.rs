@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
+use kindlm_testing::{MockReply, MockServer};
 use serde_json::Value;
 
 use crate::{binary, fixtures};
@@ -145,12 +146,12 @@ fn each_line_is_answered_before_the_next_one_is_sent() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-#[test]
-fn somebody_who_stops_reading_is_no_error() {
+/// Reads the first result of many, and no more; tells the exit code and what is said.
+fn read_one(length: &str) -> (String, Option<i32>, String) {
     let input: String = (0..50_000).fold(String::new(), |mut text, id| {
         writeln!(
             text,
-            r#"{{"id":{id},"agent_output":"x","expect":{{"output":{{"maxLength":1}}}}}}"#
+            r#"{{"id":{id},"agent_output":"{length}","expect":{{"output":{{"maxLength":1}}}}}}"#
         )
         .unwrap();
         text
@@ -168,9 +169,66 @@ fn somebody_who_stops_reading_is_no_error() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
-    assert!(first.starts_with(r#"{"id":0,"#), "{first}");
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    (first, output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn somebody_who_stops_reading_is_no_error_and_makes_no_success_of_failures() {
+    for (output, code) in [("x", 0), ("xx", 1)] {
+        let (first, exit, stderr) = read_one(output);
+        assert!(first.starts_with(r#"{"id":0,"#), "{first}");
+        assert_eq!(exit, Some(code), "{output}");
+        assert_eq!(stderr, "");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn after_an_interrupt_no_record_is_begun() {
+    use std::time::{Duration, Instant};
+
+    // A judge that thinks for so long that the interrupt comes before its first answer.
+    let server = MockServer::answering(|_| {
+        let reply = MockReply::text(r#"{"score": 1, "reasoning": "x"}"#);
+        reply.after(Duration::from_secs(2))
+    })
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{}/v1\" }} }}\n\
+         models: [{{ id: m, provider: openai, model: gpt-4o-mini }}]\n\
+         prompts: {{ p: {{ user: hi }} }}\n\
+         tests: [{{ name: one, prompt: p, expect: {{ output: {{ contains: [x] }} }} }}]\n",
+        server.url()
+    );
+    std::fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
+    let records: String = (0..40).fold(String::new(), |text, id| {
+        let expect = r#"{"judge":[{"criteria":"Is kind"}]}"#;
+        text + &format!("{{\"id\":{id},\"agent_output\":\"{id}\",\"expect\":{expect}}}\n")
+    });
+    std::fs::write(folder.path().join("records.jsonl"), records).unwrap();
+    let child = Command::new(binary())
+        .args(["evaluate", "--jsonl", "records.jsonl", "-c", "kindlm.yaml"])
+        .args(["--concurrency", "3", "--output", "results.jsonl"])
+        .current_dir(folder.path())
+        .env("KEY", "k")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while server.count() < 3 {
+        assert!(Instant::now() < deadline, "nobody is asked");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("results.jsonl: 3 results (3 passed)"), "{stderr}");
+    assert_eq!(server.count(), 3, "{stderr}");
 }
 
 #[cfg(unix)]

@@ -1,0 +1,304 @@
+//! Reads a record without copying more of it than is needed.
+
+mod fields;
+mod problem;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use kindlm_types::wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
+use kindlm_types::{
+    Channel, Coverage, Event, Execution, FinishReason, Message, Role, ToolCall, Trace, Transcript,
+    Workspace, ecma,
+};
+use serde::{Deserialize, Deserializer as _};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use fields::Fields;
+use problem::explain;
+
+/// The keys of a [`Record`](kindlm_types::wire::evaluate::Record).
+pub(super) const KEYS: [&str; 22] = [
+    "id",
+    "agent_input",
+    "agent_output",
+    "transcript",
+    "assertions",
+    "tool_calls",
+    "events",
+    "complete_for",
+    "baseline",
+    "vars",
+    "usage",
+    "latency_ms",
+    "cost_usd",
+    "finish_reason",
+    "log_probs",
+    "metadata",
+    "provider_response",
+    "trace",
+    "workspace",
+    "tools",
+    "expect",
+    "threshold",
+];
+
+/// Keys of datasets that are near to ours and mean something else.
+const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
+
+/// The fields of a record, with what is only looked up in a cache left as text.
+#[derive(Default)]
+pub(super) struct Line<'a> {
+    pub(super) id: Option<Value>,
+    agent_input: Option<Value>,
+    agent_output: Option<Value>,
+    transcript: Option<Box<Transcript>>,
+    pub(super) assertions: Option<&'a RawValue>,
+    tool_calls: Option<Vec<RecordedToolCall>>,
+    events: Option<Vec<Event>>,
+    complete_for: Option<BTreeSet<Channel>>,
+    pub(super) baseline: Option<Cow<'a, str>>,
+    vars: Option<Map<String, Value>>,
+    usage: Option<RecordedUsage>,
+    latency_ms: Option<f64>,
+    cost_usd: Option<f64>,
+    finish_reason: Option<String>,
+    log_probs: Option<Vec<f64>>,
+    metadata: Option<Map<String, Value>>,
+    provider_response: Option<Value>,
+    trace: Option<Box<Trace>>,
+    workspace: Option<Box<Workspace>>,
+    tools: Option<Vec<RecordedTool>>,
+    pub(super) expect: Option<&'a RawValue>,
+    pub(super) threshold: Option<f64>,
+    /// The keys that are none of [`KEYS`].
+    pub(super) others: Vec<Cow<'a, str>>,
+}
+
+/// Why a record cannot be evaluated.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Malformed {
+    /// The record's id, if it could be read.
+    pub(super) id: Option<Value>,
+    /// What is wrong, and what to do.
+    pub(super) error: String,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn parse(json: &'a [u8]) -> Result<Self, Malformed> {
+        let text = std::str::from_utf8(json).map_err(|err| {
+            let error = format!("not UTF-8 text: invalid byte at offset {}", err.valid_up_to());
+            Malformed { id: None, error }
+        })?;
+        let mut line = Self::default();
+        let mut at = None;
+        line.read(text, &mut at).map_err(|err| Malformed {
+            id: line.id.take().or_else(|| id(text)),
+            error: explain(text, at, &err),
+        })?;
+        match line.out_of_range().or_else(|| line.told_twice()) {
+            None => Ok(line),
+            Some(error) => Err(Malformed { id: line.id, error }),
+        }
+    }
+
+    /// Reads an object into the fields. `at` says which key could not be read.
+    fn read(&mut self, text: &'a str, at: &mut Option<&'static str>) -> serde_json::Result<()> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        deserializer.deserialize_map(Fields { line: self, at })?;
+        deserializer.end()
+    }
+
+    /// What is wrong with a key that says what must hold, if it is misspelt: what it says would not be checked, and the
+    /// record would pass. `meant` is the key of a record that another key is most likely meant to be.
+    pub(super) fn misspelt(
+        &self,
+        json: &[u8],
+        meant: impl Fn(&str) -> Option<&'static str>,
+    ) -> Option<String> {
+        let rules = [("expect", self.expect.is_some()), ("assertions", self.assertions.is_some())];
+        self.others.iter().find_map(|key| {
+            let meant = meant(key)?;
+            let is_missing = rules.iter().any(|(rule, is_there)| *rule == meant && !is_there);
+            if !is_missing || KNOWN_ELSEWHERE.contains(&key.as_ref()) {
+                return None;
+            }
+            let all: Map<String, Value> = serde_json::from_slice(json).ok()?;
+            let value = all.get(key.as_ref())?;
+            let fits = if meant == "expect" { value.is_object() } else { value.is_array() };
+            fits.then(|| {
+                format!(
+                    "`{key}` is no key of a record, and what it says would not be checked: did you mean `{meant}`?"
+                )
+            })
+        })
+    }
+
+    fn out_of_range(&self) -> Option<String> {
+        for (name, number) in [("latency_ms", self.latency_ms), ("cost_usd", self.cost_usd)] {
+            if number.is_some_and(|it| it < 0.0) {
+                return Some(format!("`{name}` is negative"));
+            }
+        }
+        let bad = self.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it));
+        bad.then(|| "`threshold` is not between 0 and 1".to_owned())
+    }
+
+    /// Of two tellings of the same, one would not be looked at, and they might differ.
+    fn told_twice(&self) -> Option<String> {
+        let twice = |a: &str, b: &str| {
+            Some(format!("`{a}` and `{b}` both tell what happened; leave out one of them"))
+        };
+        let events = self.events.as_deref().unwrap_or_default();
+        if self.transcript.is_some() {
+            let others = [
+                ("agent_input", self.agent_input.is_some()),
+                ("agent_output", self.agent_output.is_some()),
+                ("tool_calls", self.tool_calls.is_some()),
+                ("events", self.events.is_some()),
+            ];
+            return others.iter().find(|it| it.1).and_then(|it| twice("transcript", it.0));
+        }
+        if self.tool_calls.is_some() && events.iter().any(|it| it.channel() == Channel::Actions) {
+            return twice("tool_calls", "events");
+        }
+        match (&self.agent_output, Event::last_words(events)) {
+            (Some(Value::String(output)), Some(words)) if output.trim() != words.trim() => Some(
+                "`agent_output` is not what the agent says last in `events`; leave out one of them"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// The variables; none if there are none.
+    pub(super) fn vars(&self) -> &Map<String, Value> {
+        static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+        self.vars.as_ref().unwrap_or(&NONE)
+    }
+
+    /// Whether the record says anything about what an agent said or did.
+    pub(super) fn has_evidence(&self) -> bool {
+        self.agent_output.is_some()
+            || self.tool_calls.is_some()
+            || self.events.is_some()
+            || self.transcript.is_some()
+            || self.trace.is_some()
+            || self.workspace.is_some()
+            || self.provider_response.is_some()
+    }
+
+    /// What the record tells completely: what it says of itself, else what it tells something of.
+    fn coverage(&self) -> Coverage {
+        if let Some(channels) = &self.complete_for {
+            return Coverage::Only(channels.clone());
+        }
+        let told = Coverage::of_events(self.events.as_deref().unwrap_or_default());
+        [
+            (self.agent_output.is_some(), Channel::Messages),
+            (self.tool_calls.is_some(), Channel::Actions),
+            (self.usage.is_some(), Channel::Usage),
+        ]
+        .into_iter()
+        .filter(|(is_told, _)| *is_told)
+        .fold(told, |sum, (_, channel)| sum.with(channel))
+    }
+
+    /// The evidence that the record is.
+    pub(super) fn execution(&mut self) -> Execution {
+        let Some(transcript) = self.transcript.take() else { return self.told() };
+        let complete = self.complete_for.take().map(Coverage::Only);
+        let is_counted = self.usage.is_some();
+        let said = self.told();
+        let told = transcript.into_execution(&[], Execution::default());
+        let coverage = complete.unwrap_or(told.coverage);
+        // What the record says of it counts more than what the log says.
+        Execution {
+            usage: if is_counted { said.usage } else { told.usage },
+            latency_ms: said.latency_ms.or(told.latency_ms),
+            cost_usd: said.cost_usd.or(told.cost_usd),
+            finish_reason: said.finish_reason.or(told.finish_reason),
+            gaps: told.gaps,
+            tools: if said.tools.is_empty() { told.tools } else { said.tools },
+            metadata: told.metadata.into_iter().chain(said.metadata).collect(),
+            coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },
+            input: told.input,
+            output: told.output,
+            tool_calls: told.tool_calls,
+            requests: told.requests,
+            recorded_events: told.recorded_events,
+            ..said
+        }
+    }
+
+    /// The evidence that the record is without a transcript.
+    fn told(&mut self) -> Execution {
+        let coverage = self.coverage();
+        let (output, output_json) = match self.agent_output.take() {
+            None => (String::new(), None),
+            Some(Value::String(text)) => (text, None),
+            Some(value) => (ecma::stringify(&value), Some(value)),
+        };
+        let input = match self.agent_input.take() {
+            None => Vec::new(),
+            Some(Value::String(text)) => vec![Message::new(Role::User, text)],
+            Some(value) => vec![Message::new(Role::User, ecma::stringify(&value))],
+        };
+        // A record with tool calls, even with none, tells of at least one answer and all its calls.
+        let requests = u32::from(self.tool_calls.is_some());
+        let events = self.events.take().unwrap_or_default();
+        let (usage, cost) = Event::usage(&events);
+        let tool_calls = match self.tool_calls.take() {
+            Some(calls) => calls.into_iter().map(ToolCall::from).collect(),
+            None => Event::tool_calls(&events),
+        };
+        let output = match Event::last_words(&events) {
+            Some(words) if output.is_empty() => words.to_owned(),
+            _ => output,
+        };
+        Execution {
+            input,
+            output,
+            output_json,
+            tool_calls,
+            requests,
+            usage: self.usage.map(Into::into).or(usage).unwrap_or_default(),
+            latency_ms: self.latency_ms,
+            cost_usd: self.cost_usd.or(cost),
+            recorded_events: events,
+            coverage,
+            finish_reason: self.finish_reason.take().map(FinishReason::from),
+            log_probs: self.log_probs.take(),
+            metadata: self.metadata.take().unwrap_or_default(),
+            provider_response: self.provider_response.take(),
+            trace: self.trace.take(),
+            workspace: self.workspace.take(),
+            tools: self.tools.take().unwrap_or_default().into_iter().map(Into::into).collect(),
+            vars: self.vars.take().unwrap_or_default(),
+            ..Execution::default()
+        }
+    }
+}
+
+/// The entries of a record whose keys are not ours.
+pub(super) fn extra(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
+    let mut all: Map<String, Value> = serde_json::from_slice(json)?;
+    all.retain(|key, _| !KEYS.contains(&key.as_str()));
+    Ok(all)
+}
+
+/// The id of a record of which something else cannot be read.
+fn id(text: &str) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: Value,
+    }
+    // Serde reads a list into the fields in their order; nobody means that.
+    let is_object = text.trim_start().starts_with('{');
+    serde_json::from_str::<Named>(text).ok().filter(|_| is_object).map(|it| it.id)
+}
+
+#[cfg(test)]
+mod tests;

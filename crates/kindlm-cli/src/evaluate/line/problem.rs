@@ -1,0 +1,90 @@
+//! What is wrong with a text that should be a record, in words of those who write it.
+
+use kindlm_types::Problem;
+
+pub(super) const NO_OBJECT: &str =
+    "not a JSON object: a record is an object with `agent_output` and `expect`";
+
+pub(super) const TWICE: &str = "is there twice";
+
+/// What is wrong with a transcript, and where in it.
+pub(super) fn unreadable(problem: &Problem) -> String {
+    let place = if problem.pointer.is_empty() { "" } else { ": " };
+    let help = problem.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+    format!("{NO_TRANSCRIPT}{}{place}{}{help}", problem.pointer, problem.message)
+}
+
+/// Begins what is said of a transcript.
+const NO_TRANSCRIPT: &str = "cannot be read: ";
+
+/// What is wrong with a text that should be a record: with the value of a key, or with its JSON.
+pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> String {
+    if err.is_data() && !text.trim_start().starts_with('{') {
+        return NO_OBJECT.to_owned();
+    }
+    let said = err.to_string();
+    let words = said.split(" at line ").next().unwrap_or(&said);
+    let place = if text.contains('\n') {
+        format!("line {}, column {}", err.line(), err.column())
+    } else {
+        format!("column {}", err.column())
+    };
+    match at.filter(|_| err.is_data()) {
+        Some(key) if words.starts_with(NO_TRANSCRIPT) => format!("`{key}` {words} (at {place})"),
+        Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
+        Some(key) => format!("`{key}` is not {} (at {place})", expected(key)),
+        None => {
+            let several = words.starts_with("trailing characters") && text.contains('\n');
+            let help = if several { "; one record on each line? then say `--jsonl`" } else { "" };
+            format!("not JSON: {} at {place}{help}", in_words(words))
+        }
+    }
+}
+
+/// What the value of a key should be.
+fn expected(key: &str) -> &'static str {
+    match key {
+        "tool_calls" => "a list of calls, each an object with a `name`",
+        "baseline" | "finish_reason" => "a text",
+        "events" => "a list of events, each an object with its `type`, such as `action.called`",
+        "complete_for" => "a list of kinds of evidence, such as `actions`",
+        "vars" => "an object of variables",
+        "usage" => {
+            "an object of whole numbers: `input_tokens`, `output_tokens`, `total_tokens`, `cached_input_tokens`"
+        }
+        "latency_ms" | "cost_usd" | "threshold" => "a number",
+        "log_probs" => "a list of numbers",
+        "metadata" => "an object",
+        "trace" => "a trace: an object whose `spans` have a `spanId`, a `name` and a `startTime`",
+        "workspace" => "an object: `changes`, `files`, `commands` and `tests` of an agent's folder",
+        "tools" => "a list of tools, each an object with a `name` and `parameters`",
+        _ => "a JSON value",
+    }
+}
+
+/// What the parser means, in words of those who write JSON rather than parsers.
+fn in_words(said: &str) -> &str {
+    for (begin, meaning) in [
+        ("EOF", "it ends too early"),
+        ("expected ident", "a word that is none of `true`, `false` and `null`"),
+        ("expected value", "a value is missing, or is not quoted"),
+        ("trailing characters", "something follows after its end"),
+        ("trailing comma", "a comma before the end of an object or list"),
+        ("key must be a string", "a key without double quotes"),
+        (
+            "control character",
+            "a line break or tab in a text, which must be written `\\n` or `\\t`",
+        ),
+        ("invalid escape", "an unknown escape: a backslash must be written `\\\\`"),
+        ("lone leading surrogate", "half a character: `\\ud800` to `\\udfff` go in pairs"),
+        ("unexpected end of hex escape", "half a character: `\\ud800` to `\\udfff` go in pairs"),
+        ("recursion limit", "more than 127 levels of objects and lists"),
+        ("number out of range", "a number that is too large"),
+        ("invalid number", "a number that is not written as JSON has it"),
+    ] {
+        if said.starts_with(begin) {
+            return meaning;
+        }
+    }
+    said
+}

@@ -1,0 +1,177 @@
+//! What records say, and what is said of those that cannot be read.
+
+use super::problem::NO_OBJECT;
+use super::*;
+
+#[test]
+fn says_what_is_wrong_with_a_record() {
+    for (json, message) in [
+        ("{", "not JSON: it ends too early at column 1"),
+        ("", "not JSON: it ends too early at column 0"),
+        ("[]", NO_OBJECT),
+        ("[1]", NO_OBJECT),
+        ("3", NO_OBJECT),
+        (
+            r#"{"id": nope}"#,
+            "not JSON: a word that is none of `true`, `false` and `null` at column 9",
+        ),
+        (r#"{"id": hello}"#, "not JSON: a value is missing, or is not quoted at column 8"),
+        ("{id: 1}", "not JSON: a key without double quotes at column 2"),
+        (r#"{"id": 1,}"#, "not JSON: a comma before the end of an object or list at column 10"),
+        (r#"{"latency_ms": "fast"}"#, "`latency_ms` is not a number (at column 21)"),
+        (r#"{"latency_ms": -1}"#, "`latency_ms` is negative"),
+        (r#"{"threshold": 1.5}"#, "`threshold` is not between 0 and 1"),
+        (r#"{"id": 1, "id": 2}"#, "`id` is there twice (at column 14)"),
+        (
+            "{}\n{}",
+            "not JSON: something follows after its end at line 2, column 1; one record on each line? then say `--jsonl`",
+        ),
+        (
+            r#"{"tool_calls": [{}]}"#,
+            "`tool_calls` is not a list of calls, each an object with a `name` (at column 18)",
+        ),
+    ] {
+        let err = Line::parse(json.as_bytes()).err().unwrap();
+        assert_eq!(err.error, message, "{json}");
+    }
+    let err = Line::parse(b"{\"id\": \"\xff\"}").err().unwrap();
+    assert_eq!(err.error, "not UTF-8 text: invalid byte at offset 8");
+}
+
+#[test]
+fn an_error_keeps_the_id_that_can_be_read() {
+    for (json, id) in [
+        (r#"{"id": "a", "latency_ms": []}"#, Some(Value::from("a"))),
+        (r#"{"latency_ms": [], "id": 7}"#, Some(Value::from(7))),
+        (r#"{"id": "a", "expect": {"#, Some(Value::from("a"))),
+        (r#"{"expect": {, "id": "a"}"#, None),
+    ] {
+        assert_eq!(Line::parse(json.as_bytes()).err().unwrap().id, id, "{json}");
+    }
+}
+
+#[test]
+fn an_output_may_be_any_json_but_null() {
+    for (json, output, output_json) in [
+        (r#"{"agent_output": "a"}"#, "a", None),
+        (r#"{"agent_output": {"a": 1.0}}"#, r#"{"a":1}"#, Some(serde_json::json!({"a": 1.0}))),
+        (r#"{"agent_output": null}"#, "", None),
+        ("{}", "", None),
+        (r#"{"tool_calls": null, "vars": null, "expect": null, "results": [1]}"#, "", None),
+    ] {
+        let mut line = Line::parse(json.as_bytes()).unwrap();
+        assert_eq!(line.has_evidence(), !output.is_empty(), "{json}");
+        let execution = line.execution();
+        assert_eq!((execution.output.as_str(), execution.output_json), (output, output_json));
+    }
+}
+
+#[test]
+fn the_keys_are_those_of_a_record() {
+    let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "transcript": [], "assertions": [{"id": "a"}],
+        "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "baseline": "b", "vars": {"a": 1}, "usage": {},
+        "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
+        "provider_response": {}, "trace": {"spans": []}, "workspace": {}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
+    let record: kindlm_types::wire::evaluate::Record = serde_json::from_str(json).unwrap();
+    assert_eq!(record.extra.len(), 1);
+    let all = serde_json::to_value(record).unwrap();
+    let known = all.as_object().unwrap().keys().filter(|it| *it != "a");
+    let known: std::collections::BTreeSet<&str> = known.map(String::as_str).collect();
+    assert_eq!(known, KEYS.into_iter().collect());
+    let json = json.replace(r#""transcript": [], "#, "");
+    assert_eq!(Line::parse(json.as_bytes()).unwrap().others, ["a"]);
+}
+
+#[test]
+fn a_transcript_tells_what_happened_and_the_record_what_is_known_of_it() {
+    let json = r#"{"transcript": {"messages": [
+        {"role": "user", "content": "7?"},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "find", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": "sent"},
+        {"role": "assistant", "content": "Sent."}
+    ], "usage": {"prompt_tokens": 3, "completion_tokens": 1}, "cost_usd": 2}, "cost_usd": 0.5, "metadata": {"a": 1}}"#;
+    let execution = Line::parse(json.as_bytes()).unwrap().execution();
+    assert_eq!((execution.output.as_str(), execution.input[0].content.as_str()), ("Sent.", "7?"));
+    assert_eq!(execution.tool_calls[0].response, Some(Value::from("sent")));
+    assert_eq!((execution.usage.total_tokens, execution.cost_usd), (4, Some(0.5)));
+    assert_eq!((execution.requests, execution.events().len()), (2, 4));
+    let complete = [Channel::Messages, Channel::Actions, Channel::Usage];
+    assert_eq!(execution.coverage, complete.into_iter().collect());
+    for (json, message) in [
+        (
+            r#"{"transcript": [{"role": "bot"}]}"#,
+            "`transcript` cannot be read: /0/role: `bot` is not a role of this format (roles: `system`, `developer`, `user`, `assistant`, `tool`, `function`) (at column 33)",
+        ),
+        (
+            r#"{"tool_calls": [], "events": [{"type": "action.called", "callId": "1", "name": "f"}]}"#,
+            "`tool_calls` and `events` both tell what happened; leave out one of them",
+        ),
+        (
+            r#"{"agent_output": "a", "events": [{"type": "message", "role": "assistant", "text": "b"}]}"#,
+            "`agent_output` is not what the agent says last in `events`; leave out one of them",
+        ),
+        (
+            r#"{"transcript": [{"role": "assistant", "content": "x"}], "agent_output": "x"}"#,
+            "`transcript` and `agent_output` both tell what happened; leave out one of them",
+        ),
+    ] {
+        let err = Line::parse(json.as_bytes()).err().unwrap();
+        assert_eq!(err.error, message, "{json}");
+    }
+}
+
+#[test]
+fn other_keys_are_found_again() {
+    let extra = extra(br#"{"id": 1, "agent_output": "", "other": {"a": [1]}, "b": null}"#).unwrap();
+    assert_eq!(Value::Object(extra), serde_json::json!({"other": {"a": [1]}, "b": null}));
+}
+
+#[test]
+fn what_a_record_tells_something_of_it_tells_completely_unless_it_says_otherwise() {
+    for (json, complete) in [
+        ("{}", vec![]),
+        (r#"{"agent_output": "hi"}"#, vec![Channel::Messages]),
+        (r#"{"tool_calls": [], "usage": {}}"#, vec![Channel::Actions, Channel::Usage]),
+        (r#"{"events": [{"type": "thinking"}]}"#, vec![Channel::Thinking]),
+        (r#"{"tool_calls": [], "complete_for": ["skills"]}"#, vec![Channel::Skills]),
+    ] {
+        let execution = Line::parse(json.as_bytes()).unwrap().execution();
+        assert_eq!(execution.coverage, complete.into_iter().collect(), "{json}");
+    }
+}
+
+#[test]
+fn events_tell_calls_words_tokens_and_cost() {
+    let json = r#"{"events": [
+        {"type": "action.called", "callId": "1", "name": "f", "input": {"a": 1}},
+        {"type": "action.result", "callId": "1", "output": 2, "status": "completed"},
+        {"type": "message", "role": "assistant", "text": "Done."},
+        {"type": "usage", "inputTokens": 3, "outputTokens": 4, "totalTokens": 7, "costUsd": 0.5}
+    ]}"#;
+    let execution = Line::parse(json.as_bytes()).unwrap().execution();
+    assert_eq!(execution.output, "Done.");
+    assert_eq!(execution.tool_calls[0].response, Some(Value::from(2)));
+    assert_eq!((execution.usage.total_tokens, execution.cost_usd), (7, Some(0.5)));
+    assert_eq!(execution.events().len(), 4);
+}
+
+#[test]
+fn a_misspelt_key_that_says_what_must_hold_is_a_mistake() {
+    let meant = |key: &str| kindlm_types::nearest(key, KEYS);
+    for (json, expected) in [
+        (r#"{"asertions": [{"id": "a"}]}"#, Some("did you mean `assertions`?")),
+        (r#"{"expekt": {}, "assertions": []}"#, Some("did you mean `expect`?")),
+        (r#"{"Expect": {}}"#, Some("did you mean `expect`?")),
+        // Nothing of ours would be lost, or it is what datasets call something else.
+        (r#"{"expekt": {}, "expect": {}}"#, None),
+        (r#"{"expected": {"a": 1}}"#, None),
+        (r#"{"expekt": "a text"}"#, None),
+        (r#"{"tool_call": []}"#, None),
+        (r#"{"origin": {}}"#, None),
+    ] {
+        let line = Line::parse(json.as_bytes()).unwrap();
+        let said = line.misspelt(json.as_bytes(), meant);
+        assert_eq!(said.is_some(), expected.is_some(), "{json}: {said:?}");
+        assert!(expected.is_none_or(|it| said.unwrap_or_default().ends_with(it)), "{json}");
+    }
+}
