@@ -119,22 +119,31 @@ fn described(
     }
     change.binary = [&old, &new].into_iter().any(|it| matches!(it, Content::Binary));
     change.cut = matches!(new, Content::TooLarge)
-        || (matches!(old, Content::TooLarge) && matches!(new, Content::Text(_)));
+        || (matches!(old, Content::TooLarge)
+            && (matches!(new, Content::Text(_)) || change.change == ChangeKind::Deleted));
     if change.cut || change.binary {
         return Ok(change);
     }
-    let Content::Text(new) = new else { return Ok(change) };
+    let new = match (new, &old) {
+        (Content::Text(new), _) => Some(new),
+        // The lines of a file that is gone are lines that were removed.
+        (_, Content::Text(_)) if change.change == ChangeKind::Deleted => None,
+        _ => return Ok(change),
+    };
     let patch = match &old {
-        Content::Text(old) if *old != new => Some(patch(&change.path, old, &new)),
+        Content::Text(old) if Some(old) != new.as_ref() => {
+            Some(patch(&change.path, old, new.as_deref()))
+        }
         _ => None,
     };
-    let size = new.len() as u64 + patch.as_ref().map_or(0, |it| it.len() as u64);
+    let size = new.as_ref().map_or(0, |it| it.len() as u64)
+        + patch.as_ref().map_or(0, |it| it.len() as u64);
     if size > *room {
         change.cut = true;
         return Ok(change);
     }
     *room -= size;
-    (change.text, change.patch) = (Some(new), patch);
+    (change.text, change.patch) = (new, patch);
     Ok(change)
 }
 
@@ -169,13 +178,14 @@ fn content(
     })
 }
 
-/// The unified diff of two texts, as git writes it.
-fn patch(path: &str, old: &str, new: &str) -> String {
+/// The unified diff of two texts, as git writes it; the second is absent where the file is gone.
+fn patch(path: &str, old: &str, new: Option<&str>) -> String {
+    let to = new.map_or_else(|| "/dev/null".to_owned(), |_| format!("b/{path}"));
     TextDiff::configure()
         .timeout(PATIENCE)
-        .diff_lines(old, new)
+        .diff_lines(old, new.unwrap_or_default())
         .unified_diff()
         .context_radius(3)
-        .header(&format!("a/{path}"), &format!("b/{path}"))
+        .header(&format!("a/{path}"), &to)
         .to_string()
 }

@@ -76,7 +76,7 @@ async fn look(
 ) -> Result<(Vec<FileChange>, Vec<FileSeen>), WorkspaceError> {
     let (start, inside) = (Arc::clone(task.start), Arc::clone(task.inside));
     let (limits, max_diff_bytes) = (Limits::of(task.spec), task.spec.max_diff_bytes);
-    let ignore = task.ignore.clone();
+    let (ignore, is_guarded) = (task.ignore.clone(), task.wrap.is_sandbox());
     let paths: Vec<String> = wanted
         .iter()
         .filter_map(|it| match it {
@@ -89,7 +89,7 @@ async fn look(
         let before = (&start.inside, &start.tree);
         let changes = changes(before, &inside, &ignore, limits, max_diff_bytes)?;
         // Afterwards, so that it holds for all that was read.
-        start.is_as_made(&ignore)?;
+        start.is_as_made(&ignore, is_guarded)?;
         let seen = |path: String| {
             let (text, problem) = match inside.text(&path, MAX_FILE) {
                 Ok(text) => (text, None),

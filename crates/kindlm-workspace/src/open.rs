@@ -69,10 +69,11 @@ impl Open {
             folder
         };
         let ignore = ignore(&spec.ignore).map_err(WorkspaceError)?;
+        let is_guarded = wrap.is_sandbox();
         let inside = blocking({
             let (start, folder, ignore) = (Arc::clone(&start), folder.clone(), ignore.clone());
             move || {
-                start.is_as_made(&ignore)?;
+                start.is_as_made(&ignore, is_guarded)?;
                 Inside::open(&folder).map(Arc::new)
             }
         })

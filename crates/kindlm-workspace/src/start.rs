@@ -112,14 +112,22 @@ impl Start {
     }
 
     /// That nobody has written to it since: what agents get is copied from it, and what they did is held against it.
-    pub(crate) fn is_as_made(&self, ignore: &GlobSet) -> Result<(), String> {
-        self.inside.is_in_place()?;
+    ///
+    /// That holds for what is ignored, too: no changes of it are told, but everybody works with it. Where agents cannot
+    /// get there (`is_guarded`) it was what the setup has left running.
+    pub(crate) fn is_as_made(&self, ignore: &GlobSet, is_guarded: bool) -> Result<(), String> {
+        let at = self.folder.display();
+        let advice = "an agent, or what `setup` left running, has left its own folder; choose `isolation: bubblewrap` or `container`, and name there in `workspace.ignore` what `setup` goes on writing";
+        if self.inside.is_in_place().is_err() {
+            return Err(format!(
+                "{NAME}, `{at}`, is no longer the folder that was made, so that nobody can work with it any more: {advice}"
+            ));
+        }
         let (_, now) = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
-        match self.seal.broken_at(&now, |path| ignore.is_match(path)) {
+        match self.seal.broken_at(&now, |path| is_guarded && ignore.is_match(path)) {
             None => Ok(()),
             Some(path) => Err(format!(
-                "`{path}` in {NAME}, `{}`, was written to after the start was made: an agent, or what `setup` left running, has left its own folder; choose `isolation: bubblewrap` or `container`, or name in `workspace.ignore` what may change",
-                self.folder.display()
+                "`{path}` in {NAME}, `{at}`, was written to after the start was made: {advice}"
             )),
         }
     }

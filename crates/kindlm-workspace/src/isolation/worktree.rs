@@ -25,6 +25,14 @@ pub(crate) struct Worktrees {
     commit: String,
     /// The user's configuration of the repository: names, remotes, filters.
     config: PathBuf,
+    /// The user's objects, which are read and never written.
+    objects: PathBuf,
+    /// Where the history of the user's repository ends, if it does not have all of it.
+    shallow: Option<Vec<u8>>,
+    /// How objects are named: `sha1` or `sha256`.
+    format: String,
+    /// The user's branches and tags, and what was last fetched from remotes, as commands that make them.
+    refs: String,
     /// Files and folders of the repository that agents must not see, from its top.
     hidden: Vec<PathBuf>,
 }
@@ -37,7 +45,18 @@ impl Worktrees {
         hidden: &[PathBuf],
         backend: &dyn Backend,
     ) -> Result<Self, WorkspaceError> {
-        let words = ["rev-parse", "--show-toplevel", "--show-prefix", "--git-path", "config"];
+        let words = [
+            "rev-parse",
+            "--show-toplevel",
+            "--show-prefix",
+            "--git-path",
+            "config",
+            "--git-path",
+            "objects",
+            "--git-path",
+            "shallow",
+            "--show-object-format",
+        ];
         let places = git(source, &words, backend).await.map_err(|err| {
             let source = source.display();
             WorkspaceError(format!(
@@ -46,17 +65,32 @@ impl Worktrees {
         })?;
         // No line is left out: the prefix is an empty one at the top of the repository.
         let mut places = places.split('\n').map(|it| it.trim_end_matches('\r'));
-        let top = PathBuf::from(places.next().unwrap_or_default());
-        let prefix = places.next().unwrap_or_default().to_owned();
-        let config = source.join(places.next().unwrap_or_default());
-        let config = config.canonicalize().unwrap_or(config);
-        let top = top.canonicalize().unwrap_or(top);
+        let mut next = || places.next().unwrap_or_default().to_owned();
+        let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
+        let (top, prefix) = (real(PathBuf::from(next())), next());
+        let [config, objects, shallow] = [next(), next(), next()].map(|it| source.join(it));
+        let format = next();
+        let shallow = blocking(move || match std::fs::read(&shallow) {
+            Ok(ends) => Ok(Some(ends)),
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(err) => Err(format!("cannot read `{}`: {err}", shallow.display())),
+        })
+        .await?;
         let hidden = hidden.iter().filter_map(|it| it.strip_prefix(&top).ok());
         let hidden = hidden.map(Path::to_path_buf).collect();
         let commit = format!("{reference}^{{commit}}");
-        let commit =
-            git(source, &["rev-parse", "--verify", "--end-of-options", &commit], backend).await?;
-        Ok(Self { top, prefix, commit: commit.trim().to_owned(), config, hidden })
+        let words = ["rev-parse", "--verify", "--end-of-options", &commit];
+        let commit = git(source, &words, backend).await.map_err(|err| {
+            let all = "the history of this repository is not all there (`git fetch --unshallow` brings it)";
+            let why = if shallow.is_some() { format!("; {all}") } else { String::new() };
+            WorkspaceError(format!("`workspace.ref` is `{reference}`, which names no commit: {err}{why}"))
+        })?;
+        let listed = "--format=create %(refname) %(objectname)";
+        let refs = ["for-each-ref", listed, "refs/heads", "refs/tags", "refs/remotes"];
+        let refs = git(source, &refs, backend).await?;
+        let (config, objects) = (real(config), real(objects));
+        let commit = commit.trim().to_owned();
+        Ok(Self { prefix, top, commit, config, objects, shallow, format, refs, hidden })
     }
 
     /// Checks out into a folder that is not there yet; gives the folder to work in.
@@ -108,21 +142,33 @@ impl Worktrees {
     }
 
     async fn add(&self, at: &Path, backend: &dyn Backend) -> Result<(), WorkspaceError> {
-        let (top, to) = (self.top.display().to_string(), at.display().to_string());
-        let config = self.config.display().to_string();
+        let (to, config) = (at.display().to_string(), self.config.display().to_string());
         // Without the hooks and files of a template: they are those of new repositories.
-        let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--template=", &top, &to];
-        git(&self.top, &clone, backend).await?;
-        // What the agent pushes goes where the user's would, and not to the user's repository.
-        git(at, &["remote", "remove", "origin"], backend).await?;
+        let mut init = vec!["init", "--quiet", "--template="];
+        let format = format!("--object-format={}", self.format);
+        // Older versions of git know no other.
+        if self.format != "sha1" {
+            init.push(&format);
+        }
+        init.push(&to);
+        git(&self.top, &init, backend).await?;
+        // No clone: one of a shallow repository, or of a commit that is on no branch, would not have what is asked for.
+        blocking({
+            let (git, objects) = (at.join(".git"), self.objects.display().to_string());
+            let (shallow, refs) = (self.shallow.clone(), self.refs.clone());
+            move || share(&git, &objects, shallow.as_deref(), &refs)
+        })
+        .await?;
+        // What was last fetched from remotes is there, so that `git diff origin/main` works; what the agent pushes goes
+        // where the user's would, and not to the user's repository.
+        let made = own_git(&format!("git update-ref --stdin < .git/{REFS} && rm .git/{REFS}"));
+        let mut command = CommandSpec::new(made, PATIENCE);
+        command.folder = Some(at.to_path_buf());
+        run(&command, "`git update-ref`", None, backend).await?;
         // Before anything is checked out: filters and line ends are set there.
         git(at, &["config", "include.path", &config], backend).await?;
         let no_hooks = "core.hooksPath=.git/no-hooks";
         git(at, &["-c", no_hooks, "checkout", "--quiet", "--detach", &self.commit], backend)
-            .await?;
-        // The user's own branches under their own names, so that `git diff main` works; a branch that is checked out
-        // could not be fetched.
-        git(at, &["fetch", "--quiet", "--no-tags", &top, "+refs/heads/*:refs/heads/*"], backend)
             .await?;
         for hidden in &self.hidden {
             self.hide(at, hidden, backend).await?;
@@ -155,6 +201,26 @@ impl Worktrees {
         })
         .await
     }
+}
+
+/// The file in `.git` from which the refs are made.
+const REFS: &str = "kindlm-refs";
+
+/// Lets a new repository read the objects of another one; writes down where its history ends, and its refs.
+fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Result<(), String> {
+    let write = |path: &str, content: &[u8]| {
+        let path = git.join(path);
+        let info = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        info.and_then(|()| std::fs::write(&path, content))
+            .map_err(|err| format!("cannot write `{}`: {err}", path.display()))
+    };
+    write("objects/info/alternates", format!("{objects}\n").as_bytes())?;
+    if let Some(shallow) = shallow {
+        write("shallow", shallow)?;
+    }
+    // An empty line would be an empty command.
+    let refs: String = refs.lines().map(|it| format!("{it}\n")).collect();
+    write(REFS, refs.as_bytes())
 }
 
 /// Removes everything in a folder but what git needs.

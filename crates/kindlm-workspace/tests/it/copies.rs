@@ -63,13 +63,15 @@ fn what_an_agent_changes_is_told_and_what_it_was_given_is_not() {
     assert_eq!(
         shown(&workspace),
         "changed data.bin binary\nadded empty text\nadded new/deep/b.txt text\nadded new/link -> ../src\n\
-         deleted old.txt\nchanged run.sh text executable: true\nchanged src/a.txt text patch\n"
+         deleted old.txt patch\nchanged run.sh text executable: true\nchanged src/a.txt text patch\n"
     );
     assert_eq!(
         workspace.change("src/a.txt").unwrap().patch.as_deref(),
         Some("--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n")
     );
-    assert_eq!(workspace.change("old.txt").map(|it| it.change), Some(ChangeKind::Deleted));
+    let gone = workspace.change("old.txt").unwrap();
+    let patch = "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n";
+    assert_eq!((gone.change, gone.patch.as_deref()), (ChangeKind::Deleted, Some(patch)));
     // The suite is as it was, and nothing else is left.
     assert_eq!(fs::read_to_string(suite.path("repo/src/a.txt")).unwrap(), "one\ntwo\nthree\n");
     assert!(!suite.path("repo/made-by-setup.txt").exists());
@@ -296,8 +298,17 @@ fn nothing_is_held_against_a_start_that_an_agent_has_written_to() {
     let suite = Suite::new(&[("repo/a.txt", "good\n"), ("repo/log/x", "")]);
     let folders = Folders::new(suite.options.clone());
     let spec = WorkspaceSpec { ignore: vec!["log/**".to_owned()], ..spec() };
-    // What is ignored may change.
-    suite.agent_in(&folders, &spec, "cd ../../start-*/start && echo more >> log/x", &[]).unwrap();
+    // What is ignored is worked with by those who come after.
+    let away = "at=$(echo ../../start-*) && mv $at/start $at/old && mkdir $at/start";
+    for (agent, why) in [
+        ("cd ../../start-*/start && echo more >> log/x", "`log/x` in the start of the workspace"),
+        (away, "the start of the workspace, `"),
+    ] {
+        let folders = Folders::new(suite.options.clone());
+        let words = suite.agent_in(&folders, &spec, agent, &[]).unwrap_err().to_string();
+        assert!(words.contains(why), "{words}");
+        assert_eq!(words.contains("no longer the folder"), agent == away, "{words}");
+    }
     // With its old time and its old size: that would pass for the file that it was.
     let poison =
         "cd ../../start-*/start; touch -r a.txt ../at; echo evil > a.txt; touch -r ../at a.txt";

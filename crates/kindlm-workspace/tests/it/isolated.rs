@@ -66,6 +66,21 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     assert!(!suite.path(".git/hooks/pre-commit").exists());
     assert_eq!(git(&suite, &["config", "--default", "unset", "core.bare"]), "false\n");
 
+    // What was last fetched from a remote is there, and what is on no branch can be worked on.
+    git(&suite, &["update-ref", "refs/remotes/origin/main", "main"]);
+    git(&suite, &["tag", "v1"]);
+    let tree = git(&suite, &["rev-parse", "main^{tree}"]);
+    let alone = git(&suite, &["commit-tree", tree.trim(), "-p", "main", "-m", "alone"]);
+    let alone = WorkspaceSpec { reference: Some(alone.trim().to_owned()), ..worktree.clone() };
+    let agent =
+        "set -e; git diff --quiet origin/main; git log --quiet v1; git branch -r -d origin/main
+        test \"$(git log -1 --format=%s)\" = alone";
+    suite.agent(&alone, agent, &[]).unwrap();
+    git(&suite, &["rev-parse", "--verify", "refs/remotes/origin/main"]);
+    let unknown = WorkspaceSpec { reference: Some("nowhere".to_owned()), ..worktree.clone() };
+    let words = suite.agent(&unknown, "true", &[]).unwrap_err().to_string();
+    assert!(words.contains("`workspace.ref` is `nowhere`, which names no commit"), "{words}");
+
     // Filters that the repository itself configures (git-lfs, git-crypt) are at work when files are checked out.
     git(&suite, &["config", "filter.loud.smudge", "tr a-z A-Z"]);
     suite.write(".gitattributes", "other.txt filter=loud\n");
@@ -74,6 +89,32 @@ fn git_works_in_a_worktree_and_nothing_of_it_stays() {
     suite.agent(&worktree, "test \"$(cat ../other.txt)\" = OTHER", &[]).unwrap();
     let unknown = WorkspaceSpec { reference: Some("--upload-pack=x".to_owned()), ..worktree };
     assert!(suite.agent(&unknown, "true", &[]).unwrap_err().to_string().contains("git rev-parse"));
+}
+
+#[test]
+fn worktrees_are_made_of_repositories_that_do_not_have_all_of_their_history() {
+    if !installed("git") {
+        return;
+    }
+    let whole = Suite::new(&[("repo/a.txt", "a\n")]);
+    git(&whole, &["init", "--quiet", "--initial-branch=main"]);
+    for message in ["first", "second", "third"] {
+        whole.write("repo/a.txt", message);
+        git(&whole, &["add", "."]);
+        git(&whole, &["commit", "--quiet", "-m", message]);
+    }
+    let suite = Suite::new(&[]);
+    let url = format!("file://{}", whole.options.suite.display());
+    git(&suite, &["init", "--quiet", "--initial-branch=main"]);
+    git(&suite, &["fetch", "--quiet", "--depth=2", &url, "main"]);
+    git(&suite, &["checkout", "--quiet", "--detach", "FETCH_HEAD"]);
+    let worktree = WorkspaceSpec { isolation: Isolation::Worktree, ..spec() };
+    let agent = "set -e; test \"$(git log --format=%s | tr '\\n' ' ')\" = 'third second '; git fsck --connectivity-only
+        echo b >> a.txt; git -c user.name=b -c user.email=b@example.org commit --quiet -am fourth";
+    suite.agent(&worktree, agent, &[]).unwrap();
+    let first = WorkspaceSpec { reference: Some("HEAD~2".to_owned()), ..worktree };
+    let words = suite.agent(&first, "true", &[]).unwrap_err().to_string();
+    assert!(words.contains("git fetch --unshallow"), "{words}");
 }
 
 #[test]
