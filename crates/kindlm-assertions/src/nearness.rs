@@ -220,6 +220,10 @@ impl Assertion for Similar {
         let own = Own { negate: self.negate, threshold: Some(self.threshold) };
         own.wants().filter(|_| self.metric != Metric::Euclidean)
     }
+
+    fn measures(&self) -> bool {
+        self.metric != Metric::Cosine
+    }
 }
 
 #[cfg(test)]

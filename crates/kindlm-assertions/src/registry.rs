@@ -41,6 +41,12 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether its `threshold` is another measure than a score from 0 to 1: dollars, a distance, what a script gives. So it
+    /// is where promptfoo takes any number.
+    fn measures(&self) -> bool {
+        false
+    }
+
     /// Whether it looks at the output, so that `on` may put another value in its place. One that looks at what
     /// happened would go on looking at that.
     fn sees_output(&self) -> bool {

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::evidence::knows_tool_calls;
 use crate::glob;
 
-/// Why a check of steps cannot be made.
-pub(crate) const NO_STEPS: &str = "The execution has neither a trace nor tool calls: give `trace` or `tool_calls` \
+/// Why a check of steps cannot be made where none are told.
+const NO_STEPS: &str = "The execution has neither a trace nor tool calls: give `trace` or `tool_calls` \
     in the record";
 
 /// What kind of step.
@@ -80,25 +80,31 @@ pub(crate) fn labels<'a>(steps: impl IntoIterator<Item = &'a Step>) -> String {
     if labels.is_empty() { "(none)".to_owned() } else { labels.join(", ") }
 }
 
-/// The steps of an execution in the order in which they began; `None` if nothing is known about them.
-pub(crate) fn steps(execution: &Execution) -> Option<Vec<Step>> {
+/// The steps of an execution in the order in which they began; why a check of them cannot be made, where nothing or not
+/// everything is known about them.
+pub(crate) fn steps(execution: &Execution) -> Result<Vec<Step>, String> {
+    if let Some(gap) = execution.gaps.first() {
+        return Err(format!("Not all steps of the agent are known: {gap}"));
+    }
     let Some(trace) = &execution.trace else {
-        let known = knows_tool_calls(execution);
-        return known.then(|| execution.tool_calls.iter().map(called).collect());
+        if !knows_tool_calls(execution) {
+            return Err(NO_STEPS.to_owned());
+        }
+        return Ok(execution.tool_calls.iter().map(called).collect());
     };
     let mut spans: Vec<&Span> = trace.spans.iter().collect();
     let end = |span: &Span| span.end_time.unwrap_or(span.start_time);
     spans.sort_by(|a, b| {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
-    Some(spans.into_iter().map(step).collect())
+    Ok(spans.into_iter().map(step).collect())
 }
 
 /// The steps that are calls of tools.
-pub(crate) fn tool_steps(execution: &Execution) -> Option<Vec<Step>> {
+pub(crate) fn tool_steps(execution: &Execution) -> Result<Vec<Step>, String> {
     let mut steps = steps(execution)?;
     steps.retain(|it| it.kind == StepType::Tool);
-    Some(steps)
+    Ok(steps)
 }
 
 fn called(call: &ToolCall) -> Step {
@@ -440,9 +446,9 @@ mod tests {
     #[test]
     fn without_a_trace_the_tool_calls_are_the_steps() {
         let mut execution = Execution::default();
-        assert_eq!(steps(&execution), None);
+        assert_eq!(steps(&execution), Err(NO_STEPS.to_owned()));
         execution.requests = 1;
-        assert_eq!(steps(&execution), Some(Vec::new()));
+        assert_eq!(steps(&execution), Ok(Vec::new()));
         execution.tool_calls = vec![ToolCall { name: "a".to_owned(), ..ToolCall::default() }];
         assert_eq!(labels(&steps(&execution).unwrap()), "tool:a");
     }

@@ -19,15 +19,17 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
     !execution.gaps.is_empty()
         || (execution.output.is_empty()
             && execution.output_json.is_none()
-            && !execution.coverage.includes(Channel::Messages))
+            && !execution.tells_all(Channel::Messages))
 }
 
 /// Why nobody knows what an execution cost whose tokens nobody has told: see [`Execution::is_uncounted`].
 pub(crate) const NO_USAGE: &str = "no answer of the provider tells its `usage`, the tokens that it took, so no price says what it cost";
 
-/// Whether spans may have left out calls of tools: that none was seen is no proof then.
+/// Whether calls of tools may have been left out, by spans or because not all that happened is told: that none was seen
+/// is no proof then.
 pub(crate) fn calls_are_untold(execution: &Execution) -> bool {
-    execution.trace.is_some() && !execution.coverage.includes(Channel::Actions)
+    (execution.trace.is_some() || !execution.gaps.is_empty())
+        && !execution.tells_all(Channel::Actions)
 }
 
 /// Whether spans show that a tool was called, but not with which arguments, where events have this input: there are no
@@ -58,9 +60,11 @@ pub(crate) fn untold(id: &str, label: Option<&str>, execution: &Execution) -> Ve
         }
         (Some(_), None) => "The spans do not tell what the agent said: let its instrumentation record texts \
             (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
-            `trace.spanMapping.outputTextAttr`"
+            `trace.spanMapping.outputTextAttr`; a check of something else names it with `on`"
             .to_owned(),
-        (None, None) => format!("The output is not known: {NO_OUTPUT}"),
+        (None, None) => {
+            format!("The output is not known: {NO_OUTPUT}; a check of something else names it with `on`")
+        }
     };
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
 }

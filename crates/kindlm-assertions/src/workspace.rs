@@ -105,12 +105,32 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
         let message = format!("`{written}` is no path within a workspace");
         return Err(vec![Problem::new(at, message).with_help(help)]);
     }
-    if let Some(part) = plain.split('/').find(|it| FileTree::leaves_out(OsStr::new(it))) {
-        let message = format!("`{written}` is in `{part}`, which is never looked at");
+    if let Some(part) = plain.split(['/', '{', '}', ',']).find(|it| means_what_is_left_out(it)) {
+        let message = if FileTree::leaves_out(OsStr::new(part)) {
+            format!("`{written}` is in `{part}`, which is never looked at")
+        } else {
+            let names = FileTree::LEFT_OUT.join("` and `");
+            format!("`{written}` may mean `{names}`, which are never looked at")
+        };
         let help = "use `command-succeeded` with a command that looks there, such as `git diff --exit-code main`";
         return Err(vec![Problem::new(at, message).with_help(help)]);
     }
     Ok(plain)
+}
+
+/// Whether a part of a path, or of a glob, is a name that is never looked at, or can hardly mean another: `.gi?` does,
+/// `.*` and `*` are all sorts of names.
+fn means_what_is_left_out(part: &str) -> bool {
+    let literal = part.chars().filter(|it| !matches!(it, '*' | '?' | '[' | ']')).count();
+    let glob = || GlobBuilder::new(part).literal_separator(true).build().ok();
+    FileTree::leaves_out(OsStr::new(part))
+        || (literal > 1
+            && !part.starts_with('*')
+            && part.contains(['*', '?', '['])
+            && glob().is_some_and(|it| {
+                let it = it.compile_matcher();
+                FileTree::LEFT_OUT.iter().any(|name| it.is_match(name))
+            }))
 }
 
 /// The path of a file that stays inside the workspace, as evidence has paths.

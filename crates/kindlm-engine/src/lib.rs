@@ -142,6 +142,16 @@ pub use shard::{Durations, Part, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 
+/// What a program said: its text or, where it gives nothing but a value, that value as JSON. Checks of texts would see
+/// nothing otherwise.
+fn said(text: String, value: Option<&serde_json::Value>) -> String {
+    match value {
+        Some(serde_json::Value::String(value)) if text.is_empty() => value.clone(),
+        Some(value) if text.is_empty() => kindlm_types::ecma::stringify(value),
+        _ => text,
+    }
+}
+
 /// What a model said: its text, or its refusal where the provider keeps that apart.
 fn words(reply: &kindlm_types::Reply) -> &str {
     if reply.text.is_empty() { reply.refusal.as_deref().unwrap_or_default() } else { &reply.text }

@@ -13,7 +13,7 @@ use crate::said::Said;
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 use crate::timeline::Conversation;
-use crate::tree::Tree;
+use crate::tree::{Step, Tree};
 
 /// Why the spans are not all that there were, in words.
 pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
@@ -29,6 +29,10 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     }
     if let Some(cut) = spans.iter().find(|it| it.is_cut) {
         gaps.push(format!("`{}` has lost attributes or events on its way", cut.name));
+    }
+    // A span is sent when it has ended.
+    if let Some(open) = spans.iter().find(|it| it.end_ns.is_none()) {
+        gaps.push(format!("`{}` has no end: it was still under way", open.name));
     }
     gaps
 }
@@ -62,18 +66,20 @@ pub(crate) struct Shown<'t, 's> {
 
 impl Shown<'_, '_> {
     pub(crate) fn coverage(&self, events: &[Event], mapping: &SpanMapping) -> Coverage {
-        if !self.is_whole {
+        let said = &self.conversation.said;
+        // What nobody understands may have told anything.
+        let is_understood = |it: &Said| it.not_understood.is_empty();
+        if !self.is_whole || !said.iter().flat_map(|(_, it)| it).all(is_understood) {
             return all_of([]);
         }
         let left_out = |kind: Kind| self.left_out.iter().any(|it| step::kind(it, mapping) == kind);
-        let said = &self.conversation.said;
         // An answer that is shown as a whole shows the calls that it asks for, too.
         let shows_answers = !said.is_empty()
             && said.iter().all(|(_, messages)| messages.iter().any(Said::tells))
             && !left_out(Kind::Inference);
         let counts = |at: usize| {
-            let own = self.tree.steps.get(at).is_some_and(|it| it.usage.is_some());
-            own || self.tree.is_within(at, |it| it.usage.is_some())
+            let is_whole = |it: &Step<'_>| it.usage.is_some_and(|it| it.is_whole());
+            self.tree.steps.get(at).is_some_and(is_whole) || self.tree.is_within(at, is_whole)
         };
         let shows_usage = !said.is_empty()
             && said.iter().all(|(at, _)| counts(*at))

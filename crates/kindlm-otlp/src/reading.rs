@@ -1,6 +1,6 @@
 //! What the spans of one execution tell.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use kindlm_types::{
     Channel, Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping, ToolCall,
@@ -11,10 +11,11 @@ use serde_json::{Map, Value, json};
 use crate::calls::{self, Call};
 use crate::coverage;
 use crate::filter::Filter;
+use crate::said::Said;
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 use crate::timeline::{self, Conversation};
-use crate::tree::Tree;
+use crate::tree::{Step, Tree};
 
 /// The attribute, of a span or of its process, by which an agent says which test case it works on.
 pub const TEST: &str = "kindlm.test";
@@ -78,7 +79,8 @@ pub fn read(
     let mut events = timeline::of(&tree, &conversation, &calls);
     let output = output(&tree, &conversation, mapping);
     frame(&tree, &mut events, &output, mapping);
-    let gaps = coverage::gaps(spans);
+    let mut gaps = coverage::gaps(spans);
+    gaps.extend(open_call(&tree, &conversation, &calls));
     let shown = coverage::Shown {
         tree: &tree,
         conversation: &conversation,
@@ -99,7 +101,7 @@ pub fn read(
                 .of_kind(Kind::Inference)
                 .last()
                 .and_then(|(at, step)| finish_reason(step.span, at, &conversation)),
-            metadata: metadata(&kept, left_out.len(), mapping),
+            metadata: metadata(&kept, &conversation, left_out.len(), mapping),
             recorded_events: events,
             coverage,
             gaps,
@@ -136,27 +138,60 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 }
 
 /// The answer: the texts of the mapped attribute, as they came, one below the other, as in the original; else the last
-/// text of an outermost agent, of a model, or of the whole.
+/// text of an outermost agent, of a model, or of the whole. Where the last answer is not shown, one before it is not
+/// taken for it.
 fn output(tree: &Tree<'_>, conversation: &Conversation, mapping: &SpanMapping) -> String {
+    let is_shown = last_answer(tree, conversation).is_none_or(|(step, messages)| {
+        step.span.status_code == 2 || messages.iter().any(Said::tells)
+    });
     let texts = tree.steps.iter().filter_map(|it| it.span.text(&mapping.output_text_attr));
     let texts: Vec<&str> = texts.filter(|it| !it.is_empty()).collect();
-    if !texts.is_empty() {
+    if !texts.is_empty() && is_shown {
         return texts.join("\n");
     }
     let outermost = |at: usize| !tree.is_within(at, |it| it.kind == Kind::Agent);
     let agents = tree.of_kind(Kind::Agent).filter(|(at, _)| outermost(*at));
-    let by_agent = agents.filter_map(|(_, step)| {
+    let by_agent = agents.last().and_then(|(_, step)| {
         let said =
             step::output(step.span, mapping).into_iter().filter_map(|it| it.text).next_back();
         said.or_else(|| step::whole_output(step.span).map(str::to_owned))
     });
-    if let Some(text) = by_agent.last() {
+    if let Some(text) = by_agent {
         return text;
     }
     let by_model = conversation.said.iter().flat_map(|(_, messages)| messages);
     let by_model = by_model.filter_map(|it| it.text.as_deref()).rfind(|it| !it.is_empty());
+    let by_model = by_model.filter(|_| is_shown);
     let by_root = || tree.roots().into_iter().filter_map(step::whole_output).next_back();
     by_model.or_else(by_root).unwrap_or_default().to_owned()
+}
+
+/// The last request to a model, and what was answered.
+fn last_answer<'t, 's, 'c>(
+    tree: &'t Tree<'s>,
+    conversation: &'c Conversation,
+) -> Option<(&'t Step<'s>, &'c [Said])> {
+    let (at, messages) = conversation.said.last()?;
+    Some((tree.steps.get(*at)?, messages))
+}
+
+/// Why a trace is not over that ends with a model that asks for a tool.
+///
+/// Where no clock can be gone by, nobody knows which came last.
+fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
+    let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
+    let step = tree.steps.get(*at)?;
+    let asks = messages.iter().any(|it| !it.calls.is_empty())
+        || finish_reason(step.span, *at, conversation) == Some(FinishReason::ToolCalls);
+    let begins_later = |it: &Step<'_>| it.span.start_ns >= step.span.start_ns;
+    let is_followed = tree.of_kind(Kind::Tool).any(|(_, it)| begins_later(it))
+        || calls.iter().any(|it| it.step == *at && it.output.is_some());
+    (asks && !is_followed).then(|| {
+        format!(
+            "the trace ends with `{}`, which asks for a tool, and no call of one follows",
+            step.span.name
+        )
+    })
 }
 
 /// What the frame tells of the conversation where no request to a model does.
@@ -258,8 +293,20 @@ fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
 }
 
 /// What reports show beside the evidence.
-fn metadata(kept: &[&OtlpSpan], left_out: usize, mapping: &SpanMapping) -> Map<String, Value> {
+fn metadata(
+    kept: &[&OtlpSpan],
+    conversation: &Conversation,
+    left_out: usize,
+    mapping: &SpanMapping,
+) -> Map<String, Value> {
     let mut metadata = Map::new();
+    let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
+    for what in conversation.said.iter().flat_map(|(_, it)| it).flat_map(|it| &it.not_understood) {
+        *unknown.entry(what.trim_matches('`')).or_default() += 1;
+    }
+    if !unknown.is_empty() {
+        metadata.insert("partsNotUnderstood".to_owned(), json!(unknown));
+    }
     let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
     let distinct = |values: &mut dyn Iterator<Item = &str>| {
         let mut seen = HashSet::new();
@@ -301,7 +348,8 @@ fn trace(kept: &[&OtlpSpan]) -> Trace {
         parent_span_id: it.parent_span_id.clone(),
         name: it.name.clone(),
         start_time: ms(it.start_ns),
-        end_time: it.end_ns.map(ms),
+        // From a time that is not told nothing can be measured.
+        end_time: it.end_ns.filter(|_| it.start_ns > 0).map(ms),
         attributes: (!it.attributes.is_empty()).then(|| it.attributes.clone()),
         status_code: (it.status_code != 0).then_some(it.status_code),
         status_message: it.status_message.clone(),

@@ -17,7 +17,27 @@ pub(crate) struct Said {
     /// The results of tool calls that it brings.
     pub(crate) answers: Vec<Answered>,
     pub(crate) finish_reason: Option<String>,
+    /// The types of parts that nobody understands: they may hold anything.
+    pub(crate) not_understood: Vec<String>,
 }
+
+/// Parts that certainly hold neither text nor a call.
+const MEDIA: [&str; 14] = [
+    "blob",
+    "file",
+    "uri",
+    "media",
+    "image",
+    "image_url",
+    "input_image",
+    "audio",
+    "input_audio",
+    "video",
+    "document",
+    "input_file",
+    "redacted_thinking",
+    "step-start",
+];
 
 /// A call of a tool that a model asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +68,7 @@ impl Said {
             calls: Vec::new(),
             answers: Vec::new(),
             finish_reason: None,
+            not_understood: Vec::new(),
         }
     }
 
@@ -72,7 +93,9 @@ impl Said {
             }
         }
         if let Some(calls) = object.get("tool_calls").and_then(unpacked) {
-            said.calls.extend(list(calls).iter().filter_map(asked));
+            for call in list(calls) {
+                said.add_call(&call);
+            }
         }
         if role == Role::Tool && said.answers.is_empty() {
             let id = word(object, &["tool_call_id", "id"]).map(str::to_owned);
@@ -80,7 +103,7 @@ impl Said {
                 said.answers.push(Answered { id, output: Value::String(output) });
             }
         }
-        said.tells().then_some(said)
+        (said.tells() || !said.not_understood.is_empty()).then_some(said)
     }
 
     fn add_content(&mut self, content: &Value) {
@@ -119,27 +142,43 @@ impl Said {
         }
     }
 
+    fn add_call(&mut self, call: &Value) {
+        match asked(call) {
+            Some(call) => self.calls.push(call),
+            None => self.not_understood.push("a call without a name".to_owned()),
+        }
+    }
+
     fn add_part(&mut self, part: &Value) {
         if let Value::String(text) = part {
             self.add_text(text);
             return;
         }
-        let Some(outer) = part.as_object() else { return };
+        let Some(outer) = part.as_object() else {
+            if !part.is_null() {
+                self.not_understood.push("a part that is no object".to_owned());
+            }
+            return;
+        };
         let inner = outer.get("message_content").and_then(Value::as_object);
         let object = inner.unwrap_or(outer);
         match word(object, &["type"]).unwrap_or("text") {
             "text" | "output_text" | "input_text" | "refusal" => {
-                if let Some(text) = word(object, &["content", "text", "refusal"]) {
+                let keys = ["content", "text", "refusal"];
+                if let Some(text) = word(object, &keys) {
                     self.add_text(text);
+                } else if keys.iter().any(|it| object.get(*it).is_some_and(|it| !it.is_null())) {
+                    self.not_understood.push("a text of another form".to_owned());
                 }
             }
             "reasoning" | "thinking" => {
                 let thought = word(object, &["content", "text", "thinking"]);
                 self.thoughts.extend(thought.map(str::to_owned));
             }
-            "tool_call" | "tool_use" | "tool-call" | "function_call" => {
-                self.calls.extend(asked(part));
-            }
+            "tool_call" | "tool_use" | "tool-call" | "function_call" => match asked(part) {
+                Some(call) => self.calls.push(call),
+                None => self.not_understood.push("a call without a name".to_owned()),
+            },
             "tool_call_response" | "tool_result" | "tool-result" | "function_call_output" => {
                 let id = word(object, &["id", "tool_use_id", "toolCallId", "call_id"]);
                 let output = ["response", "result", "content", "output"];
@@ -147,7 +186,8 @@ impl Said {
                 let output = output.unwrap_or_default();
                 self.answers.push(Answered { id: id.map(str::to_owned), output });
             }
-            _ => {}
+            media if MEDIA.contains(&media) => {}
+            other => self.not_understood.push(format!("`{other}`")),
         }
     }
 }

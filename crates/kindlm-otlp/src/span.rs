@@ -85,9 +85,10 @@ impl OtlpSpan {
         self.end_ns.map(whole_ms)
     }
 
-    /// How long it took: the difference of the two, so below 0 where it ended before it began.
+    /// How long it took: the difference of the two, so below 0 where it ended before it began; `None` where it is not
+    /// said when it began or when it ended.
     pub fn duration_ms(&self) -> Option<i64> {
-        self.end_ms().map(|end| end - self.start_ms())
+        self.end_ms().filter(|_| self.start_ns > 0).map(|end| end - self.start_ms())
     }
 
     /// Whether it ended before it began: then its clock is not one to go by.

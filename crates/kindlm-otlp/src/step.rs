@@ -134,8 +134,6 @@ pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
     if input.is_none() && output.is_none() {
         return None;
     }
-    let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
-    let sum = input_tokens.saturating_add(output_tokens);
     let total = ["gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total"];
     let cached = [
         "gen_ai.usage.cache_read.input_tokens",
@@ -143,12 +141,8 @@ pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
         "llm.token_count.prompt_details.cache_read",
         "ai.usage.cachedInputTokens",
     ];
-    Some(Usage {
-        input_tokens,
-        output_tokens,
-        total_tokens: span.count(&total).unwrap_or(sum),
-        cached_input_tokens: span.count(&cached).unwrap_or(0),
-    })
+    let cached = span.count(&cached).unwrap_or(0);
+    Some(Usage::counted(input, output, span.count(&total), cached))
 }
 
 /// The model that answered.

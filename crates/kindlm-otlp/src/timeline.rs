@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kindlm_types::{ActionStatus, Event, Role, Speaker};
+use kindlm_types::{ActionStatus, Event, FinishReason, Role, Speaker};
 use serde_json::Value;
 
 use crate::calls::Call;
@@ -51,6 +51,8 @@ pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -
         }
         if failed.contains(&at) {
             line.error(at, step);
+        } else if step.kind == Kind::Inference {
+            line.bad_end(at, step, said.get(&at).copied().unwrap_or_default());
         }
     }
     if tree.has_time {
@@ -172,6 +174,17 @@ impl Timeline<'_, '_> {
         }
         failed.retain(|it| !around.contains(it));
         failed
+    }
+
+    /// An answer of which its reason to stop says that something went wrong, where the state of its span does not.
+    fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[Said]) {
+        let by_message = || messages.iter().rev().find_map(|it| it.finish_reason.clone());
+        let Some(word) = step::finish_reason(step.span).or_else(by_message) else { return };
+        // After a pause it goes on.
+        if word != "pause_turn" && FinishReason::Other(word.clone()).is_failure() {
+            let message = format!("{}: it stopped for the reason `{word}`", step.span.name);
+            self.at_end(at, Event::Error { message });
+        }
     }
 
     fn error(&mut self, at: usize, step: &Step<'_>) {

@@ -1,6 +1,6 @@
 //! Did it pass, and if not, why not: in the words that every report for people has.
 
-use kindlm_types::{AnyReport, ExitStatus, ProviderErrorKind, SuiteTotals, Summary};
+use kindlm_types::{AnyReport, ExitStatus, GateOutcome, ProviderErrorKind, SuiteTotals, Summary};
 
 use crate::amount::{count, plural};
 
@@ -69,10 +69,24 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
         (0, _) if trouble > 0 => {
             format!("every gate held, although {} did not", plural(trouble, "case"))
         }
-        (0, 1) => "the gate held".to_owned(),
         (1, 1) => "the gate is broken".to_owned(),
-        (0, _) => format!("all {} gates held", count(all)),
+        (0, _) => held(report),
         _ => format!("{} of {} broken", count(broken), plural(all, "gate")),
+    }
+}
+
+/// How many gates held where none is broken. One that had nothing to measure has not held anything.
+pub(crate) fn held(report: &AnyReport<'_>) -> String {
+    let idle = report.gates.iter().filter(|it| it.outcome == GateOutcome::NothingToMeasure);
+    let (idle, all) = (idle.count() as u64, report.gates.len() as u64);
+    match (all - idle, idle) {
+        (0, 1) => "the gate had nothing to measure".to_owned(),
+        (0, idle) => format!("none of {} gates had anything to measure", count(idle)),
+        (1, 0) => "the gate held".to_owned(),
+        (held, 0) => format!("all {} gates held", count(held)),
+        (held, idle) => {
+            format!("{} held, {} had nothing to measure", plural(held, "gate"), count(idle))
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AssertionResult, Coverage, Event, FailureCode, FinishReason, Message, Outcome, Params,
-    ProviderError, ToolSpec, Trace, Workspace,
+    AssertionResult, Channel, Coverage, Event, FailureCode, FinishReason, Message, Outcome, Params,
+    ProviderError, ToolSpec, Trace, Usage, Workspace,
 };
 
 /// A call of a tool that the model asked for.
@@ -34,57 +34,6 @@ pub struct ToolCall {
         skip_serializing_if = "Option::is_none"
     )]
     pub response: Option<Value>,
-}
-
-/// Tokens as the provider counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Usage {
-    /// Tokens of the prompt, cached ones included.
-    pub input_tokens: u64,
-    /// Tokens of the answer.
-    pub output_tokens: u64,
-    /// All tokens. Providers may count more than input plus output (reasoning, for example).
-    pub total_tokens: u64,
-    /// The part of the input tokens that was read from the provider's prompt cache.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub cached_input_tokens: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-impl Usage {
-    /// What is left without a part of it.
-    #[must_use]
-    pub fn without(self, part: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_sub(part.input_tokens),
-            output_tokens: self.output_tokens.saturating_sub(part.output_tokens),
-            total_tokens: self.total_tokens.saturating_sub(part.total_tokens),
-            cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),
-        }
-    }
-
-    /// Whether it tells all tokens: what was asked and what was answered both have some, unless there is a sum of more.
-    ///
-    /// A source that counts only one of the two has not counted what it took.
-    pub fn is_whole(&self) -> bool {
-        let told = self.input_tokens.saturating_add(self.output_tokens);
-        (self.input_tokens > 0 && self.output_tokens > 0) || self.total_tokens > told
-    }
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
-        self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
-        self.cached_input_tokens =
-            self.cached_input_tokens.saturating_add(other.cached_input_tokens);
-    }
 }
 
 /// One labelled turn of a conversation: what was said, and what the agent did about it.
@@ -209,6 +158,11 @@ impl Execution {
         }
     }
 
+    /// Whether everything of a kind is told: its source says so of itself, and nothing speaks against it.
+    pub fn tells_all(&self, channel: Channel) -> bool {
+        self.gaps.is_empty() && self.coverage.includes(channel)
+    }
+
     /// The money that was spent on it in US dollars; `None` if that is not known.
     ///
     /// That is [`cost_usd`](Self::cost_usd), without what came from the response store: a recalled reply is judged
@@ -217,9 +171,10 @@ impl Execution {
         if self.cached { self.spent_usd } else { self.cost_usd }
     }
 
-    /// Whether requests were answered, and no answer told how many tokens it took: then no price says what they cost.
+    /// Whether requests were answered, and the answers do not tell how many tokens they took, or not all: then no price
+    /// says what they cost.
     pub fn is_uncounted(&self) -> bool {
-        self.requests > 0 && self.usage.input_tokens == 0 && self.usage.output_tokens == 0
+        self.requests > 0 && !self.usage.has_parts()
     }
 }
 

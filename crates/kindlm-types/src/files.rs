@@ -31,7 +31,7 @@ pub struct FileTree {
 
 impl FileTree {
     /// Names that are no part of a folder, wherever they stand in it: git's own files, and those of KindLM.
-    const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
+    pub const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
 
     /// Whether a name is no part of a folder when it is digested, copied or compared.
     pub fn leaves_out(name: &OsStr) -> bool {

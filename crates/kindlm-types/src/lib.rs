@@ -42,6 +42,7 @@ mod summary;
 mod trace;
 mod trace_settings;
 mod transcript;
+mod usage;
 mod verdict;
 pub mod wire;
 pub mod workspace;
@@ -56,7 +57,7 @@ pub use event::{
     Action, ActionState, ActionStatus, Channel, Coverage, Event, Facts, InputOption, InputRequest,
     Speaker, SubagentCall, ToolKind,
 };
-pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Usage, Written};
+pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Written};
 pub use exit::ExitStatus;
 pub use files::{FileError, FileTree, Files, NoFiles};
 pub use limits::Limits;
@@ -84,5 +85,6 @@ pub use summary::{
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
 pub use transcript::Transcript;
+pub use usage::Usage;
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

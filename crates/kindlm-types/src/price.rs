@@ -33,11 +33,11 @@ impl Price {
             / 1_000_000.0
     }
 
-    /// What this usage costs, unless the provider counted no tokens: then a price that is not zero says nothing.
+    /// What this usage costs, unless the provider counted no tokens, or not all: then a price that is not zero says nothing.
     ///
     /// Some compatible servers leave the usage out. An answer that looks free would keep every budget.
     pub fn cost_if_counted(&self, usage: &Usage) -> Option<f64> {
-        let counted = usage.input_tokens > 0 || usage.output_tokens > 0;
+        let counted = usage.has_parts();
         let free = self.input <= 0.0 && self.output <= 0.0;
         (counted || free).then(|| self.cost(usage))
     }
@@ -56,6 +56,7 @@ mod tests {
             output_tokens: 100_000,
             total_tokens: 1_100_000,
             cached_input_tokens: 400_000,
+            ..Usage::default()
         };
         assert!((PRICE.cost(&usage) - (1.2 + 0.2 + 1.0)).abs() < 1e-12);
     }

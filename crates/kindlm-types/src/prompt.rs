@@ -189,6 +189,43 @@ impl FinishReason {
             Self::Other(word) => word,
         }
     }
+
+    /// Why an answer for this reason is not one that came to its end, in words; `None` if nothing speaks against it.
+    ///
+    /// Vendors and frameworks have words of their own for what went wrong.
+    pub fn broke_off(&self) -> Option<String> {
+        const WRONG: [&str; 14] = [
+            "error",
+            "failed",
+            "failure",
+            "cancelled",
+            "canceled",
+            "aborted",
+            "interrupted",
+            "expired",
+            "timeout",
+            "incomplete",
+            "pause_turn",
+            "malformed_function_call",
+            "unexpected_tool_call",
+            "model_context_window_exceeded",
+        ];
+        match self {
+            Self::Stop | Self::ToolCalls => None,
+            Self::Length => Some("the answer was cut at its token limit".to_owned()),
+            Self::ContentFilter => Some("the provider's filter cut the answer off".to_owned()),
+            Self::Refusal => Some("the model refused to answer".to_owned()),
+            Self::Other(word) => WRONG
+                .iter()
+                .any(|it| it.eq_ignore_ascii_case(word))
+                .then(|| format!("the model stopped for the reason `{word}`")),
+        }
+    }
+
+    /// Whether the word says that something went wrong, other than a limit or a refusal.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Other(_)) && self.broke_off().is_some()
+    }
 }
 
 /// What [`FinishReason::as_str`] says, read back.

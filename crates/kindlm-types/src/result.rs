@@ -291,6 +291,12 @@ impl CaseResult {
     pub fn passed(&self) -> bool {
         self.outcome.held()
     }
+
+    /// Its pass rate; `None` where no repeat was judged, so that there is none.
+    pub fn judged_pass_rate(&self) -> Option<f64> {
+        let is_judged = self.outcome != Outcome::Skipped && self.errored_repeats < self.repeats;
+        is_judged.then_some(self.pass_rate)
+    }
 }
 
 /// Whether a gate held.

@@ -170,7 +170,7 @@ impl Set {
                 let reason = format!("Aggregate score {score} {sign} {limit} threshold");
                 (held, SCORE_BELOW_THRESHOLD, reason)
             }
-            None if failures.is_empty() => (true, ASSERTION_FAILED, ALL_PASSED.to_owned()),
+            None if failures.is_empty() => (true, ASSERTION_FAILED, held(parts)),
             None => (false, ASSERTION_FAILED, failures.join("\n")),
         };
         let verdict = match held != self.negate {
@@ -188,6 +188,16 @@ impl Set {
             Err(err) => AssertionResult::errored(ID, LABEL, PART_ERRORED, err.to_string()),
         }
     }
+}
+
+/// The reason of a set of which nothing failed that must hold.
+fn held(parts: &[AssertionResult]) -> String {
+    let missed = parts.iter().filter(|it| matches!(it.verdict, Verdict::Fail { .. }));
+    let missed: Vec<&str> = missed.map(|it| it.label.as_str()).collect();
+    if missed.is_empty() {
+        return ALL_PASSED.to_owned();
+    }
+    format!("All assertions that must hold passed; missed: {}", missed.join(", "))
 }
 
 /// What speaks against the set, if this part does: soft ones only count with their scores.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Gap, Undecided, Wanted, tells_all};
+use super::{Gap, Undecided, Wanted};
 use crate::untold::inputs_are_untold;
 use crate::{Evidence, Setup};
 
@@ -101,7 +101,7 @@ impl Calls<'_> {
     pub(crate) fn gap(&self, open: usize) -> Gap {
         let execution = self.evidence.execution;
         let is_half = |it: &Action<'_>| it.name.is_none() || inputs_are_untold(execution, it.input);
-        if !tells_all(execution, Channel::Actions) {
+        if !execution.tells_all(Channel::Actions) {
             Gap::Untold(Channel::Actions)
         } else if self.actions.iter().any(is_half) {
             Gap::Half(Channel::Actions, open)
@@ -182,7 +182,7 @@ impl CallPattern {
                 Fit::Is => {}
                 Fit::Open(what) => open = Some(what),
                 // One that nobody told of may have come there.
-                Fit::Differs(_) if !tells_all(calls.evidence.execution, Channel::Actions) => {
+                Fit::Differs(_) if !calls.evidence.execution.tells_all(Channel::Actions) => {
                     let tool = &neighbour.tool;
                     open = Some(format!("no call of `{tool}` was seen {word} it"));
                 }

@@ -26,11 +26,6 @@ use crate::codes::EVIDENCE_MISSING;
 use crate::grade::Grade;
 use crate::pattern::SearchError;
 
-/// Whether everything of a kind is told; execution that has happened at all is what it is told by.
-pub(crate) fn tells_all(execution: &Execution, channel: Channel) -> bool {
-    execution.coverage.includes(channel)
-}
-
 /// What a check of behaviour found.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
@@ -62,7 +57,7 @@ impl Finding {
         seen: bool,
         reason: impl Into<String>,
     ) -> Self {
-        let holds = if seen { Some(true) } else { tells_all(execution, channel).then_some(false) };
+        let holds = if seen { Some(true) } else { execution.tells_all(channel).then_some(false) };
         Self { holds, reason: reason.into(), gap: Gap::Untold(channel) }
     }
 

@@ -56,6 +56,11 @@ impl PhrasePattern {
         }
     }
 
+    /// Whether it would be found in a text of which only the ASCII characters could be read.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Text(phrase) if phrase.is_ascii())
+    }
+
     /// Whether a text is it; a pattern may still match anywhere.
     pub(crate) fn is(&self, text: &str) -> Result<bool, SearchError> {
         match self {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::behaviour::{
-    Count, Counted, Finding, Gap, Phrase, PhrasePattern, State, given_up, names, tells_all,
+    Count, Counted, Finding, Gap, Phrase, PhrasePattern, State, given_up, names,
 };
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::pattern::SearchError;
@@ -108,7 +108,7 @@ impl Assertion for CalledSubagent {
                 Err(err) => return given_up(ID, &self.label, &err),
             }
         }
-        let complete = tells_all(evidence.execution, Channel::Subagents);
+        let complete = evidence.execution.tells_all(Channel::Subagents);
         let holds = self.count.holds(found, complete.then_some(found + unanswered));
         let gap = if complete {
             Gap::Half(Channel::Subagents, unanswered)

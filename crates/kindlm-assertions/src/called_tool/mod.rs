@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::behaviour::{
-    Call, CallPattern, Calls, Count, Counted, Finding, Fit, State, Tool, names, shown, tells_all,
+    Call, CallPattern, Calls, Count, Counted, Finding, Fit, State, Tool, names, shown,
 };
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::scripting::grading::SCRIPT_THREW;
@@ -122,7 +122,7 @@ impl CalledTool {
                 Err(undecided) => return undecided.result(ID, &self.label),
             }
         }
-        let complete = tells_all(evidence.execution, Channel::Actions);
+        let complete = evidence.execution.tells_all(Channel::Actions);
         let gap = calls.gap(open);
         let details = match closest {
             _ if !found.is_empty() => format!(": {}", names(found.iter().map(String::as_str))),

@@ -8,7 +8,7 @@ use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verd
 
 use serde_json::Value;
 
-use crate::codes::{NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::scripting::{Seen, View, see};
 use crate::untold::{is_untold, untold};
 use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
@@ -227,6 +227,11 @@ impl Check {
             return untold(self.meta.id, self.assertion.label(), evidence.execution);
         }
         let mut results = self.assertion.evaluate(evidence);
+        if let Some(gap) = evidence.execution.gaps.first() {
+            for result in &mut results {
+                name_gap(gap, result);
+            }
+        }
         if let Some(threshold) = self.options.threshold {
             for result in &mut results {
                 hold_against(threshold, result);
@@ -276,6 +281,16 @@ impl Check {
             // Of several results only some count for nothing: they are told as they are, and decide nothing.
             result.severity = Severity::Soft;
         }
+    }
+}
+
+/// Says what is missing where evidence is, and that is known: it is not for the source to vouch for it then.
+fn name_gap(gap: &str, result: &mut AssertionResult) {
+    if let Verdict::Errored { code, message } = &mut result.verdict
+        && *code == EVIDENCE_MISSING
+        && !message.contains(gap)
+    {
+        *message = format!("Not all that happened is known: {gap}. {message}");
     }
 }
 

@@ -148,4 +148,8 @@ impl Assertion for Threshold {
     fn sees_output(&self) -> bool {
         false
     }
+
+    fn measures(&self) -> bool {
+        true
+    }
 }

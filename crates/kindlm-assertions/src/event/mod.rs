@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Count, Counted, EventType, Finding, Gap, tells_all};
+use crate::behaviour::{Count, Counted, EventType, Finding, Gap};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
@@ -67,7 +67,7 @@ impl Assertion for Happened {
         let events = evidence.execution.events();
         let count = events.iter().filter(|it| it.type_name() == name).count();
         let channel = self.event.channel();
-        let most = tells_all(evidence.execution, channel).then_some(count);
+        let most = evidence.execution.tells_all(channel).then_some(count);
         let holds = self.count.holds(count, most);
         let reason = format!("Events `{name}`: {count}, expected {}", self.count.words());
         Finding { holds, reason, gap: Gap::Untold(channel) }.result(ID, &self.label, self.own)

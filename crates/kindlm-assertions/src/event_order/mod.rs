@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{EventType, Finding, Gap, tells_all};
+use crate::behaviour::{EventType, Finding, Gap};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
@@ -74,7 +74,7 @@ impl Assertion for EventOrder {
         let events = execution.events();
         let found = in_order(&self.wanted, &events);
         // What was not told may have happened at any place, so it is the order of the others that may be wrong.
-        let is_told = |it: &EventType| tells_all(execution, it.channel());
+        let is_told = |it: &EventType| execution.tells_all(it.channel());
         let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
         let holds = if found == self.wanted.len() {
             Some(true)

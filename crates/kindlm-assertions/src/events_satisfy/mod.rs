@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Finding, Gap, Undecided, tells_all};
+use crate::behaviour::{Finding, Gap, Undecided};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::scripting::grading::SCRIPT_THREW;
 use crate::scripting::{Predicate, ScriptsBlock, label};
@@ -85,7 +85,7 @@ fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
 impl EventsSatisfy {
     /// The first kind of evidence that the script needs and the source does not tell in full.
     fn untold(&self, evidence: &Evidence<'_>) -> Option<Channel> {
-        self.needs.iter().copied().find(|it| !tells_all(evidence.execution, *it))
+        self.needs.iter().copied().find(|it| !evidence.execution.tells_all(*it))
     }
 
     fn result(&self, events: &Value, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -82,20 +82,23 @@ impl Compiler<'_> {
             self.problems.push(problem);
             return None;
         }
-        let at_least = map.get("atLeast").and_then(Value::as_f64);
+        let is_at_least = map.contains_key("atLeast");
         let before = self.problems.len();
         let options = self.options(map, registration, negate, at);
+        let least = options.threshold.filter(|it| !(0.0..=1.0).contains(it));
         let views = self.views(map, at);
         let rendered = self.value(registration, map, at);
         self.calls(map, at);
         let built = self.build(registration, &mut value, options, at);
-        // Where the check has said so in its own words, that will do.
-        if let Some(least) = at_least.filter(|it| !(0.0..=1.0).contains(it))
+        // Where the check has said so in its own words, that will do. A `threshold` may be another measure than a score.
+        let is_score = |it: &Check| is_at_least || !it.assertion.measures();
+        if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score))
             && self.problems.len() == before
         {
+            let key = if is_at_least { "atLeast" } else { "threshold" };
             let least = kindlm_types::ecma::number(least);
-            let message = format!("`atLeast` is {least}, and a score is from 0 to 1");
-            let problem = Problem::new(format!("{at}/atLeast"), message).with_help(
+            let message = format!("`{key}` is {least}, and a score is from 0 to 1");
+            let problem = Problem::new(format!("{at}/{key}"), message).with_help(
                 "write a number from 0 to 1; what scripts or measures give is held against a `threshold`",
             );
             self.problems.push(problem);

@@ -65,7 +65,7 @@ enum Within {
     Content,
     /// In the lines that were added.
     Added,
-    /// In the lines that were removed from files that are left.
+    /// In the lines that were removed, those of files that are gone included.
     Removed,
 }
 
@@ -115,16 +115,36 @@ impl Assertion for InDiff {
                 Err(err) => return given_up(ID, &self.label, &err),
             }
         }
-        let unread = |is_it: fn(&FileChange) -> bool| -> Vec<&str> {
+        let unread = |is_it: &dyn Fn(&FileChange) -> bool| -> Vec<&str> {
             changes.iter().filter(|it| is_it(it)).map(|it| it.path.as_str()).collect()
         };
-        let binary = unread(|it| it.binary && it.change != ChangeKind::Deleted);
-        let cut = unread(|it| it.cut);
+        // Of files that are gone there is nothing to be read but lines that were removed.
+        let is_meant = |it: &FileChange| {
+            it.change != ChangeKind::Deleted || matches!(self.within, Within::Removed)
+        };
+        let binary = unread(&|it| it.binary && is_meant(it));
+        let cut = unread(&|it| it.cut && is_meant(it));
         if found.is_empty() && !binary.is_empty() {
             let message = format!(
                 "{} was not found, but what is no text was not read: {}. Say with `path` which files are meant, or leave out with `workspace.ignore` what nobody wrote",
                 self.phrase,
                 names(binary)
+            );
+            return missing(ID, &self.label, message);
+        }
+        // Of a text in another encoding only ASCII could be read.
+        let half_read = |it: &FileChange| {
+            [&it.text, &it.patch]
+                .into_iter()
+                .flatten()
+                .any(|it| it.contains(char::REPLACEMENT_CHARACTER))
+        };
+        let other = if self.phrase.is_plain() { Vec::new() } else { unread(&half_read) };
+        if found.is_empty() && !other.is_empty() {
+            let message = format!(
+                "{} was not found, but what is not UTF-8 could only be read in part: {}. Say with `path` which files are meant, or look for a text of ASCII characters",
+                self.phrase,
+                names(other)
             );
             return missing(ID, &self.label, message);
         }

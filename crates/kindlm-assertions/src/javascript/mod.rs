@@ -154,7 +154,7 @@ impl Assertion for JavaScript {
         Some(&self.label)
     }
 
-    fn needs_output(&self) -> bool {
-        false
+    fn measures(&self) -> bool {
+        true
     }
 }

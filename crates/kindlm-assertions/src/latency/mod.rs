@@ -142,4 +142,8 @@ impl Assertion for Threshold {
     fn sees_output(&self) -> bool {
         false
     }
+
+    fn measures(&self) -> bool {
+        true
+    }
 }

@@ -110,4 +110,8 @@ impl Assertion for Levenshtein {
     fn label(&self) -> Option<&str> {
         Some(&self.label)
     }
+
+    fn measures(&self) -> bool {
+        true
+    }
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Finding, Gap, names, tells_all};
+use crate::behaviour::{Finding, Gap, names};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::{
     Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config, skills,
@@ -79,7 +79,7 @@ impl Assertion for LoadedSkill {
         }
         let open = states().filter(|it| *it == ActionState::Pending).count();
         let seen = states().any(|it| it == LOADED);
-        if !seen && open > 0 && tells_all(execution, Channel::Skills) {
+        if !seen && open > 0 && execution.tells_all(Channel::Skills) {
             let finding = Finding { holds: None, reason, gap: Gap::Unanswered(open) };
             return finding.result(ID, &self.label, self.own);
         }

@@ -216,4 +216,8 @@ impl Assertion for MaxScore {
     fn sees_output(&self) -> bool {
         false
     }
+
+    fn measures(&self) -> bool {
+        true
+    }
 }

@@ -59,8 +59,8 @@ impl Assertion for MaxTokens {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let usage = &execution.usage;
-        // A source that counts no token at all, or only those of one side, has not counted.
-        let known = usage.is_whole() && execution.coverage.includes(Channel::Usage);
+        // A source that counts no token at all, or only a part of them, has not counted.
+        let known = usage.is_whole() && execution.tells_all(Channel::Usage);
         let tokens = if usage.input_tokens > 0 && usage.output_tokens > 0 {
             usage.input_tokens.saturating_add(usage.output_tokens)
         } else {

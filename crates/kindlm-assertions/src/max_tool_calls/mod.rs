@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Finding, Gap, names, tells_all};
+use crate::behaviour::{Finding, Gap, names};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
@@ -69,7 +69,7 @@ impl Assertion for MaxToolCalls {
         let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
         let reason = format!("{count} tool calls, at most {} expected: {called}", self.most);
         let over = u64::try_from(count).is_ok_and(|count| count > self.most);
-        let known = over || tells_all(evidence.execution, Channel::Actions);
+        let known = over || evidence.execution.tells_all(Channel::Actions);
         let gap = Gap::Untold(Channel::Actions);
         Finding { holds: known.then_some(!over), reason, gap }.result(ID, &self.label, self.own)
     }

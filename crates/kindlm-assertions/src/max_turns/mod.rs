@@ -59,7 +59,7 @@ impl Assertion for MaxTurns {
         let told = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
         // Of models that KindLM asks itself it counts the answers.
         let answered = if execution.exit_code.is_none() { execution.requests } else { 0 };
-        let known = execution.coverage.includes(Channel::Messages);
+        let known = execution.tells_all(Channel::Messages);
         let turns = Some(told.max(answered)).filter(|it| known && *it > 0).map(f64::from);
         let shown = |turns: f64| format!("{turns} turns");
         let unknown =

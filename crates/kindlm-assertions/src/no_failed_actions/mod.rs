@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Finding, Gap, names, tells_all};
+use crate::behaviour::{Finding, Gap, names};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
@@ -63,7 +63,7 @@ impl Assertion for NoFailedActions {
         let failed: Vec<&str> = failed.map(|it| it.0.unwrap_or("(unknown)")).collect();
         let pending = calls.iter().filter(|it| it.1 == ActionState::Pending).count();
         let untold = [Channel::Actions, Channel::Subagents];
-        let untold = untold.into_iter().find(|it| !tells_all(execution, *it));
+        let untold = untold.into_iter().find(|it| !execution.tells_all(*it));
         let known = untold.is_none() && pending == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
         let reason = format!("Failed: {}", names(failed));

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Finding, Gap, names, tells_all};
+use crate::behaviour::{Finding, Gap, names};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
@@ -69,7 +69,7 @@ impl Assertion for NoFailedShellCommands {
         let failed = runs.iter().filter(|it| it.success == Some(false));
         let failed: Vec<&str> = failed.map(|it| it.command.as_str()).collect();
         let pending = runs.iter().filter(|it| it.success.is_none()).count();
-        let told = tells_all(execution, Channel::Actions);
+        let told = execution.tells_all(Channel::Actions);
         let known = told && pending + unnamed == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
         let reason = format!("Failed: {}", names(failed));

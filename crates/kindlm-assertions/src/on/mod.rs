@@ -148,7 +148,7 @@ impl Selector {
     /// The value that the path begins with.
     fn root<'e>(&self, execution: &'e Execution) -> Result<Cow<'e, Value>, Selected> {
         let needs = |channel: Channel| {
-            if execution.coverage.includes(channel) {
+            if execution.tells_all(channel) {
                 return Ok(());
             }
             let word = channel.as_str();
@@ -183,18 +183,14 @@ impl Selector {
                 told(serde_json::to_value(execution.events()).ok(), "the events cannot be told")
             }
             "usage" => {
-                let usage = execution.usage;
-                let counted = usage.input_tokens > 0 || usage.output_tokens > 0;
-                let counted = counted && execution.coverage.includes(Channel::Usage);
-                let usage = counted.then(|| {
-                    json!({
-                        "inputTokens": usage.input_tokens,
-                        "outputTokens": usage.output_tokens,
-                        "totalTokens": usage.total_tokens,
-                        "cachedInputTokens": usage.cached_input_tokens,
-                    })
+                let told_usage = told_usage(execution).filter(|it| {
+                    // What is only known in parts is not known as a whole.
+                    !self.steps.is_empty() || it.len() == USAGE.len()
                 });
-                told(usage, "the source does not tell how many tokens it took")
+                told(
+                    told_usage.map(Value::Object),
+                    "the source does not tell how many tokens it took, or not all of them",
+                )
             }
             "latencyMs" => told(
                 execution.latency_ms.and_then(number),
@@ -227,6 +223,18 @@ impl Selector {
             ),
         }
     }
+}
+
+/// The counts of tokens that are known.
+fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
+    let usage = execution.usage;
+    let is_told = usage.is_whole() && execution.tells_all(Channel::Usage);
+    let counts =
+        [usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cached_input_tokens];
+    let counts = USAGE.into_iter().zip(counts);
+    // Where only the sum is told, nobody knows what of it was asked and what was answered.
+    let counts = counts.filter(|(key, _)| usage.has_parts() || *key == "totalTokens");
+    is_told.then(|| counts.map(|(key, count)| (key.to_owned(), count.into())).collect())
 }
 
 /// Whether it is known what the output is: one that is empty may be one that nobody told.

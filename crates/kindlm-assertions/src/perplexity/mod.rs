@@ -76,4 +76,8 @@ impl Assertion for Perplexity {
     fn sees_output(&self) -> bool {
         false
     }
+
+    fn measures(&self) -> bool {
+        true
+    }
 }

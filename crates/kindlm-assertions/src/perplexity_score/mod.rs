@@ -79,4 +79,8 @@ impl Assertion for PerplexityScore {
     fn sees_output(&self) -> bool {
         false
     }
+
+    fn measures(&self) -> bool {
+        true
+    }
 }

@@ -14,6 +14,7 @@ use crate::glob;
 use crate::grade::Grade;
 use crate::named::{nameless, times};
 use crate::range::Range;
+use crate::untold::calls_are_untold;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, skills};
 
 const ID: &str = "skill-used";
@@ -171,9 +172,12 @@ impl Skill {
 
 /// The skills that were used, in order; `None` if that is not known.
 fn used(execution: &Execution) -> Option<Vec<Skill>> {
+    if !execution.gaps.is_empty() {
+        return None;
+    }
     match metadata(execution, "skillCalls").and_then(Value::as_array) {
         Some(calls) => Some(calls.iter().filter_map(Skill::told).collect()),
-        None if knows_tool_calls(execution) => {
+        None if knows_tool_calls(execution) && !calls_are_untold(execution) => {
             let events = execution.events();
             let actions = Facts::of(&events).actions;
             let has_failed = |call: &&ToolCall| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, FinishReason};
+use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -98,11 +98,7 @@ fn obstacle(execution: &Execution, facts: &Facts<'_>) -> Option<String> {
     if let Some(message) = facts.errors.last() {
         return Some(format!("An error inside the agent: {message}"));
     }
-    match &execution.finish_reason {
-        Some(FinishReason::Length) => Some("The answer was cut at its token limit".to_owned()),
-        Some(FinishReason::ContentFilter) => {
-            Some("The provider's filter cut the answer off".to_owned())
-        }
-        _ => None,
-    }
+    let why = execution.finish_reason.as_ref()?.broke_off()?;
+    let mut words = why.chars();
+    words.next().map(|first| first.to_uppercase().chain(words).collect())
 }

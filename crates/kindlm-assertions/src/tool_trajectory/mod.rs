@@ -7,9 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{
-    CallPattern, Calls, Finding, Fit, Gap, Tool, Undecided, names, shown, tells_all,
-};
+use crate::behaviour::{CallPattern, Calls, Finding, Fit, Gap, Tool, Undecided, names, shown};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::scripting::grading::SCRIPT_THREW;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
@@ -200,7 +198,7 @@ impl Assertion for ToolTrajectory {
             Ok(left) => left,
             Err(undecided) => return undecided.result(ID, &self.label),
         };
-        let complete = tells_all(evidence.execution, Channel::Actions);
+        let complete = evidence.execution.tells_all(Channel::Actions);
         let mut holds = self.holds(&left, complete);
         let mut gap = Gap::Untold(Channel::Actions);
         if holds == Some(false) && self.holds(&at_best, complete) != Some(false) {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Trace, ecma};
+use kindlm_types::{AssertionResult, Class, Problem, Span, Trace, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::whole_trace;
+use crate::evidence::{missing, whole_trace};
 use crate::glob;
 use crate::grade::Grade;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
@@ -104,6 +104,13 @@ fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
 }
 
 impl Limit {
+    /// The name of a span that is meant, and of which nobody knows how long it took.
+    fn untimed<'t>(&self, trace: &'t Trace) -> Option<&'t str> {
+        let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
+        let has_time = |it: &&Span| it.end_time.is_some_and(|end| end >= it.start_time);
+        meant.filter(|it| !has_time(it)).map(|it| it.name.as_str()).next()
+    }
+
     fn grade(&self, trace: &Trace) -> (bool, String) {
         let Self { pattern, .. } = self;
         let max = ecma::number(self.max);
@@ -157,6 +164,12 @@ impl Assertion for TraceSpanDuration {
             Ok(trace) => trace,
             Err(results) => return results,
         };
+        if let Some(span) = self.limit.untimed(trace) {
+            let message = format!(
+                "It is not known how long `{span}` took: the trace does not say when it began or when it ended"
+            );
+            return missing(ID, &label, &message);
+        }
         let (holds, reason) = self.limit.grade(trace);
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
     }

@@ -13,7 +13,7 @@ use crate::judging::{
     OwnWords, RubricPrompt, Ruling, Slot, Unasked, asked, data_rule, fenced_together,
     output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::trajectory::{NO_STEPS, Step, steps};
+use crate::trajectory::{Step, steps};
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:goal-success";
@@ -119,10 +119,8 @@ impl Grader for GoalSuccess {
 
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
         let execution = evidence.execution;
-        let Some(steps) = steps(execution) else {
-            let result = self.frame.errored(EVIDENCE_MISSING, NO_STEPS);
-            return Err(Unasked::Never(Box::new(result)));
-        };
+        let steps = steps(execution)
+            .map_err(|why| Unasked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, &*why))))?;
         let trajectory = trajectory(&steps);
         let written = serde_json::to_string_pretty(&trajectory)
             .unwrap_or_else(|_| ecma::stringify(&trajectory));

@@ -13,7 +13,7 @@ use crate::evidence::missing;
 use crate::grade::Grade;
 use crate::named::Types;
 use crate::range::Range;
-use crate::trajectory::{NO_STEPS, Step, StepType, labels, steps};
+use crate::trajectory::{Step, StepType, labels, steps};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:step-count";
@@ -134,8 +134,8 @@ impl StepCount {
 impl Assertion for StepCount {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         match steps(evidence.execution) {
-            None => missing(ID, LABEL, NO_STEPS),
-            Some(steps) => vec![self.grade(&steps).result(ID, LABEL)],
+            Err(why) => missing(ID, LABEL, &why),
+            Ok(steps) => vec![self.grade(&steps).result(ID, LABEL)],
         }
     }
 

@@ -15,7 +15,7 @@ use crate::evidence::missing;
 use crate::glob;
 use crate::grade::Grade;
 use crate::named::{Matcher, Pattern, Types};
-use crate::trajectory::{NO_STEPS, Step, labels, shown, tool_steps};
+use crate::trajectory::{Step, labels, shown, tool_steps};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 /// Why it cannot be said which arguments a call has.
@@ -231,8 +231,9 @@ impl ToolArgsMatch {
 impl Assertion for ToolArgsMatch {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let label = format!("Arguments of {}", self.wanted.pattern);
-        let Some(steps) = tool_steps(evidence.execution) else {
-            return missing(ID, &label, NO_STEPS);
+        let steps = match tool_steps(evidence.execution) {
+            Ok(steps) => steps,
+            Err(why) => return missing(ID, &label, &why),
         };
         if self.hangs_on_untold(&steps) {
             return missing(ID, &label, NO_ARGUMENTS);

@@ -12,7 +12,7 @@ use crate::config::read;
 use crate::evidence::missing;
 use crate::grade::Grade;
 use crate::named::{Pattern, Wanted, patterns};
-use crate::trajectory::{NO_STEPS, Step, labels, tool_steps};
+use crate::trajectory::{Step, labels, tool_steps};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:tool-sequence";
@@ -137,8 +137,9 @@ impl ToolSequence {
 
 impl Assertion for ToolSequence {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let Some(steps) = tool_steps(evidence.execution) else {
-            return missing(ID, LABEL, NO_STEPS);
+        let steps = match tool_steps(evidence.execution) {
+            Ok(steps) => steps,
+            Err(why) => return missing(ID, LABEL, &why),
         };
         let (holds, reason) = match self.mode {
             Mode::InOrder => self.in_order(&steps),

@@ -13,7 +13,7 @@ use crate::evidence::missing;
 use crate::grade::Grade;
 use crate::named::{Matcher, Pattern, Types, patterns, times};
 use crate::range::Range;
-use crate::trajectory::{NO_STEPS, Step, labels, tool_steps};
+use crate::trajectory::{Step, labels, tool_steps};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:tool-used";
@@ -152,8 +152,9 @@ fn counted(wanted: &Pattern, range: Range, steps: &[Step], negate: bool) -> Grad
 
 impl Assertion for ToolUsed {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let Some(steps) = tool_steps(evidence.execution) else {
-            return missing(ID, LABEL, NO_STEPS);
+        let steps = match tool_steps(evidence.execution) {
+            Ok(steps) => steps,
+            Err(why) => return missing(ID, LABEL, &why),
         };
         let grade = match &self.expected {
             Expected::All(wanted) => all(wanted, &steps, self.negate),

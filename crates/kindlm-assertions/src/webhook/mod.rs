@@ -146,8 +146,4 @@ impl Assertion for Webhook {
     fn label(&self) -> Option<&str> {
         Some(&self.label)
     }
-
-    fn needs_output(&self) -> bool {
-        false
-    }
 }

@@ -117,6 +117,10 @@ fn list_entries_say_what_is_wrong_with_them() {
         json!({"type": "not-moderation", "atLeast": -0.1}),
         json!({"type": "assert-set", "threshold": 80, "assert": [{"type": "is-json"}]}),
         json!({"type": "keywords", "deny": ["x"], "threshold": 2}),
+        json!({"type": "equals", "value": "x", "threshold": 1.5}),
+        json!({"type": "not-includes", "value": "x", "threshold": -1}),
+        json!({"type": "latency", "maxMs": 5, "threshold": 80}),
+        json!({"type": "bleu", "value": "x", "threshold": 2}),
         json!({"type": "llm-rubric", "value": "kind", "rubricPrompt": "{{ outptu }}"}),
         json!({"type": "judge", "criteria": "kind", "rubricPrompt": "{{ output }}"}),
         json!({"type": "llm-rubric", "value": "kind", "models": ["a"], "jury": "veto", "agg": "mean", "samples": 1}),
@@ -127,6 +131,10 @@ fn list_entries_say_what_is_wrong_with_them() {
         json!({"type": "select-best", "value": "short", "require": true}),
         json!({"type": "not-file-changed", "value": "src\\cart.ts"}),
         json!({"type": "file-changed", "value": "../x"}),
+        json!({"type": "not-file-changed", "value": "{.git,x}/config"}),
+        json!({"type": "not-file-changed", "value": "sub/.gi?/config"}),
+        json!({"type": "not-in-diff", "value": "x", "path": ".g*"}),
+        json!({"type": "not-file-changed", "value": "[.]git/hooks/**"}),
         json!({"type": "file-matches", "path": "src/", "value": "x"}),
     ]
     .iter()

@@ -12,3 +12,4 @@ mod quoting;
 mod registry;
 mod support;
 mod texts;
+mod untold;

@@ -7,7 +7,7 @@ use kindlm_engine::{Model, Observed, Suite};
 use kindlm_otlp::{Filter, Inference, OtlpSpan, Reading, TEST, read};
 use kindlm_providers::pricing;
 use kindlm_types::{
-    Channel, CommandOutput, Execution, ExecutionError, Limits, Params, ProviderError, suggest,
+    Channel, CommandOutput, Execution, ExecutionError, Limits, Params, ProviderError, ecma, suggest,
 };
 
 use super::{Told, agent};
@@ -118,7 +118,12 @@ impl Observations {
         if let [reading] = self.readings.as_mut_slice()
             && reading.execution.output.is_empty()
         {
-            command.text.trim_end().clone_into(&mut reading.execution.output);
+            let text = command.text.trim_end();
+            reading.execution.output = match &command.output_json {
+                // A value alone is what was said, too.
+                Some(value) if text.is_empty() => ecma::stringify(value),
+                _ => text.to_owned(),
+            };
             reading.execution.output_json.clone_from(&command.output_json);
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     AgentEnd, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn, Event, Execution,
-    Message, OpenWorkspace, ProviderError, ProviderErrorKind, Role, Speaker, Turn,
+    Message, OpenWorkspace, ProviderError, ProviderErrorKind, Role, Speaker, Turn, Usage,
 };
 use serde_json::Value;
 
@@ -27,6 +27,8 @@ pub(super) struct AgentRun<'a> {
     pub(super) calls: &'a Calls<'a>,
     pub(super) timeout: Duration,
     pub(super) execution: Execution,
+    /// Whether nobody has counted the tokens of some turn.
+    pub(super) is_uncounted: bool,
 }
 
 impl AgentRun<'_> {
@@ -112,7 +114,8 @@ impl AgentRun<'_> {
     fn record(&mut self, reply: AgentReply, turn: Option<Turn>, begin: usize) {
         let execution = &mut self.execution;
         let usage = reply.usage.unwrap_or_default();
-        let price = self.model.price.filter(|_| reply.usage.is_some_and(|it| it.is_whole()));
+        self.is_uncounted |= reply.usage.is_none();
+        let price = self.model.price.filter(|_| reply.usage.is_some());
         let cost = reply.cost_usd.or_else(|| price.and_then(|it| it.cost_if_counted(&usage)));
         execution.cost_usd = execution.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
         let calls = execution.tool_calls.len();
@@ -121,12 +124,13 @@ impl AgentRun<'_> {
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
         execution.recorded_events.extend(reply.events);
         execution.tool_calls.extend(reply.tool_calls);
-        execution.output.clone_from(&reply.text);
+        let text = crate::said(reply.text, reply.output_json.as_ref());
+        execution.output.clone_from(&text);
         execution.output_json.clone_from(&reply.output_json);
         execution.coverage = reply.coverage;
         if let Some(turn) = turn {
             execution.turns.push(Turn {
-                text: reply.text,
+                text,
                 output_json: reply.output_json,
                 tool_calls: calls..execution.tool_calls.len(),
                 events: begin..execution.recorded_events.len(),
@@ -150,6 +154,8 @@ impl AgentRun<'_> {
         if let Some(coverage) = end.coverage {
             execution.coverage = coverage;
         }
+        // The sum of some turns is not that of all; where none is counted, there is no sum to be taken for one.
+        execution.usage.partial |= self.is_uncounted && execution.usage != Usage::default();
         if !end.metadata.is_empty() {
             execution.metadata.insert(METADATA.to_owned(), Value::Object(end.metadata));
         }

@@ -111,8 +111,17 @@ impl Running<'_> {
                 if let Some(agent) = &model.agent {
                     let opening = messages.as_slice();
                     let around = open.as_deref();
-                    let run =
-                        AgentRun { body, opening, model, agent, around, calls, timeout, execution };
+                    let run = AgentRun {
+                        body,
+                        opening,
+                        model,
+                        agent,
+                        around,
+                        calls,
+                        timeout,
+                        execution,
+                        is_uncounted: false,
+                    };
                     run.hold(&required).await
                 } else {
                     let conversation =

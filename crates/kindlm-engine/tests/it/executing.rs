@@ -345,6 +345,27 @@ async fn a_command_is_run_once_for_each_repeat() {
     assert_eq!((it.cost_usd, it.usage.total_tokens, it.latency_ms), (None, 0, Some(40.0)));
 }
 
+#[tokio::test]
+async fn a_value_without_a_text_is_what_a_command_said() {
+    let mut suite = suite(&[]);
+    let mut case = TestCase::command("agent", "./agent");
+    edit(&mut case, |it| it.checks = [says("error")].into());
+    suite.cases.push(case);
+    for (value, output) in [
+        (serde_json::json!({"error": "no"}), r#"{"error":"no"}"#),
+        (serde_json::json!("an error"), "an error"),
+    ] {
+        let output_json = Some(value);
+        let fake = Fake::saying("").running(move |_| {
+            let output_json = output_json.clone();
+            Ok(CommandOutput { output_json, exit_code: Some(0), ..CommandOutput::default() })
+        });
+        let cases = executed(&suite, &RunOptions::default(), &fake).await;
+        assert_eq!(cases[0].outcome, Outcome::Passed, "{output}");
+        assert_eq!(cases[0].executions[0].execution.output, output);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_command_that_hangs_is_given_up() {
     let mut suite = suite(&[]);

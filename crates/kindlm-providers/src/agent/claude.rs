@@ -362,15 +362,11 @@ fn question(id: &str, input: &Value) -> InputRequest {
 
 /// Tokens, of which those of the cache are counted apart from the others.
 fn usage(counts: &Value, input: &str, output: &str, [read, written]: [&str; 2]) -> Usage {
-    let count = |key: &str| counts.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let input_tokens = count(input).saturating_add(count(read)).saturating_add(count(written));
-    let output_tokens = count(output);
-    Usage {
-        input_tokens,
-        output_tokens,
-        total_tokens: input_tokens.saturating_add(output_tokens),
-        cached_input_tokens: count(read),
-    }
+    let count = |key: &str| counts.get(key).and_then(Value::as_u64);
+    let cached = count(read).unwrap_or(0);
+    let apart = cached.saturating_add(count(written).unwrap_or(0));
+    let input = count(input).map(|it| it.saturating_add(apart));
+    Usage::counted(input, count(output), None, cached)
 }
 
 /// What came since; a sum that has become smaller has begun anew.
@@ -378,10 +374,5 @@ pub(super) fn since(total: Usage, before: Usage) -> Usage {
     if total.total_tokens < before.total_tokens {
         return total;
     }
-    Usage {
-        input_tokens: total.input_tokens.saturating_sub(before.input_tokens),
-        output_tokens: total.output_tokens.saturating_sub(before.output_tokens),
-        total_tokens: total.total_tokens.saturating_sub(before.total_tokens),
-        cached_input_tokens: total.cached_input_tokens.saturating_sub(before.cached_input_tokens),
-    }
+    total.without(before)
 }

@@ -223,14 +223,9 @@ impl Codex {
 
     fn spend(&mut self, usage: Option<&Value>, told: &mut Told) {
         let Some(usage) = usage.filter(|it| it.is_object()) else { return };
-        let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
-        let (input_tokens, output_tokens) = (count("input_tokens"), count("output_tokens"));
-        let total = Usage {
-            input_tokens,
-            output_tokens,
-            total_tokens: input_tokens.saturating_add(output_tokens),
-            cached_input_tokens: count("cached_input_tokens"),
-        };
+        let count = |key: &str| usage.get(key).and_then(Value::as_u64);
+        let cached = count("cached_input_tokens").unwrap_or(0);
+        let total = Usage::counted(count("input_tokens"), count("output_tokens"), None, cached);
         let turn = since(total, self.usage);
         self.usage = total;
         told.push(Event::Usage { usage: turn, cost_usd: None });

@@ -13,6 +13,8 @@ mod told;
 use kindlm_types::{AgentKind, AgentSpec};
 use serde_json::{Map, Value};
 
+use crate::command::protocol::Object;
+
 pub(crate) use session::start;
 pub(crate) use told::Told;
 
@@ -55,8 +57,11 @@ pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
 /// A line that must be a JSON object.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(line) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(format!("it is no JSON object: {}", quoted(line))),
+        Ok(Object { map, twice: None }) => Ok(map),
+        Ok(Object { twice: Some(key), .. }) => {
+            Err(format!("it has the key `{key}` twice: {}", quoted(line)))
+        }
+        Err(err) if err.is_data() => Err(format!("it is no JSON object: {}", quoted(line))),
         Err(err) => Err(format!("it is not JSON ({err}): {}", quoted(line))),
     }
 }

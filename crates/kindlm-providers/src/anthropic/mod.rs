@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{Reader, count, non_empty};
+use crate::dialect::answer::{Reader, count, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -244,17 +244,10 @@ fn finish(word: &Value) -> FinishReason {
 
 /// Tokens. Anthropic counts what it read from its cache, and what it wrote there, apart from the other input.
 fn usage(usage: &Value) -> Usage {
-    let cached_input_tokens = count(&usage["cache_read_input_tokens"]);
-    let input_tokens = count(&usage["input_tokens"])
-        .saturating_add(cached_input_tokens)
-        .saturating_add(count(&usage["cache_creation_input_tokens"]));
-    let output_tokens = count(&usage["output_tokens"]);
-    Usage {
-        input_tokens,
-        output_tokens,
-        total_tokens: input_tokens.saturating_add(output_tokens),
-        cached_input_tokens,
-    }
+    let cached = count(&usage["cache_read_input_tokens"]);
+    let apart = cached.saturating_add(count(&usage["cache_creation_input_tokens"]));
+    let input = counted(&usage["input_tokens"]).map(|it| it.saturating_add(apart));
+    Usage::counted(input, counted(&usage["output_tokens"]), None, cached)
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{Reader, count};
+use crate::dialect::answer::{Reader, count, counted};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -150,14 +150,8 @@ fn finish(word: &Value) -> FinishReason {
 fn usage(usage: &Value) -> Usage {
     let tokens =
         if usage["tokens"].is_object() { &usage["tokens"] } else { &usage["billed_units"] };
-    let (input_tokens, output_tokens) =
-        (count(&tokens["input_tokens"]), count(&tokens["output_tokens"]));
-    Usage {
-        input_tokens,
-        output_tokens,
-        total_tokens: input_tokens.saturating_add(output_tokens),
-        cached_input_tokens: count(&usage["cached_tokens"]),
-    }
+    let [input, output] = ["input_tokens", "output_tokens"].map(|key| counted(&tokens[key]));
+    Usage::counted(input, output, None, count(&usage["cached_tokens"]))
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {

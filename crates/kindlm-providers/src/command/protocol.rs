@@ -5,8 +5,10 @@
 //! an event that cannot be read is an error, since evidence must not be lost silently.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
 
 use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 /// What a program wrote to stdout.
@@ -152,14 +154,18 @@ impl Declaration {
         if !(is_usual || is_unusual) {
             return None;
         }
-        let mut object: Map<String, Value> = match serde_json::from_str(line) {
+        let Object { mut map, twice } = match serde_json::from_str(line) {
             Ok(object) => object,
             Err(err) => return unreadable_evidence(line, &err),
         };
-        let word = object.remove("kindlm")?;
+        let word = map.remove("kindlm")?;
         let word = word.as_str()?;
+        if let Some(key) = twice {
+            // Of two tellings one would be lost, and nobody knows which is meant.
+            return Some(Self::Unreadable(format!("`{word}` has the key `{key}` twice")));
+        }
         // Calls are text if they are written in another way, as in the original; evidence would be lost by that.
-        (is_usual || EVIDENCE.contains(&word)).then(|| Self::of(word, object))?
+        (is_usual || EVIDENCE.contains(&word)).then(|| Self::of(word, map))?
     }
 
     /// What a word declares with the other keys of its line, whatever their order; `None` if it is no declaration.
@@ -191,8 +197,47 @@ impl Declaration {
 /// The words of lines that say what happened.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
+/// An object of the protocol, and a key that it has more than once.
+pub(crate) struct Object {
+    pub(crate) map: Map<String, Value>,
+    pub(crate) twice: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Object;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Object, A::Error> {
+                let (mut map, mut twice) = (Map::new(), None);
+                while let Some((key, value)) = entries.next_entry::<String, Value>()? {
+                    if map.insert(key.clone(), value).is_some() {
+                        twice.get_or_insert(key);
+                    }
+                }
+                Ok(Object { map, twice })
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
+
 /// Whether a line has the key of the protocol somewhere, or ends with it.
 fn looks_like_protocol(line: &str) -> bool {
+    // With an escape in it, the key is the same to every reader of JSON.
+    let has_escape = line.trim_start().starts_with('{') && line.contains("\\u");
+    if has_escape
+        && serde_json::from_str::<Object>(line).is_ok_and(|it| it.map.contains_key("kindlm"))
+    {
+        return true;
+    }
     let after = |at: usize| line[at..].trim_start();
     line.match_indices(KEY).any(|(at, _)| {
         let rest = after(at + KEY.len());
@@ -322,6 +367,7 @@ mod tests {
         for line in [
             r#"{"kindlm" : "event", "type": "compaction"}"#,
             r#"{"type":"compaction","kindlm":"event"}"#,
+            r#"{"\u006bindlm":"event","type":"compaction"}"#,
         ] {
             let output = parse(line);
             assert_eq!((output.text.as_str(), output.unreadable.len()), ("", 0), "{line}");
@@ -367,6 +413,14 @@ mod tests {
                 "an `event` that is not JSON: trailing characters",
             ),
             (r#"{"kindlm":"evidence","complete":["#, "an `evidence` that is not JSON"),
+            (
+                r#"{"kindlm":"event","type":"thinking","text":"a","text":"b"}"#,
+                "`event` has the key `text` twice",
+            ),
+            (
+                r#"{"kindlm":"tool_call","name":"f","name":"g"}"#,
+                "`tool_call` has the key `name` twice",
+            ),
         ] {
             let output = parse(&format!("hello\n{line}"));
             assert_eq!(output.text, "hello");

@@ -130,17 +130,20 @@ pub(crate) fn excerpt(text: &str) -> String {
 
 /// A count of tokens: a whole number, whatever type the server gave it; 0 if there is none.
 pub(crate) fn count(value: &Value) -> u64 {
+    counted(value).unwrap_or(0)
+}
+
+/// The same, where it matters whether there is one: what is not counted is not 0.
+pub(crate) fn counted(value: &Value) -> Option<u64> {
     match value {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "`as` saturates"
         )]
-        Value::Number(number) => {
-            number.as_u64().unwrap_or_else(|| number.as_f64().map_or(0, |it| it as u64))
-        }
-        Value::String(text) => text.trim().parse().unwrap_or(0),
-        _ => 0,
+        Value::Number(number) => number.as_u64().or_else(|| number.as_f64().map(|it| it as u64)),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use kindlm_types::{FinishReason, Message, Prompt, Role, ToolCall, ToolChoice, Usage};
 use serde_json::{Map, Value, json};
 
-use super::answer::{count, non_empty};
+use super::answer::{count, counted, non_empty};
 
 /// Adds a member, unless there is nothing to say.
 pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
@@ -167,19 +167,9 @@ pub(crate) fn finish(word: Option<&str>) -> FinishReason {
 
 /// Tokens. A server that leaves out the total means the sum.
 pub(crate) fn usage(usage: &Value) -> Usage {
-    let input_tokens = count(&usage["prompt_tokens"]);
-    let output_tokens = count(&usage["completion_tokens"]);
-    let sum = input_tokens.saturating_add(output_tokens);
-    Usage {
-        input_tokens,
-        output_tokens,
-        total_tokens: if usage["total_tokens"].is_null() {
-            sum
-        } else {
-            count(&usage["total_tokens"])
-        },
-        cached_input_tokens: count(&usage["prompt_tokens_details"]["cached_tokens"]),
-    }
+    let [input, output, total] =
+        ["prompt_tokens", "completion_tokens", "total_tokens"].map(|key| counted(&usage[key]));
+    Usage::counted(input, output, total, count(&usage["prompt_tokens_details"]["cached_tokens"]))
 }
 
 /// The model that answered, or the one that was asked.

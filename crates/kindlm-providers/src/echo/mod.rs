@@ -53,12 +53,7 @@ impl Config {
         let input = prompt.messages.iter().map(|it| words(&it.content)).sum();
         let output = words(&text);
         Reply {
-            usage: Usage {
-                input_tokens: input,
-                output_tokens: output,
-                total_tokens: input + output,
-                cached_input_tokens: 0,
-            },
+            usage: Usage::counted(Some(input), Some(output), None, 0),
             model: prompt.model.clone(),
             ..Reply::text(text)
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::{Address, segment};
-use crate::dialect::answer::{Reader, count, non_empty};
+use crate::dialect::answer::{Reader, count, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -259,20 +259,15 @@ fn finish(word: &Value) -> FinishReason {
 
 /// Tokens. Thoughts are paid as output, and counted apart from it.
 fn usage(usage: &Value) -> Usage {
-    let input_tokens = count(&usage["promptTokenCount"]);
-    let output_tokens =
-        count(&usage["candidatesTokenCount"]).saturating_add(count(&usage["thoughtsTokenCount"]));
-    let total = &usage["totalTokenCount"];
-    Usage {
-        input_tokens,
-        output_tokens,
-        total_tokens: if total.is_null() {
-            input_tokens.saturating_add(output_tokens)
-        } else {
-            count(total)
-        },
-        cached_input_tokens: count(&usage["cachedContentTokenCount"]),
-    }
+    let [input, said, thought, total] =
+        ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"]
+            .map(|key| counted(&usage[key]));
+    let output = match (said, thought) {
+        // It leaves out what is 0, and says the sum all the same.
+        (None, None) => total.filter(|it| Some(*it) == input).map(|_| 0),
+        (said, thought) => Some(said.unwrap_or(0).saturating_add(thought.unwrap_or(0))),
+    };
+    Usage::counted(input, output, total, count(&usage["cachedContentTokenCount"]))
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {

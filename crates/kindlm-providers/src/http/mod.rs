@@ -23,7 +23,7 @@ pub(crate) use self::ask::Asked;
 use self::jinja::{Filler, Reading, with_query};
 use self::path::Path;
 use self::template::Template;
-use crate::dialect::answer::{Reader, count, excerpt};
+use crate::dialect::answer::{Reader, counted, excerpt};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -280,14 +280,8 @@ impl Http {
 
     fn read_usage(&self, answer: &Value) -> Usage {
         let [input, output, total] = self.usage.each_ref().map(|path| path.first(answer));
-        let (input_tokens, output_tokens) = (input.map_or(0, count), output.map_or(0, count));
-        let sum = input_tokens.saturating_add(output_tokens);
-        Usage {
-            input_tokens,
-            output_tokens,
-            total_tokens: total.map_or(sum, count),
-            cached_input_tokens: 0,
-        }
+        let [input, output, total] = [input, output, total].map(|it| it.and_then(counted));
+        Usage::counted(input, output, total, 0)
     }
 }
 

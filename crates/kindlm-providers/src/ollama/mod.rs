@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{Reader, count};
+use crate::dialect::answer::{Reader, counted};
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -156,12 +156,5 @@ fn finish(word: &Value) -> FinishReason {
 }
 
 fn usage(answer: &Value) -> Usage {
-    let (input_tokens, output_tokens) =
-        (count(&answer["prompt_eval_count"]), count(&answer["eval_count"]));
-    Usage {
-        input_tokens,
-        output_tokens,
-        total_tokens: input_tokens.saturating_add(output_tokens),
-        cached_input_tokens: 0,
-    }
+    Usage::counted(counted(&answer["prompt_eval_count"]), counted(&answer["eval_count"]), None, 0)
 }

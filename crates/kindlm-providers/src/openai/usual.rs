@@ -73,7 +73,13 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
     } = usage;
     let cached_input_tokens = count(&details["cached_tokens"]);
     Some(Reply {
-        usage: Usage { input_tokens, output_tokens, total_tokens, cached_input_tokens },
+        usage: Usage {
+            input_tokens,
+            output_tokens,
+            total_tokens,
+            cached_input_tokens,
+            ..Usage::default()
+        },
         finish_reason: chat::finish(Some(&finish_reason)),
         model: if model.is_empty() { prompt.model.clone() } else { model },
         ..Reply::text(content)

@@ -53,25 +53,22 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
             clippy::cast_sign_loss,
             reason = "`as` saturates"
         )]
-        count.map_or(0, |it| it as u64)
+        count.map(|it| it as u64)
     };
     let mut metadata =
         answer.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     if let Some(flags) = answer.get("guardrails") {
         metadata.insert("guardrails".to_owned(), flags.clone());
     }
-    let (input_tokens, output_tokens) = (tokens("prompt"), tokens("completion"));
+    let (asked, answered) = (tokens("prompt"), tokens("completion"));
+    let parts = asked.unwrap_or(0).saturating_add(answered.unwrap_or(0));
+    let total = tokens("total").map(|it| it.max(parts));
     let log_probs = answer.get("logProbs").and_then(Value::as_array);
     let finish_reason = answer.get("finishReason").and_then(Value::as_str);
     let cost = answer.get("cost").and_then(Value::as_f64);
     let says_more = answer.keys().any(|it| !KNOWN.contains(&it.as_str()));
     Ok(Reply {
-        usage: Usage {
-            input_tokens,
-            output_tokens,
-            total_tokens: tokens("total").max(input_tokens.saturating_add(output_tokens)),
-            cached_input_tokens: tokens("cached"),
-        },
+        usage: Usage::counted(asked, answered, total, tokens("cached").unwrap_or(0)),
         finish_reason: finish_reason
             .map_or(FinishReason::Stop, |it| FinishReason::from(it.to_owned())),
         log_probs: log_probs.and_then(|it| it.iter().map(Value::as_f64).collect()),

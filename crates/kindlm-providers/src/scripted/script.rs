@@ -234,6 +234,7 @@ fn as_reply(reply: &ScriptedReply, request: &Request<'_>) -> Reply {
                 reply.usage.input_tokens.saturating_add(reply.usage.output_tokens)
             }),
             cached_input_tokens: reply.usage.cached_input_tokens,
+            ..Usage::default()
         },
         model: request.model.to_owned(),
         refusal: reply.refusal.clone(),

@@ -16,14 +16,14 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
     let latency_ms = number(value, "latency_ms")?;
     let tools = tools(value)?;
     let mut transcript = Transcript { usage, cost_usd, latency_ms, tools, ..transcript };
-    let reason = ["finish_reason", "stop_reason"].iter().find_map(|it| value.get(*it)?.as_str());
-    transcript.finish_reason = reason.map(|it| match it {
-        "end_turn" | "stop_sequence" => FinishReason::Stop,
-        "max_tokens" => FinishReason::Length,
-        "tool_use" => FinishReason::ToolCalls,
-        other => FinishReason::from(other.to_owned()),
-    });
+    let reason = FINISH.iter().find_map(|it| value.get(*it)?.as_str());
+    transcript.finish_reason = reason.map(finish_reason).or(transcript.finish_reason);
     state(value, &mut transcript);
+    ended(&mut transcript);
+    // How it ended is a part of its last turn.
+    if let Some(turn) = transcript.turns.last_mut() {
+        turn.events.end = transcript.events.len();
+    }
     if let Some(channels) = value.get("complete_for") {
         let channels = BTreeSet::<Channel>::deserialize(channels).map_err(|_| {
             let known: Vec<String> =
@@ -36,25 +36,53 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
     Ok(transcript)
 }
 
-/// How a response of the Responses API ended, where it is the log's own.
+/// The keys under which logs say why a model stopped.
+pub(super) const FINISH: [&str; 2] = ["finish_reason", "stop_reason"];
+
+/// Why the model stopped, in the words of either vendor.
+pub(super) fn finish_reason(word: &str) -> FinishReason {
+    match word {
+        "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "max_tokens" => FinishReason::Length,
+        "tool_use" | "function_call" => FinishReason::ToolCalls,
+        other => FinishReason::from(other.to_owned()),
+    }
+}
+
+/// How a response of the Responses API ended, where it is the log's own, and an error that the log tells.
 fn state(value: &Value, transcript: &mut Transcript) {
-    let Some(status) = value.get("status").and_then(Value::as_str) else { return };
     let words = |at: &str| value.pointer(at).and_then(Value::as_str);
-    match status {
-        "incomplete" => match words("/incomplete_details/reason") {
+    let error = value.get("error").filter(|it| !it.is_null() && **it != Value::Bool(false));
+    let mut message = error.map(|error| {
+        let message = words("/error/message").or(error.as_str());
+        message.map_or_else(|| error.to_string(), str::to_owned)
+    });
+    match value.get("status").and_then(Value::as_str) {
+        None | Some("completed") => {}
+        Some("incomplete") => match words("/incomplete_details/reason") {
             Some("max_output_tokens") => transcript.finish_reason = Some(FinishReason::Length),
             Some("content_filter") => transcript.finish_reason = Some(FinishReason::ContentFilter),
             _ => transcript.gaps.push("its `status` is `incomplete`".to_owned()),
         },
-        "failed" | "cancelled" => {
-            let message = words("/error/message")
-                .map_or_else(|| format!("the response has the status `{status}`"), str::to_owned);
-            transcript.events.push(Event::Error { message });
+        Some(status @ ("failed" | "cancelled" | "expired")) => {
+            message = message.or_else(|| Some(format!("the response has the status `{status}`")));
         }
-        "in_progress" | "queued" => {
-            transcript.gaps.push(format!("its `status` is `{status}`"));
-        }
-        _ => {}
+        // It is under way, or has come to an end that nobody knows.
+        Some(status) => transcript.gaps.push(format!("its `status` is `{status}`")),
+    }
+    transcript.events.extend(message.map(|message| Event::Error { message }));
+}
+
+/// What the reason to stop says of the end. A pause is none, and a failure is an error inside the agent.
+fn ended(transcript: &mut Transcript) {
+    let Some(FinishReason::Other(word)) = &transcript.finish_reason else { return };
+    if word == "pause_turn" {
+        transcript
+            .gaps
+            .push("the last answer is a pause (`pause_turn`), after which it goes on".to_owned());
+    } else if FinishReason::Other(word.clone()).is_failure() {
+        let message = format!("the model stopped for the reason `{word}`");
+        transcript.events.push(Event::Error { message });
     }
 }
 
@@ -101,16 +129,10 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
         }
     };
     let output = match (count("completion_tokens")?, count("output_tokens")?) {
-        (Some(tokens), _) | (None, Some(tokens)) => tokens,
-        (None, None) => 0,
+        (Some(tokens), _) | (None, Some(tokens)) => Some(tokens),
+        (None, None) => None,
     };
-    let total = count("total_tokens")?.unwrap_or_else(|| input.saturating_add(output));
-    Ok(Some(Usage {
-        input_tokens: input,
-        output_tokens: output,
-        total_tokens: total,
-        cached_input_tokens: cached,
-    }))
+    Ok(Some(Usage::counted(Some(input), output, count("total_tokens")?, cached)))
 }
 
 /// The tools of the request, in the words of OpenAI or Anthropic. Those that a server has of its own have no name of that kind.

@@ -30,6 +30,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
         }
         "assistant" => {
             reading.answer();
+            reading.stopped(message);
             for (block, at) in blocks(message, at)? {
                 match block {
                     Block::Text(text) => reading.say(text),

@@ -16,11 +16,19 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         None => "message",
         Some(_) => text(item, "type", at)?,
     };
-    if let Some(status @ ("incomplete" | "in_progress")) =
-        item.get("status").and_then(Value::as_str)
-        && !kind.ends_with("_output")
-    {
-        reading.broke_off(format!("`{kind}` at {at} has the status `{status}`"));
+    let is_output = kind.ends_with("_output");
+    let status = item.get("status").and_then(Value::as_str).filter(|_| !is_output);
+    match status {
+        None | Some("completed") => {}
+        // Of a call it is the result, which is told below.
+        Some("failed") if kind == "mcp_call" => {}
+        Some("failed") => {
+            reading.goes_on();
+            let message = format!("`{kind}` at {at} has the status `failed`");
+            reading.push(Event::Error { message });
+        }
+        // It is under way, was cut, or has a status that nobody knows.
+        Some(status) => reading.broke_off(format!("`{kind}` at {at} has the status `{status}`")),
     }
     match kind {
         "message" => message(item, at, reading)?,
@@ -53,18 +61,8 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         }
         "mcp_approval_response" => reading.decided(),
         "mcp_call" => {
-            let id = text(item, "id", at)?;
             reading.goes_on();
-            reading.call(called(id, item, "arguments", at)?);
-            let (output, status) = if let Some(error) = item.get("error").filter(|it| !it.is_null())
-            {
-                (error.clone(), ActionStatus::Failed)
-            } else {
-                let output = item.get("output").unwrap_or(&Value::Null);
-                let output = text_of(output, &format!("{at}/output"), reading)?;
-                (result(output), ActionStatus::Completed)
-            };
-            reading.answered(id, output, status, &format!("{at}/id"))?;
+            remote_call(item, status, at, reading)?;
         }
         "reasoning" => {
             reading.goes_on();
@@ -81,6 +79,30 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// A call of a tool of a server, which has its result in it. One that is under way has none yet.
+fn remote_call(
+    item: &Value,
+    status: Option<&str>,
+    at: &str,
+    reading: &mut Reading,
+) -> Result<(), Problem> {
+    let id = text(item, "id", at)?;
+    reading.call(called(id, item, "arguments", at)?);
+    let told = |key: &str| item.get(key).filter(|it| !it.is_null());
+    let (output, ended) = match (told("error"), told("output"), status) {
+        (Some(error), ..) => (error.clone(), ActionStatus::Failed),
+        (None, output, Some("failed")) => {
+            (output.cloned().unwrap_or_default(), ActionStatus::Failed)
+        }
+        (None, None, Some(status)) if status != "completed" => return Ok(()),
+        (None, output, _) => {
+            let output = text_of(output.unwrap_or(&Value::Null), &format!("{at}/output"), reading)?;
+            (result(output), ActionStatus::Completed)
+        }
+    };
+    reading.answered(id, output, ended, &format!("{at}/id"))
 }
 
 fn message(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {

@@ -35,6 +35,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
 
 fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     reading.answer();
+    reading.stopped(message);
     let said = content(message, at, reading)?;
     reading.say(&said);
     for (key, inner) in [("refusal", ""), ("audio", "/transcript")] {

@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 
 use kindlm_types::{
-    ActionStatus, Channel, Coverage, Event, Message, Problem, Role, Speaker, ToolCall, Transcript,
-    Turn,
+    ActionStatus, Channel, Coverage, Event, FinishReason, Message, Problem, Role, Speaker,
+    ToolCall, Transcript, Turn,
 };
 use serde_json::{Map, Value};
+
+use super::about::{FINISH, finish_reason};
+
+/// How the words for a call begin that nobody has answered yet.
+const OPEN_CALL: &str = "a call of ";
 
 /// What has been read of a conversation.
 #[derive(Default)]
@@ -75,6 +80,20 @@ impl Reading {
         }
     }
 
+    /// Why an answer stopped, where the message says so itself. The last one counts; one that went wrong in between is an
+    /// error.
+    pub(super) fn stopped(&mut self, message: &Value) {
+        let word = FINISH.iter().find_map(|it| message.get(*it)?.as_str());
+        let before = std::mem::replace(&mut self.transcript.finish_reason, word.map(finish_reason));
+        if let Some(FinishReason::Other(word)) = before.filter(FinishReason::is_failure)
+            && word != "pause_turn"
+        {
+            self.push(Event::Error {
+                message: format!("the model stopped for the reason `{word}`"),
+            });
+        }
+    }
+
     /// What the agent says.
     pub(super) fn say(&mut self, text: &str) {
         if text.trim().is_empty() {
@@ -89,7 +108,7 @@ impl Reading {
 
     /// A call of a tool.
     pub(super) fn call(&mut self, call: ToolCall) {
-        self.open = Some(format!("a call of `{}`, which has no result", call.name));
+        self.open = Some(format!("{OPEN_CALL}`{}`, which has no result", call.name));
         Event::of_call(&call).for_each(|event| self.push(event));
         self.transcript.tool_calls.push(call);
         let end = self.transcript.tool_calls.len();
@@ -156,6 +175,18 @@ impl Reading {
         } else {
             Coverage::Only([].into())
         };
+        let calls = &self.transcript.tool_calls;
+        let is_open = |it: &&ToolCall| it.response.is_none();
+        // The last one of them is what the transcript ends with, if it does.
+        let ends_open = self.open.as_ref().is_some_and(|it| it.starts_with(OPEN_CALL));
+        let mut open: Vec<&ToolCall> = calls.iter().filter(is_open).collect();
+        if ends_open {
+            open.pop();
+        }
+        if let Some(call) = open.first() {
+            let name = &call.name;
+            self.transcript.gaps.push(format!("a call of `{name}` has no result"));
+        }
         if let Some(last) = self.open {
             self.transcript.gaps.push(format!("the transcript ends with {last}"));
         }

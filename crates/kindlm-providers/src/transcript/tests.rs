@@ -1,6 +1,8 @@
 //! What transcripts become, as data.
 
-use kindlm_types::{Channel, Coverage, Event, Execution, FinishReason, Role, Transcript, Usage};
+use kindlm_types::{
+    ActionStatus, Channel, Coverage, Event, Execution, FinishReason, Role, Transcript, Usage,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -229,6 +231,7 @@ fn what_stands_beside_the_messages_is_read() {
             output_tokens: output,
             total_tokens: total,
             cached_input_tokens: cached,
+            ..Usage::default()
         })
     };
     for (usage, expected) in [
@@ -238,7 +241,8 @@ fn what_stands_beside_the_messages_is_read() {
         ),
         (
             json!({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}),
-            tokens(5, 0, 5, 4),
+            // What was answered is not told.
+            Some(Usage::counted(Some(5), None, None, 4)),
         ),
         (
             json!({"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 1}),
@@ -421,4 +425,98 @@ fn a_conversation_that_is_not_over_says_so() {
     let failed =
         json!({"messages": [user, answer], "status": "failed", "error": {"message": "no"}});
     assert_eq!(text(&failed).events.last(), Some(&Event::Error { message: "no".to_owned() }));
+}
+
+#[test]
+fn what_is_open_or_of_an_unknown_state_is_not_over() {
+    let user = json!({"role": "user", "content": "Where is it?"});
+    let answer = json!({"role": "assistant", "content": "It was sent."});
+    let item = json!({"type": "message", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": "It"}]});
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "1", "function": {"name": "look_up", "arguments": "{}"}}]});
+    for (value, expected) in [
+        (
+            json!({"messages": [user, answer], "status": "resting"}),
+            vec!["its `status` is `resting`"],
+        ),
+        (
+            json!({"messages": [user, answer], "stop_reason": "pause_turn"}),
+            vec!["the last answer is a pause (`pause_turn`), after which it goes on"],
+        ),
+        (
+            json!([user, {"role": "assistant", "content": "It", "stop_reason": "pause_turn"}]),
+            vec!["the last answer is a pause (`pause_turn`), after which it goes on"],
+        ),
+        (
+            json!([user, {"role": "assistant", "content": "It", "stop_reason": "pause_turn"}, answer]),
+            vec![],
+        ),
+        (json!([user, call, answer]), vec!["a call of `look_up` has no result"]),
+        (
+            json!([user, call, user, call]),
+            vec![
+                "a call of `look_up` has no result",
+                "the transcript ends with a call of `look_up`, which has no result",
+            ],
+        ),
+        (
+            json!([user, {"type": "mcp_call", "id": "m", "name": "pay", "arguments": "{}", "status": "calling"}]),
+            vec![
+                "`mcp_call` at /1 has the status `calling`",
+                "the transcript ends with a call of `pay`, which has no result",
+            ],
+        ),
+        (
+            json!([user, {"type": "mcp_call", "id": "m", "name": "pay", "arguments": "{}", "status": "completed", "output": "ok"}, item]),
+            vec![],
+        ),
+    ] {
+        assert_eq!(text(&value).gaps, expected, "{value}");
+    }
+}
+
+#[test]
+fn an_end_that_went_wrong_is_told() {
+    let user = json!({"role": "user", "content": "Where is it?"});
+    let answer = json!({"role": "assistant", "content": "It was sent."});
+    let item = json!({"type": "message", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": "It"}]});
+    let error = |message: &str| Some(Event::Error { message: message.to_owned() });
+    for (value, last) in [
+        (
+            json!({"messages": [user, answer], "status": "expired"}),
+            error("the response has the status `expired`"),
+        ),
+        (json!({"messages": [user, answer], "error": {"message": "no"}}), error("no")),
+        (json!({"messages": [user, answer], "error": "no"}), error("no")),
+        (
+            json!({"messages": [user, answer], "finish_reason": "error"}),
+            error("the model stopped for the reason `error`"),
+        ),
+        (
+            json!([user, {"role": "assistant", "content": "It", "finish_reason": "error"}]),
+            error("the model stopped for the reason `error`"),
+        ),
+        (
+            json!([user, {"type": "message", "role": "assistant", "status": "failed", "content": [{"type": "output_text", "text": ""}]}]),
+            error("`message` at /1 has the status `failed`"),
+        ),
+    ] {
+        assert_eq!(text(&value).events.last().cloned(), last, "{value}");
+    }
+    for (word, reason) in [("refusal", FinishReason::Refusal), ("max_tokens", FinishReason::Length)]
+    {
+        let value = json!([user, {"role": "assistant", "content": "It", "stop_reason": word}]);
+        assert_eq!(text(&value).finish_reason, Some(reason.clone()));
+        assert!(reason.broke_off().is_some());
+    }
+    let call = json!({"type": "mcp_call", "id": "m", "name": "pay", "arguments": "{}", "status": "failed"});
+    let transcript = text(&json!([user, call, item]));
+    assert!(
+        transcript
+            .events
+            .iter()
+            .any(|it| { matches!(it, Event::ActionResult { status: ActionStatus::Failed, .. }) })
+    );
 }

@@ -6,7 +6,7 @@ mod markdown;
 use std::fmt::{self, Write as _};
 
 use askama::Template;
-use kindlm_types::{AnyReport, ExitStatus, ModelTotals, Summary, ecma};
+use kindlm_types::{AnyReport, ExitStatus, GateOutcome, ModelTotals, Summary, ecma};
 use sha2::{Digest as _, Sha256};
 
 use crate::amount::{cost, count, duration};
@@ -146,7 +146,7 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     let broken = report.broken_gates().count();
     let gates = match (broken, report.gates.len()) {
         (_, 0) => "the suite has no gates".to_owned(),
-        (0, all) => format!("all {all} quality gates held"),
+        (0, _) => quality(report),
         (broken, all) => format!("{broken} of {all} quality gates broken"),
     };
     let word = match summary.exit_status {
@@ -157,6 +157,18 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
         ExitStatus::Internal | ExitStatus::InvalidInput => "incomplete, the test tool failed",
     };
     format!("{word}; {gates}")
+}
+
+/// How many quality gates held where none is broken.
+fn quality(report: &AnyReport<'_>) -> String {
+    let all = report.gates.len();
+    let idle = report.gates.iter().filter(|it| it.outcome == GateOutcome::NothingToMeasure).count();
+    match idle {
+        0 => format!("all {all} quality gates held"),
+        idle => {
+            format!("{} of {all} quality gates held, {idle} had nothing to measure", all - idle)
+        }
+    }
 }
 
 fn number(value: f64) -> String {

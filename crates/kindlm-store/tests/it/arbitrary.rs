@@ -50,12 +50,20 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 fn usage() -> impl Strategy<Value = Usage> {
-    any::<[u64; 4]>().prop_map(
-        |[input_tokens, output_tokens, total_tokens, cached_input_tokens]| Usage {
-            input_tokens,
-            output_tokens,
-            total_tokens,
-            cached_input_tokens,
+    any::<([u64; 4], bool, bool)>().prop_map(
+        |(
+            [input_tokens, output_tokens, total_tokens, cached_input_tokens],
+            partial,
+            total_only,
+        )| {
+            Usage {
+                input_tokens,
+                output_tokens,
+                total_tokens,
+                cached_input_tokens,
+                partial,
+                total_only,
+            }
         },
     )
 }

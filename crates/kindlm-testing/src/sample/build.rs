@@ -19,7 +19,7 @@ pub(super) fn answered(output: &str, latency_ms: f64, cost_usd: Option<f64>) -> 
             input_tokens: 640,
             output_tokens: 85,
             total_tokens: 725,
-            cached_input_tokens: 0,
+            ..Usage::default()
         },
         latency_ms: Some(latency_ms),
         cost_usd,
@@ -42,7 +42,7 @@ pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> Exe
             input_tokens: 300 * judges,
             output_tokens: 40 * judges,
             total_tokens: 340 * judges,
-            cached_input_tokens: 0,
+            ..Usage::default()
         },
         execution,
         results,

@@ -224,8 +224,13 @@ fn conversation() -> CaseResult {
     execution.truncated = true;
     execution.tool_calls =
         vec![lookup(), call("call_2", "issue_refund", json!({"order_id": "12345", "amount": 500}))];
-    let usage =
-        Usage { input_tokens: 320, output_tokens: 42, total_tokens: 362, cached_input_tokens: 128 };
+    let usage = Usage {
+        input_tokens: 320,
+        output_tokens: 42,
+        total_tokens: 362,
+        cached_input_tokens: 128,
+        ..Usage::default()
+    };
     execution.turns = vec![
         Turn {
             label: "asks for a refund".to_owned(),

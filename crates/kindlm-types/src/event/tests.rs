@@ -119,7 +119,7 @@ fn a_plain_conversation_tells_its_events_without_recording_them() {
 #[test]
 fn tokens_that_are_told_in_parts_are_added_up() {
     let event = |input_tokens, output_tokens, total_tokens| Event::Usage {
-        usage: Usage { input_tokens, output_tokens, total_tokens, cached_input_tokens: 0 },
+        usage: Usage { input_tokens, output_tokens, total_tokens, ..Usage::default() },
         cost_usd: None,
     };
     for (events, total) in [
@@ -127,6 +127,10 @@ fn tokens_that_are_told_in_parts_are_added_up() {
         (vec![event(900, 100, 0), event(1, 1, 5)], 1005),
         (vec![event(0, 0, 7)], 7),
     ] {
-        assert_eq!(Event::usage(&events).0.unwrap().total_tokens, total);
+        let usage = Event::usage(&events).0.unwrap();
+        assert_eq!((usage.total_tokens, usage.is_whole()), (total, true));
     }
+    // Where one of them counts nothing, the sum of the others is not all.
+    let usage = Event::usage(&[event(900, 100, 0), event(0, 0, 0)]).0.unwrap();
+    assert!(!usage.is_whole());
 }

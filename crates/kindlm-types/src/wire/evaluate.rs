@@ -162,11 +162,19 @@ impl From<RecordedTool> for crate::ToolSpec {
 #[serde(default)]
 pub struct RecordedUsage {
     /// Tokens of the prompt, cached ones included.
-    #[serde(alias = "inputTokens", alias = "prompt_tokens")]
-    pub input_tokens: u64,
+    #[serde(
+        alias = "inputTokens",
+        alias = "prompt_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub input_tokens: Option<u64>,
     /// Tokens of the answer.
-    #[serde(alias = "outputTokens", alias = "completion_tokens")]
-    pub output_tokens: u64,
+    #[serde(
+        alias = "outputTokens",
+        alias = "completion_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub output_tokens: Option<u64>,
     /// All tokens; input plus output if absent.
     #[serde(alias = "totalTokens", skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
@@ -177,14 +185,9 @@ pub struct RecordedUsage {
 
 impl From<RecordedUsage> for crate::Usage {
     fn from(usage: RecordedUsage) -> Self {
-        Self {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            total_tokens: usage
-                .total_tokens
-                .unwrap_or_else(|| usage.input_tokens.saturating_add(usage.output_tokens)),
-            cached_input_tokens: usage.cached_input_tokens,
-        }
+        let RecordedUsage { input_tokens, output_tokens, total_tokens, cached_input_tokens } =
+            usage;
+        Self::counted(input_tokens, output_tokens, total_tokens, cached_input_tokens)
     }
 }
 

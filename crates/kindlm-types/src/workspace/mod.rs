@@ -61,7 +61,7 @@ pub struct FileChange {
     /// Its text afterwards, with replacement characters where it is not UTF-8; absent for what is gone, what is binary, and where it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The unified diff of a text that was there before; absent where it was cut.
+    /// The unified diff of a text that was there before, also of one that is gone; absent where it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
     /// Whether its text or diff was left out because there was too much of it.

@@ -188,7 +188,7 @@ impl Assertion for Interpreted {
         vec![told(result, self.settings.runtime, console)]
     }
 
-    fn needs_output(&self) -> bool {
-        false
+    fn measures(&self) -> bool {
+        true
     }
 }

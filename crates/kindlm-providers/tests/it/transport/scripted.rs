@@ -132,7 +132,7 @@ fn a_reply_can_say_everything_that_a_model_can() {
         (Some("No."), FinishReason::Refusal)
     );
     let usage =
-        Usage { input_tokens: 1, output_tokens: 0, total_tokens: 9, cached_input_tokens: 1 };
+        Usage { input_tokens: 1, total_tokens: 9, cached_input_tokens: 1, ..Usage::default() };
     assert_eq!(refusal.usage, usage);
     let nothing = ask(&script, &prompt("nothing")).unwrap();
     assert_eq!((nothing.text.as_str(), nothing.finish_reason), ("", FinishReason::Stop));

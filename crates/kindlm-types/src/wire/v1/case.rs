@@ -28,8 +28,9 @@ pub struct Case {
     pub outcome: Outcome,
     /// Whether the case counts as passed (`scored` counts).
     pub pass: bool,
-    /// Passed repeats / judged repeats, from 0 to 1; 0 when no repeat could be judged.
-    pub pass_rate: f64,
+    /// Passed repeats / judged repeats, from 0 to 1; `null` when no repeat was judged.
+    #[serde(default)]
+    pub pass_rate: Option<f64>,
     /// How many repeats were executed.
     pub repeats: u32,
     /// How many of them could not be executed or judged.
@@ -206,7 +207,7 @@ impl CaseHead {
             plan_index: case.plan_index,
             outcome: case.outcome,
             pass: case.passed(),
-            pass_rate: case.pass_rate,
+            pass_rate: case.judged_pass_rate(),
             repeats: case.repeats,
             errored_repeats: case.errored_repeats,
             failure_codes: &case.failure_codes,
@@ -260,7 +261,7 @@ struct Bare<'a> {
     plan_index: Option<u64>,
     outcome: Outcome,
     pass: bool,
-    pass_rate: f64,
+    pass_rate: Option<f64>,
     repeats: u32,
     errored_repeats: u32,
     failure_codes: &'a [FailureCode],
@@ -301,7 +302,7 @@ impl From<&CaseResult> for Case {
 
 impl From<CaseResult> for Case {
     fn from(case: CaseResult) -> Self {
-        let pass = case.passed();
+        let (pass, pass_rate) = (case.passed(), case.judged_pass_rate());
         Self {
             case: case.case,
             model: case.model,
@@ -310,7 +311,7 @@ impl From<CaseResult> for Case {
             plan_index: case.plan_index,
             outcome: case.outcome,
             pass,
-            pass_rate: case.pass_rate,
+            pass_rate,
             repeats: case.repeats,
             errored_repeats: case.errored_repeats,
             failure_codes: case.failure_codes,
@@ -335,7 +336,7 @@ impl TryFrom<Case> for CaseResult {
             digest: wire.case_digest,
             plan_index: wire.plan_index,
             outcome: wire.outcome,
-            pass_rate: wire.pass_rate,
+            pass_rate: wire.pass_rate.unwrap_or_default(),
             repeats: wire.repeats,
             errored_repeats: wire.errored_repeats,
             scores: wire.scores.into_iter().map(Into::into).collect(),

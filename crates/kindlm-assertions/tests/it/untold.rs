@@ -1,0 +1,143 @@
+//! Evidence that its source does not tell completely: no check passes on it.
+
+use kindlm_assertions::{Evidence, Setup, compile};
+use kindlm_testing::examples;
+use kindlm_types::{Answers, Channel, Coverage, Execution, Trace, Usage};
+use serde_json::{Value, json};
+
+use crate::support::Memory;
+
+/// What the checks of a list find, as `status code`, without any answer to what they ask; and how much they ask.
+fn found(list: &Value, execution: &Execution) -> (Vec<String>, usize) {
+    let files = Memory::default();
+    let (checks, problems) = compile(&json!({"assert": list}), &Setup::new(&files, None));
+    assert_eq!(examples::show_problems(&problems), "");
+    let answers = Answers::default();
+    let evidence = Evidence { execution, answers: &answers, baseline: None, contest: None };
+    let words = |it: &kindlm_types::AssertionResult| {
+        let code = it.metadata.get("cause").and_then(Value::as_str).map(str::to_owned);
+        let own = it.verdict.code().map(|it| it.as_str().to_owned());
+        format!("{} {}", it.verdict.status(), code.or(own).unwrap_or_default()).trim().to_owned()
+    };
+    let results = checks.iter().flat_map(|it| it.evaluate(&evidence));
+    let asked = checks.iter().map(|it| it.questions(&evidence).len()).sum();
+    (results.map(|it| words(&it)).collect(), asked)
+}
+
+fn only(channels: &[Channel]) -> Coverage {
+    Coverage::Only(channels.iter().copied().collect())
+}
+
+/// What was said is cut, is not told, or is in spans that did not record it.
+fn without_the_output() -> Vec<(&'static str, Execution)> {
+    let cut = Execution {
+        output: "The order".to_owned(),
+        gaps: vec!["the transcript ends with a message of the user".to_owned()],
+        ..Execution::default()
+    };
+    let traced = || Some(Box::new(Trace::default()));
+    vec![
+        ("a transcript that is cut", cut.clone()),
+        ("a trace that is cut", Execution { trace: traced(), ..cut }),
+        ("a record of calls", Execution { coverage: only(&[]), ..Execution::default() }),
+        (
+            "spans without texts",
+            Execution {
+                trace: traced(),
+                coverage: only(&[Channel::Usage]),
+                ..Execution::default()
+            },
+        ),
+    ]
+}
+
+#[test]
+fn nobody_judges_an_output_that_is_not_known() {
+    let script = json!({"type": "javascript", "value": "!output.includes('error')"});
+    for (source, execution) in without_the_output() {
+        for check in [
+            script.clone(),
+            json!({"type": "not-javascript", "value": "output.includes('error')"}),
+            json!({"type": "python", "value": "'error' not in output"}),
+            json!({"type": "ruby", "value": "!output.include?('error')"}),
+            json!({"type": "satisfies", "value": "!value.includes('error')"}),
+            json!({"type": "webhook", "value": "https://a.example", "scripts": {"net": ["*"]}}),
+            json!({"type": "javascript", "value": "output > 1", "transform": "output.length"}),
+            json!({"type": "llm-rubric", "value": "kind"}),
+            json!({"type": "not-contains", "value": "error"}),
+            json!({"type": "assert-set", "assert": [script.clone()]}),
+            json!({"type": "assert-set", "threshold": 0.1, "assert": [script.clone(),
+                {"type": "assert-set", "assert": [script.clone(), {"type": "excludes", "value": "error"}]}]}),
+        ] {
+            let (found, asked) = found(&json!([check]), &execution);
+            assert_eq!(
+                (found.join(", ").as_str(), asked),
+                ("errored EVIDENCE_MISSING", 0),
+                "{source}: {check}"
+            );
+        }
+    }
+    // A script may look at what is told, and says so with `on`.
+    let spans = Execution {
+        trace: Some(Box::new(Trace::default())),
+        coverage: only(&[]),
+        ..Execution::default()
+    };
+    let on_trace =
+        json!([{"type": "javascript", "on": "trace", "value": "output.spans.length === 0"}]);
+    assert_eq!(found(&on_trace, &spans).1, 1);
+}
+
+#[test]
+fn nothing_that_was_not_seen_is_taken_for_what_did_not_happen() {
+    let said = Execution {
+        output: "Done.".to_owned(),
+        requests: 1,
+        gaps: vec!["a call of `pay` has no result".to_owned()],
+        ..Execution::default()
+    };
+    for check in [
+        json!({"type": "not-called-tool", "value": "pay"}),
+        json!({"type": "used-no-tools"}),
+        json!({"type": "max-tool-calls", "value": 3}),
+        json!({"type": "no-failed-actions"}),
+        json!({"type": "not-event", "value": "error"}),
+        json!({"type": "max-turns", "value": 3}),
+        json!({"type": "tool-calls", "tool": "pay", "shouldNotCall": true}),
+        json!({"type": "not-trajectory:tool-used", "value": "pay"}),
+        json!({"type": "trajectory:step-count", "value": {"max": 3}}),
+        json!({"type": "not-skill-used", "value": "pay"}),
+        json!({"type": "not-includes", "on": "toolCalls", "value": "pay"}),
+        json!({"type": "succeeded"}),
+    ] {
+        let found = found(&json!([check]), &said).0.join(", ");
+        assert_eq!(found, "errored EVIDENCE_MISSING", "{check}");
+        let whole = Execution { gaps: Vec::new(), ..said.clone() };
+        let (found, _) = self::found(&json!([check]), &whole);
+        assert_eq!(found, ["passed"], "{check}");
+    }
+}
+
+#[test]
+fn tokens_that_are_half_told_are_no_count() {
+    let usage = |json: Value| -> Usage { serde_json::from_value(json).unwrap() };
+    let mut sum = usage(json!({"inputTokens": 5, "outputTokens": 2}));
+    sum += usage(json!({"inputTokens": 5}));
+    let both = |on: &str| json!([{"type": "max-tokens", "value": 100}, {"type": "satisfies", "on": on, "value": "value < 50"}]);
+    let unknown = "errored EVIDENCE_MISSING";
+    for (usage, on, most, asked) in [
+        (sum, "usage.outputTokens", unknown, 0),
+        (sum, "usage.inputTokens", unknown, 0),
+        (sum, "usage.totalTokens", unknown, 0),
+        (sum, "usage", unknown, 0),
+        (usage(json!({"totalTokens": 9})), "usage.outputTokens", "passed", 0),
+        (usage(json!({"totalTokens": 9})), "usage", "passed", 0),
+        (usage(json!({"totalTokens": 9})), "usage.totalTokens", "passed", 1),
+        (usage(json!({"inputTokens": 5, "outputTokens": 0})), "usage.outputTokens", "passed", 1),
+    ] {
+        let execution = Execution { usage, requests: 1, ..Execution::default() };
+        let (found, questions) = found(&both(on), &execution);
+        assert_eq!((found[0].as_str(), questions), (most, asked), "{usage:?} {on}");
+        assert!(found[1] == unknown || asked == 1, "{usage:?} {on}: {found:?}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Tokens, as far as they were counted.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Tokens as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Tokens of the prompt, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+    /// All tokens. Providers may count more than input plus output (reasoning, for example).
+    pub total_tokens: u64,
+    /// The part of the input tokens that was read from the provider's prompt cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+    /// Whether this is not all: the tokens of the prompt or those of the answer were not counted, or those of one answer
+    /// of several.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// Whether only the sum is known, of one answer at least, and not how much of it was the prompt.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub total_only: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Usage {
+    /// What a source has counted, `None` for what it does not tell: that is not the same as no token.
+    ///
+    /// ```
+    /// use kindlm_types::Usage;
+    ///
+    /// assert!(Usage::counted(Some(12), Some(0), None, 0).is_whole());
+    /// assert!(!Usage::counted(Some(12), None, None, 0).is_whole());
+    /// ```
+    pub fn counted(
+        input: Option<u64>,
+        output: Option<u64>,
+        total: Option<u64>,
+        cached_input_tokens: u64,
+    ) -> Self {
+        let (input, output) = match (input, output, total) {
+            // Of a sum and one of its parts the other follows.
+            (Some(part), None, Some(sum)) if sum > part => (Some(part), Some(sum - part)),
+            (None, Some(part), Some(sum)) if sum > part => (Some(sum - part), Some(part)),
+            (input, output, _) => (input, output),
+        };
+        let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
+        let counted = Self {
+            input_tokens,
+            output_tokens,
+            total_tokens: total.unwrap_or_else(|| input_tokens.saturating_add(output_tokens)),
+            cached_input_tokens,
+            ..Self::default()
+        };
+        let total_only = input.is_none() && output.is_none() && counted.total_tokens > 0;
+        // Who counts no token at all has not counted, and not a part either.
+        let is_half = (input.is_none() || output.is_none()) && counted != Self::default();
+        Self { partial: is_half && !total_only, total_only, ..counted }
+    }
+
+    /// What is left without a part of it.
+    #[must_use]
+    pub fn without(self, part: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(part.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(part.output_tokens),
+            total_tokens: self.total_tokens.saturating_sub(part.total_tokens),
+            cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),
+            ..self
+        }
+    }
+
+    /// Whether it tells how many tokens there were in all.
+    pub fn is_whole(&self) -> bool {
+        *self != Self::default() && !self.partial
+    }
+
+    /// Whether it tells the tokens of the prompt and those of the answer.
+    pub fn has_parts(&self) -> bool {
+        let any = self.input_tokens > 0 || self.output_tokens > 0;
+        any && !self.partial && !self.total_only
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
+        self.cached_input_tokens =
+            self.cached_input_tokens.saturating_add(other.cached_input_tokens);
+        self.partial |= other.partial;
+        self.total_only |= other.total_only;
+    }
+}
+
+impl<'de> Deserialize<'de> for Usage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// As it is told: what is absent was not counted.
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Told {
+            input_tokens: Option<u64>,
+            output_tokens: Option<u64>,
+            total_tokens: Option<u64>,
+            #[serde(default)]
+            cached_input_tokens: u64,
+            #[serde(default)]
+            partial: bool,
+            #[serde(default)]
+            total_only: bool,
+        }
+        let told = Told::deserialize(deserializer)?;
+        let total = told.total_tokens;
+        let counted =
+            Self::counted(told.input_tokens, told.output_tokens, total, told.cached_input_tokens);
+        let partial = counted.partial || told.partial;
+        Ok(Self { partial, total_only: counted.total_only || told.total_only, ..counted })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Usage {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn what_is_absent_was_not_counted_and_zero_was() {
+        for (json, is_whole, has_parts) in [
+            (r#"{"inputTokens":5,"outputTokens":2}"#, true, true),
+            (r#"{"inputTokens":5,"outputTokens":0}"#, true, true),
+            (r#"{"inputTokens":5}"#, false, false),
+            (r#"{"outputTokens":5,"inputTokens":null}"#, false, false),
+            (r#"{"inputTokens":5,"totalTokens":5}"#, false, false),
+            (r#"{"inputTokens":5,"totalTokens":9}"#, true, true),
+            (r#"{"outputTokens":5,"totalTokens":9}"#, true, true),
+            (r#"{"totalTokens":9}"#, true, false),
+            ("{}", false, false),
+            (r#"{"inputTokens":0,"outputTokens":0}"#, false, false),
+        ] {
+            let usage = read(json);
+            assert_eq!((usage.is_whole(), usage.has_parts()), (is_whole, has_parts), "{json}");
+            let again = serde_json::to_string(&usage).unwrap();
+            assert_eq!(read(&again), usage, "{again}");
+        }
+    }
+
+    #[test]
+    fn a_sum_with_a_part_that_was_not_counted_is_not_whole() {
+        let mut sum = read(r#"{"inputTokens":5,"outputTokens":2}"#);
+        sum += read(r#"{"inputTokens":5}"#);
+        assert!(!sum.is_whole());
+        assert_eq!(sum.without(sum), Usage { partial: true, ..Usage::default() });
+    }
+}
