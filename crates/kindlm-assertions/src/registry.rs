@@ -95,6 +95,11 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         &[]
     }
 
+    /// Whether something in it has a weight in a mean of scores.
+    fn weighs(&self) -> bool {
+        true
+    }
+
     /// Whether it compares the output with others: it is evaluated when all of them are there, and finds them in
     /// [`Evidence::contest`].
     fn compares(&self) -> bool {

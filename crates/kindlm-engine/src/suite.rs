@@ -112,11 +112,14 @@ pub struct Defaults {
     pub timeout: Duration,
     /// The id of the model that judges; the first model if absent.
     pub judge_model: Option<String>,
+    /// The weighted mean score from which an execution passes, where neither its test nor its prompt says; every check
+    /// must hold if absent. Test cases have taken it over; it is for what is judged without one.
+    pub threshold: Option<f64>,
 }
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { concurrency: 4, timeout: Duration::from_mins(1), judge_model: None }
+        Self { concurrency: 4, timeout: Duration::from_mins(1), judge_model: None, threshold: None }
     }
 }
 

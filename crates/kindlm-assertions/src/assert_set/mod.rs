@@ -81,6 +81,18 @@ struct Set {
 fn build(config: &Value, checks: Vec<Check>, own: Own, setup: &Setup<'_>) -> Built {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    // A share of nothing is neither reached nor missed.
+    if let Some(threshold) = own.threshold.filter(|_| config.scoring.is_none())
+        && !checks.is_empty()
+        && !checks.iter().any(Check::weighs)
+    {
+        let message = format!(
+            "a threshold of {} of nothing: every check of the set has the weight 0",
+            ecma::number(threshold)
+        );
+        let help = "leave `threshold` out, or give a check a `weight`";
+        return Err(vec![Problem::key("/threshold", message).with_help(help)]);
+    }
     let scoring = config.scoring.map(|it| Scoring::new(&it, setup)).transpose();
     let scoring = scoring.map_err(|problem| vec![problem.under("/scoring")])?;
     Ok(Arc::new(Set { checks, threshold: own.threshold, negate: own.negate, scoring }))
@@ -126,6 +138,10 @@ impl Assertion for Set {
 
     fn parts(&self) -> &[Check] {
         &self.checks
+    }
+
+    fn weighs(&self) -> bool {
+        self.checks.iter().any(Check::weighs)
     }
 
     fn needs_output(&self) -> bool {

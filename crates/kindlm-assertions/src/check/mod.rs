@@ -310,6 +310,13 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
     };
 }
 
+impl Check {
+    /// Whether it has a part in a mean of scores: it has a weight, and so has something in it.
+    pub fn weighs(&self) -> bool {
+        self.options.weight != 0.0 && self.assertion.weighs()
+    }
+}
+
 /// The opposite of "all of these hold": fails when all do, passes as soon as one does not.
 ///
 /// What was errored could have been the one that does not hold, so without a failure it decides.

@@ -42,6 +42,12 @@ impl<'a> Instructions<'a> {
         self.beyond
     }
 
+    /// Prompts of the user's own that do not show the judge what it judges. They may be meant, so they are no mistakes;
+    /// points from the check.
+    pub fn blind(&self) -> Vec<Problem> {
+        self.prompts.iter().filter_map(|it| it.blind()).collect()
+    }
+
     /// What prompts of the user's own refer to and nobody gives, for a test with these variables. Problems point from
     /// the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {

@@ -470,4 +470,8 @@ impl Assertion for Paneled {
     fn parts(&self) -> &[Check] {
         self.assertion.parts()
     }
+
+    fn weighs(&self) -> bool {
+        self.assertion.weighs()
+    }
 }

@@ -217,6 +217,10 @@ impl Assertion for PromptAssertion {
     fn instructions(&self) -> Option<Instructions<'_>> {
         Some(Instructions::fixed(SYSTEM))
     }
+
+    fn weighs(&self) -> bool {
+        self.rules.iter().any(|(rule, _)| rule.weight != Some(0.0))
+    }
 }
 
 /// The result for one of the rules.

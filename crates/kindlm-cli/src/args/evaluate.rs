@@ -61,6 +61,8 @@ pub(crate) struct EvaluateArgs {
     pub(crate) resume: bool,
 
     /// Write what all records add up to, as JSON: counts, the average score, and how each prompt assertion fared
+    ///
+    /// Folders on the way to the file are made if they are missing, as for the files of reporters.
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
 

@@ -64,6 +64,13 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
             Asking::somebody(&backend, &suite.models, default, concurrency, args.budget_usd)?;
         let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
         let basis = Basis::new(&referred, &suite.models, default).with_suite(suite);
+        if suite.gates.iter().any(|it| it.judge_kappa_min().is_some()) {
+            // Who judges is the records' to say, and they are not known before they come.
+            io.tell(&format!(
+                "warning: `gates.judgeKappaMin` of {} holds for `kindlm test` only: how far its judges agree with people is not asked here",
+                project.place.name
+            ));
+        }
         let evaluator = Evaluator::new(&referred, Some(&ids), asking, args.echo)
             .with_suite(suite, io)
             .with_basis(args.output.as_ref().map(|_| basis))
@@ -91,7 +98,10 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         Asking::somebody(&backend, &models, None, concurrency, args.budget_usd)?
     };
     let basis = Basis::new(&referred, &models, None);
-    let evaluator = Evaluator::new(&referred, None, asking, args.echo)
+    // Where there is a judge, nobody else can be asked: a juror who does not exist would only be missing.
+    let ids: Vec<String> = models.iter().map(|it| it.id.clone()).collect();
+    let known = Some(ids.as_slice()).filter(|it| !it.is_empty());
+    let evaluator = Evaluator::new(&referred, known, asking, args.echo)
         .with_basis(args.output.as_ref().map(|_| basis))
         .with_control(control.clone())
         .with_secrets(secrets);

@@ -80,6 +80,9 @@ impl<'a> Basis<'a> {
         let scripts = format!("{:?}", suite.scripts);
         let more = json!([suite.judging, suite.assertion_templates, scripts]);
         self.setup.push_str(&more.to_string());
+        if let Some(threshold) = suite.defaults.threshold {
+            self.setup.push_str(&threshold.to_string());
+        }
         self
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct Evaluator<'a> {
     /// Where results are kept to go on from.
     basis: Option<Basis<'a>>,
     control: Control,
+    /// The mean score from which a record passes that does not say.
+    threshold: Option<f64>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -62,8 +64,8 @@ impl<'a> Evaluator<'a> {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
         let setup = Setup::new(files, models).with_yaml(kindlm_config::yaml);
         let totals = Totals::default();
-        let (basis, control) = (None, Control::default());
-        Self { setup, asking, echo, cache, notes, totals, secrets, basis, control }
+        let (basis, control, threshold) = (None, Control::default(), None);
+        Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
     }
 
     /// Says in each result what it was made of.
@@ -88,6 +90,7 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn with_suite(mut self, suite: &Suite, io: &Io) -> Self {
         self.setup.scripts = suite.scripts.clone();
         self.setup.judging = suite.judging.clone();
+        self.threshold = suite.defaults.threshold;
         self.setup.assertion_templates.clone_from(&suite.assertion_templates);
         let permitted = &suite.scripts.permissions.env;
         let known = permitted.iter().filter_map(|it| Some((it.clone(), (io.env)(it)?.into())));
@@ -192,6 +195,10 @@ impl<'a> Evaluator<'a> {
                 let error = "the record has no `agent_output`".to_owned();
                 return Err(Malformed { id: line.id, error });
             }
+            Ok(checks) if line.threshold.is_some() && is_weightless(checks) => {
+                let error = "`threshold` decides nothing: every check has the weight 0".to_owned();
+                return Err(Malformed { id: line.id, error });
+            }
             Ok(checks) => checks,
             Err(error) => return Err(Malformed { id: line.id, error: error.clone() }),
         };
@@ -201,7 +208,8 @@ impl<'a> Evaluator<'a> {
         if results.is_empty() {
             self.notes.unchecked(number, line.id.as_ref());
         }
-        let mut evaluation = Evaluation::new(line.id.take(), &results, line.threshold);
+        let mut evaluation =
+            Evaluation::new(line.id.take(), &results, line.threshold.or(self.threshold));
         evaluation.digest = digest;
         if self.echo {
             let mut extra = line::extra(json).unwrap_or_default();
@@ -269,8 +277,9 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Vec<Check>, String> {
         let mut expected = Vec::new();
         let mut entry = serde_json::json!({});
+        let mut block = Value::Null;
         if let Some(expect) = expect {
-            let block: Value = serde_json::from_str(expect).map_err(|err| err.to_string())?;
+            block = serde_json::from_str(expect).map_err(|err| err.to_string())?;
             *by_variables = self.setup.has_templates(&block);
             expected = compiled(&block, &self.setup, vars, |it| format!("/expect{it}"))?;
             // Who judges what the record expects judges its prompt assertions too.
@@ -289,8 +298,35 @@ impl<'a> Evaluator<'a> {
                 })?);
             }
         }
+        if let Some(id) = twice(&entry, &block) {
+            return Err(format!(
+                "the rule `{id}` stands in `assertions` and in `expect`: give one of the two another id, as results are told apart by it"
+            ));
+        }
         checks.append(&mut expected);
         Ok(checks)
+    }
+}
+
+/// Whether there are checks, and none of them has a part in a mean.
+fn is_weightless(checks: &[Check]) -> bool {
+    !checks.is_empty() && !checks.iter().any(Check::weighs)
+}
+
+/// The id of a rule that two blocks have.
+fn twice<'v>(one: &'v Value, other: &'v Value) -> Option<&'v str> {
+    let (mut ids, mut others) = (Vec::new(), Vec::new());
+    rule_ids(one, &mut ids);
+    rule_ids(other, &mut others);
+    others.into_iter().find(|it| ids.contains(it))
+}
+
+/// The ids of the rules in the list form of a block, sets included.
+fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
+    for entry in block.get("assert").and_then(Value::as_array).into_iter().flatten() {
+        let rules = entry.get("assertions").and_then(Value::as_array).into_iter().flatten();
+        found.extend(rules.filter_map(|it| it.get("id")?.as_str()));
+        rule_ids(entry, found);
     }
 }
 

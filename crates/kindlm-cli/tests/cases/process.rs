@@ -194,7 +194,7 @@ fn an_interrupt_finishes_what_is_under_way_and_reports() {
         let outcomes = outcomes(&report);
         assert_eq!(outcomes.len(), 20);
         assert_eq!(outcomes.iter().filter(|it| **it == "passed").count(), server.count());
-        assert!(stderr.contains(&format!("{words}: nothing more is sent")), "{stderr}");
+        assert!(stderr.contains(&format!("{words}: nothing new is begun")), "{stderr}");
         assert!(stderr.contains("were not run: `kindlm test --resume "), "{stderr}");
         assert!(folder.path().join(".kindlm/last-run").is_file());
     }

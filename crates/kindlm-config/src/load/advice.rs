@@ -88,6 +88,36 @@ impl Loader<'_> {
         self.push(first);
     }
 
+    /// Reports a threshold for a mean in which nothing has a weight: it would decide nothing. Only that of the suite may
+    /// be meant for other tests.
+    pub(super) fn check_threshold<'c>(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        test: &Value,
+        of_prompt: Option<f64>,
+        checks: impl Iterator<Item = &'c Check>,
+    ) {
+        let mut checks = checks.peekable();
+        if checks.peek().is_none() || checks.any(Check::weighs) {
+            return;
+        }
+        let (whose, at) = match (test.get("threshold"), of_prompt) {
+            (Some(_), _) => ("`threshold`", format!("{at}/threshold")),
+            (None, Some(_)) => ("the `threshold` of the prompt", format!("{at}/prompt")),
+            (None, None) if self.defaults.threshold.is_some() => {
+                ("`defaults.threshold`", format!("{at}/expect"))
+            }
+            (None, None) => return,
+        };
+        let message = format!("{whose} decides nothing here: every check has the weight 0");
+        let diagnostic = piece
+            .error(Code::NO_EFFECT, &at, Place::Key, message)
+            .with_help("give a check or a rule a `weight`, or leave the threshold out");
+        let is_own = test.get("threshold").is_some() || of_prompt.is_some();
+        self.push(if is_own { diagnostic } else { diagnostic.into_warning() });
+    }
+
     /// Warns of what looks like a variable and is not one.
     pub(super) fn check_literals(&mut self, written: Written<'_>, vars: &Map<String, Value>) {
         for (range, name) in written.template.lookalikes() {

@@ -26,6 +26,9 @@ impl Loader<'_> {
             }
             let id = check.meta.id;
             let at = format!("{at}{}", check.at);
+            for problem in told.blind() {
+                self.push(piece.problem(problem.under(&at)).into_warning());
+            }
             if let Some(what) = told.hangs_on().filter(|_| is_wanted) {
                 let message = format!(
                     "`gates.judgeKappaMin` cannot be kept for `{id}`: its verdict hangs on {what}, \

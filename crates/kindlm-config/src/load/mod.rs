@@ -320,6 +320,7 @@ impl Loader<'_> {
         self.report_lonely();
         self.idle_judging(piece);
         self.report_conditions();
+        self.report_unused_sets(piece);
         // Behind all models: the first of those judges where nobody is named.
         self.suite.models.append(&mut self.agents.ready);
     }

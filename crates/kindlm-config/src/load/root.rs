@@ -77,6 +77,7 @@ impl Loader<'_> {
                 concurrency: block.concurrency as usize,
                 timeout: Duration::from_millis(block.timeout_ms),
                 judge_model: None,
+                threshold: block.threshold,
             };
             let at = "/defaults/workspace";
             if let (Some(workspace), Some(written)) =

@@ -1,6 +1,6 @@
 //! Sets of prompt assertions, and the rules that prompts and tests take from them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kindlm_assertions::Check;
@@ -23,6 +23,8 @@ const KEY: &str = "assertionSets";
 pub(super) struct Sets {
     names: Vec<String>,
     by_name: HashMap<String, Option<Vec<Value>>>,
+    /// The names that somebody refers to.
+    used: HashSet<String>,
     /// Rules that were put together before, by their text.
     compiled: HashMap<String, Arc<Rules>>,
 }
@@ -45,6 +47,20 @@ impl Loader<'_> {
             };
             self.sets.names.push(key.name.to_string());
             self.sets.by_name.insert(key.name.to_string(), rules);
+        }
+    }
+
+    /// Warns of sets that nobody refers to: nothing of them is checked.
+    pub(super) fn report_unused_sets(&mut self, piece: Piece<'_>) {
+        let names = self.sets.names.iter().filter(|it| !self.sets.used.contains(*it));
+        for name in names.cloned().collect::<Vec<_>>() {
+            let message = format!("no prompt and no test refers to the assertion set `{name}`");
+            let at = format!("/{KEY}/{}", escape(&name));
+            let diagnostic = piece
+                .error(Code::NO_EFFECT, &at, Place::Key, message)
+                .with_help(format!("`assertionSets: [{name}]` of a prompt or a test has it judged"))
+                .into_warning();
+            self.push(diagnostic);
         }
     }
 
@@ -148,6 +164,7 @@ impl Loader<'_> {
         for (index, name) in names.iter().enumerate() {
             let Some(name) = name.as_str().filter(|it| !it.is_empty()) else { continue };
             let at = format!("{at}/{KEY}/{index}");
+            self.sets.used.insert(name.to_owned());
             let Some(set) = self.sets.by_name.get(name) else {
                 let known = self.sets.names.iter().map(String::as_str);
                 let help = suggest(name, "assertion sets", known);

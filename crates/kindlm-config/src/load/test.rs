@@ -359,6 +359,10 @@ impl Loader<'_> {
                 self.idle.0 = Some(diagnostic);
             }
         }
+        if is_whole && conversation.forms.is_empty() {
+            let own = prompt.and_then(|it| it.threshold);
+            self.check_threshold(piece, at, value, own, block.checks.iter().chain(&*rules.checks));
+        }
         let workspace = self.workspace(piece, at, value);
         let is_wanted = (value.get("command").is_some() || value.get("agent").is_some())
             && (value.get("workspace").is_some() || self.defaults.workspace.is_some());

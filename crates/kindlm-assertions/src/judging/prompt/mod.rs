@@ -36,6 +36,18 @@ pub(crate) struct RubricMessage {
     content: String,
 }
 
+/// What checks tell prompts that is judged; the rest is what it is judged by.
+const JUDGED: [&str; 8] = [
+    "output",
+    "outputs",
+    "answer",
+    "completion",
+    "messages",
+    "statements",
+    "trajectory",
+    "context",
+];
+
 /// Where a prompt of a check is replaced, and what a prompt there is told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
@@ -114,6 +126,20 @@ impl GradingPrompt {
         let known: Vec<&str> =
             self.slot.gives.iter().copied().chain(vars.keys().map(String::as_str)).collect();
         messages.filter_map(|it| it.unknown(&known)).map(|it| it.under(self.slot.at)).collect()
+    }
+
+    /// That a judge with this prompt does not see what it judges, if that is so. Points from the check.
+    pub(crate) fn blind(&self) -> Option<Problem> {
+        let replaced = self.replaced.as_ref()?;
+        let shows: Vec<&str> =
+            self.slot.gives.iter().copied().filter(|it| JUDGED.contains(it)).collect();
+        if shows.is_empty() || replaced.messages.iter().any(|it| it.tells(&shows)) {
+            return None;
+        }
+        let names = shows.iter().map(|it| format!("`{{{{ {it} }}}}`")).collect::<Vec<_>>();
+        let message = "the judge does not see what it judges: this prompt refers to none of it";
+        let help = format!("say where it stands in the prompt, with {}", names.join(" or "));
+        Some(Problem::new(self.slot.at, message).with_help(help))
     }
 
     /// Names the prompt in reports.

@@ -22,6 +22,8 @@ pub(super) struct Said {
     within: String,
     /// What the template refers to and does not set itself.
     refers: Vec<String>,
+    /// The same with what it only asks for.
+    names: Vec<String>,
 }
 
 impl Said {
@@ -30,14 +32,19 @@ impl Said {
         match read(&content) {
             // What a template asks for before it uses it may be missing.
             Ok(read) => {
-                let names = read.undeclared.into_iter();
-                let refers = names.filter(|it| !is_tested(&content, it)).collect();
-                Ok(Self { role, content, at, within, refers })
+                let names: Vec<String> = read.undeclared.into_iter().collect();
+                let refers = names.iter().filter(|it| !is_tested(&content, it)).cloned().collect();
+                Ok(Self { role, content, at, within, refers, names })
             }
             Err(why) => {
                 Err(Problem::new(at, format!("{within}the template cannot be read: {why}")))
             }
         }
+    }
+
+    /// Whether it refers to one of these.
+    pub(super) fn tells(&self, names: &[&str]) -> bool {
+        self.names.iter().any(|it| names.contains(&it.as_str()))
     }
 
     /// The first name that it refers to and that is not known.
