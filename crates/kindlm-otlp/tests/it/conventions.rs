@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";
 
 /// A span `(id, parent, name, start ms, end ms, attributes)`.
-type Row = (u8, u8, &'static str, u64, u64, Value);
+pub(crate) type Row = (u8, u8, &'static str, u64, u64, Value);
 
 fn attributes(values: &Value) -> Value {
     let one = |(key, value): (&String, &Value)| {
@@ -26,7 +26,7 @@ fn attributes(values: &Value) -> Value {
     values.as_object().unwrap().iter().map(one).collect()
 }
 
-fn payload(rows: &[Row]) -> Value {
+pub(crate) fn payload(rows: &[Row]) -> Value {
     let spans = rows.iter().map(|(id, parent, name, start, end, values)| {
         let ns = |ms: u64| (1_700_000_000_000_000_000 + ms * 1_000_000).to_string();
         let mut values = values.clone();
@@ -45,7 +45,7 @@ fn payload(rows: &[Row]) -> Value {
     json!({"resourceSpans": [{"scopeSpans": [{"spans": spans.collect::<Vec<_>>()}]}]})
 }
 
-fn reading_of(payload: &Value, logs: Option<&Value>) -> Reading {
+pub(crate) fn reading_of(payload: &Value, logs: Option<&Value>) -> Reading {
     let settings = TraceSettings::default();
     let mut received = Received::default();
     assert!(received.add(decode_json(payload.to_string().as_bytes()).unwrap()).is_empty());
@@ -56,12 +56,12 @@ fn reading_of(payload: &Value, logs: Option<&Value>) -> Reading {
     read(&traces[0], &settings.mapping, Filter::new(&settings.filter, None)).unwrap()
 }
 
-fn reading(rows: &[Row]) -> Reading {
+pub(crate) fn reading(rows: &[Row]) -> Reading {
     reading_of(&payload(rows), None)
 }
 
 /// The events in a few letters each.
-fn story(reading: &Reading) -> Vec<String> {
+pub(crate) fn story(reading: &Reading) -> Vec<String> {
     let words = |it: &Event| match it {
         Event::Message { text, .. } => text.clone(),
         Event::ActionCalled { call_id, name, input, .. } => format!("{call_id} {name}{input}"),
@@ -660,89 +660,5 @@ fn calls_find_the_spans_that_are_theirs() {
         }
         let calls = reading(&rows).execution.tool_calls;
         assert_eq!(calls.len(), expected, "{asked:?} {told:?} {calls:#?}");
-    }
-}
-
-/// A request to a model that ends after 10 ms, and what it says beside its operation.
-fn chat(id: u8, start: u64, values: &Value) -> Row {
-    let mut all = json!({"gen_ai.operation.name": "chat"});
-    all.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
-    (id, 1, "chat m", start, start + 10, all)
-}
-
-#[test]
-fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
-    let said = |text: &str| {
-        json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": [
-        {"type": "text", "content": text}]}]).to_string()})
-    };
-    let cut =
-        json!({"gen_ai.output.messages": "[{\"role\": \"assistant\", \"parts\": [{\"type\": \"te"});
-    let mapped = |text: &str| json!({"gen_ai.completion.0.content": text});
-    let root = || -> Row { (1, 0, "run", 0, 90, json!({})) };
-    let failed = json!({"status": {"code": 2}});
-    for (first, last, output) in [
-        (said("One."), said("Two."), "Two."),
-        (said("One."), cut.clone(), ""),
-        (said("One."), json!({}), ""),
-        (mapped("One."), mapped("Two."), "One.\nTwo."),
-        (mapped("One."), json!({}), ""),
-        // It gave no answer: the last one is the one before.
-        (said("One."), failed, "One."),
-    ] {
-        let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), root()]);
-        let execution = &reading.execution;
-        assert_eq!(execution.output, output, "{last}");
-        assert!(!output.is_empty() || !execution.coverage.includes(Channel::Messages), "{last}");
-    }
-}
-
-#[test]
-fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
-    let asks = json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": [
-        {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {}}]}]).to_string()});
-    let silent = json!({"gen_ai.response.finish_reasons": ["tool_calls"]});
-    let done = json!({"gen_ai.response.finish_reasons": ["stop"]});
-    let root = || -> Row { (1, 0, "run", 0, 90, json!({})) };
-    let tool: Row = (
-        4,
-        1,
-        "execute_tool pay",
-        12,
-        15,
-        json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}),
-    );
-    for (rows, gaps) in [
-        (vec![chat(2, 0, &asks), root()], 1),
-        (vec![chat(2, 0, &silent), root()], 1),
-        (vec![chat(2, 0, &asks), tool.clone(), root()], 0),
-        (vec![chat(2, 0, &silent), tool, root()], 0),
-        (vec![chat(2, 0, &asks), chat(3, 20, &done), root()], 0),
-    ] {
-        let reading = reading(&rows);
-        assert_eq!(reading.execution.gaps.len(), gaps, "{rows:?}: {:?}", reading.execution.gaps);
-    }
-}
-
-#[test]
-fn a_reason_to_stop_that_says_error_is_one() {
-    let bad = json!({"gen_ai.response.finish_reasons": ["error"]});
-    let reading = reading(&[chat(2, 0, &bad), (1, 0, "run", 0, 90, json!({}))]);
-    assert_eq!(story(&reading), ["! chat m: it stopped for the reason `error`"]);
-}
-
-#[test]
-fn no_duration_is_made_of_times_that_are_not_told() {
-    for (key, value, gaps) in [
-        ("endTimeUnixNano", json!("0"), 1),
-        ("endTimeUnixNano", Value::Null, 1),
-        ("startTimeUnixNano", json!("0"), 0),
-    ] {
-        let mut payload = payload(&[(1, 0, "run", 0, 90, json!({}))]);
-        payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0][key] = value;
-        let reading = reading_of(&payload, None);
-        assert_eq!(reading.execution.latency_ms, None, "{key}");
-        assert_eq!(reading.execution.gaps.len(), gaps, "{key}");
-        assert_eq!(reading.execution.trace.unwrap().spans[0].end_time, None, "{key}");
     }
 }

@@ -3,3 +3,4 @@
 mod conformance;
 mod conventions;
 mod hostile;
+mod incomplete;

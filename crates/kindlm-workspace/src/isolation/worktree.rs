@@ -219,7 +219,7 @@ fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Resul
         write("shallow", shallow)?;
     }
     // An empty line would be an empty command.
-    let refs: String = refs.lines().map(|it| format!("{it}\n")).collect();
+    let refs: String = refs.lines().flat_map(|it| [it, "\n"]).collect();
     write(REFS, refs.as_bytes())
 }
 

@@ -1,0 +1,92 @@
+//! What spans do not tell completely, and what is not made of it.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use kindlm_types::Channel;
+use serde_json::{Value, json};
+
+use crate::conventions::{Row, payload, reading, reading_of, story};
+
+/// A request to a model that ends after 10 ms, and what it says beside its operation.
+fn chat(id: u8, start: u64, values: &Value) -> Row {
+    let mut all = json!({"gen_ai.operation.name": "chat"});
+    all.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
+    (id, 1, "chat m", start, start + 10, all)
+}
+
+#[test]
+fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
+    let said = |text: &str| {
+        json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": [
+        {"type": "text", "content": text}]}]).to_string()})
+    };
+    let cut =
+        json!({"gen_ai.output.messages": "[{\"role\": \"assistant\", \"parts\": [{\"type\": \"te"});
+    let mapped = |text: &str| json!({"gen_ai.completion.0.content": text});
+    let root = || -> Row { (1, 0, "run", 0, 90, json!({})) };
+    let failed = json!({"status": {"code": 2}});
+    for (first, last, output) in [
+        (said("One."), said("Two."), "Two."),
+        (said("One."), cut.clone(), ""),
+        (said("One."), json!({}), ""),
+        (mapped("One."), mapped("Two."), "One.\nTwo."),
+        (mapped("One."), json!({}), ""),
+        // It gave no answer: the last one is the one before.
+        (said("One."), failed, "One."),
+    ] {
+        let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), root()]);
+        let execution = &reading.execution;
+        assert_eq!(execution.output, output, "{last}");
+        assert!(!output.is_empty() || !execution.coverage.includes(Channel::Messages), "{last}");
+    }
+}
+
+#[test]
+fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
+    let asks = json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": [
+        {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {}}]}]).to_string()});
+    let silent = json!({"gen_ai.response.finish_reasons": ["tool_calls"]});
+    let done = json!({"gen_ai.response.finish_reasons": ["stop"]});
+    let root = || -> Row { (1, 0, "run", 0, 90, json!({})) };
+    let tool: Row = (
+        4,
+        1,
+        "execute_tool pay",
+        12,
+        15,
+        json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}),
+    );
+    for (rows, gaps) in [
+        (vec![chat(2, 0, &asks), root()], 1),
+        (vec![chat(2, 0, &silent), root()], 1),
+        (vec![chat(2, 0, &asks), tool.clone(), root()], 0),
+        (vec![chat(2, 0, &silent), tool, root()], 0),
+        (vec![chat(2, 0, &asks), chat(3, 20, &done), root()], 0),
+    ] {
+        let reading = reading(&rows);
+        assert_eq!(reading.execution.gaps.len(), gaps, "{rows:?}: {:?}", reading.execution.gaps);
+    }
+}
+
+#[test]
+fn a_reason_to_stop_that_says_error_is_one() {
+    let bad = json!({"gen_ai.response.finish_reasons": ["error"]});
+    let reading = reading(&[chat(2, 0, &bad), (1, 0, "run", 0, 90, json!({}))]);
+    assert_eq!(story(&reading), ["! chat m: it stopped for the reason `error`"]);
+}
+
+#[test]
+fn no_duration_is_made_of_times_that_are_not_told() {
+    for (key, value, gaps) in [
+        ("endTimeUnixNano", json!("0"), 1),
+        ("endTimeUnixNano", Value::Null, 1),
+        ("startTimeUnixNano", json!("0"), 0),
+    ] {
+        let mut payload = payload(&[(1, 0, "run", 0, 90, json!({}))]);
+        payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0][key] = value;
+        let reading = reading_of(&payload, None);
+        assert_eq!(reading.execution.latency_ms, None, "{key}");
+        assert_eq!(reading.execution.gaps.len(), gaps, "{key}");
+        assert_eq!(reading.execution.trace.unwrap().spans[0].end_time, None, "{key}");
+    }
+}
