@@ -251,6 +251,7 @@ pub struct Setup<'a> {
     pub env: Map<String, Value>,
     /// Reads YAML, or says in words why it cannot; without it, values that are files or texts are JSON only.
     pub yaml: Option<ReadYaml>,
+    pub(crate) tells_missing: bool,
     pub(crate) schemas: SchemaFiles,
     pub(crate) texts: TextFiles,
     pub(crate) patterns: Patterns,
@@ -274,6 +275,7 @@ impl<'a> Setup<'a> {
             judging: JudgeBlock::default(),
             env: Map::new(),
             yaml: None,
+            tells_missing: false,
             schemas: SchemaFiles::default(),
             texts: TextFiles::default(),
             patterns: Patterns::default(),
@@ -288,10 +290,17 @@ impl Setup<'_> {
         Self { yaml: Some(read), ..self }
     }
 
+    /// The same, where variables of templates that a test does not have are told: as problems of checks that are made
+    /// all the same.
+    #[must_use]
+    pub fn telling_missing(self) -> Self {
+        Self { tells_missing: true, ..self }
+    }
+
     /// The same for whoever compiles again what was compiled before: schema files are those that were read, and
-    /// there are no others.
+    /// there are no others, and what is missing is not told again.
     pub fn without_files(self) -> Setup<'static> {
-        Setup { files: &NoFiles, models: None, ..self }
+        Setup { files: &NoFiles, models: None, tells_missing: false, ..self }
     }
 
     /// The problem of referring to a model that the suite does not have.

@@ -31,6 +31,7 @@
 mod diagnostic;
 mod load;
 mod promptfoo;
+mod rows;
 mod schema;
 mod shell;
 mod source;

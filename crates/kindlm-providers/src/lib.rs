@@ -118,6 +118,14 @@ pub fn wants_vars(name: &str, config: &Value) -> bool {
     }
 }
 
+/// The variables that the requests of a provider of the suite name, each with what is wrong if no test has it.
+pub fn named_vars(name: &str, config: &Value) -> Vec<(String, kindlm_types::Problem)> {
+    match configured(name, config) {
+        Some((registration, config)) if registration.meta.id == "http" => http::named_vars(&config),
+        _ => Vec::new(),
+    }
+}
+
 /// What an entry of `providers` is, with its configuration: the provider that its `type` names, else the one of
 /// its own name. So a suite can have two of a kind.
 ///

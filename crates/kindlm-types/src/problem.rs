@@ -28,6 +28,8 @@ pub enum ProblemKind {
     },
     /// A name that nothing has.
     UnknownReference,
+    /// A variable of a template that has no value. What has this problem can be used: the variable is empty there.
+    MissingVariable,
     /// A file that is referred to and cannot be used.
     File {
         /// Whether it lies where the suite may not read.

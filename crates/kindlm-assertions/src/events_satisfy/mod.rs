@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::behaviour::{Finding, Gap, Undecided};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::scripting::grading::SCRIPT_THREW;
-use crate::scripting::{Predicate, ScriptsBlock, label};
+use crate::scripting::{Predicate, ScriptSettings, ScriptsBlock, label};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "events-satisfy";
@@ -71,10 +71,7 @@ struct EventsSatisfy {
 
 fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let Config { value, needs, scripts } = config::read(value)?;
-    let settings = match &scripts {
-        Some(block) => setup.scripts.with(block),
-        None => setup.scripts.clone(),
-    };
+    let settings = ScriptSettings::of(setup, scripts.as_ref())?;
     let predicate = Predicate::new(&value, "events", settings, setup)
         .map_err(|problem| vec![problem.under("/value")])?;
     let label = own.label(&label("Events satisfy", &value));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::judges::Judges;
 use super::reference::Whole;
-use super::value::{fill_in, rendered, resolve};
+use super::value::{FILE, fill_in, rendered, resolve};
 use super::{Compiler, EXAMPLES, LIST, NOT, name, normalise_numbers, shape, unknown_type};
 use crate::on::Selector;
 use crate::scripting::{Transform, View};
@@ -83,7 +83,7 @@ impl Compiler<'_> {
             return None;
         }
         let is_at_least = map.contains_key("atLeast");
-        let before = self.problems.len();
+        let before = self.faults();
         let options = self.options(map, registration, negate, at);
         let least = options.threshold.filter(|it| !(0.0..=1.0).contains(it));
         let views = self.views(map, at);
@@ -93,7 +93,7 @@ impl Compiler<'_> {
         // Where the check has said so in its own words, that will do. A `threshold` may be another measure than a score.
         let is_score = |it: &Check| is_at_least || !it.assertion.measures();
         if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score))
-            && self.problems.len() == before
+            && self.faults() == before
         {
             let key = if is_at_least { "atLeast" } else { "threshold" };
             let least = kindlm_types::ecma::number(least);
@@ -103,7 +103,7 @@ impl Compiler<'_> {
             );
             self.problems.push(problem);
         }
-        let check = built.filter(|_| self.problems.len() == before)?;
+        let check = built.filter(|_| self.faults() == before)?;
         if entry.contains_key(ON) && !check.assertion.sees_output() {
             let id = registration.meta.id;
             let message = format!("`{id}` looks at what happened, not at a value");
@@ -227,6 +227,7 @@ impl Compiler<'_> {
             self.problems.push(problem);
         }
         if let Some(metric) = options.metric.as_deref().filter(|it| is_template(it)) {
+            self.tell_missing(&Value::from(metric), &format!("{at}/metric"));
             match rendered(metric, self.variables()) {
                 Ok(metric) => options.metric = Some(metric).filter(|it| !it.is_empty()),
                 Err(problem) => self.problems.push(problem.under(&format!("{at}/metric"))),
@@ -262,6 +263,16 @@ impl Compiler<'_> {
             Build::Plain(_) | Build::Judged(_) | Build::Set(_) => return None,
         };
         let value = map.get_mut(VALUE)?;
+        // What is no text is not rendered; nor is what is in a file.
+        let is_rendered = |it: &&Value| it.as_str().is_some_and(|it| !it.starts_with(FILE));
+        if is_rendered(&&*value) {
+            self.tell_missing(value, &format!("{at}/{VALUE}"));
+        }
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            if is_rendered(&item) {
+                self.tell_missing(item, &format!("{at}/{VALUE}/{index}"));
+            }
+        }
         match resolve(value, takes_scripts, self.setup, || self.variables()) {
             Ok(Some(new)) if new != *value => {
                 *value = new;
@@ -279,13 +290,22 @@ impl Compiler<'_> {
     fn calls(&mut self, map: &mut Map<String, Value>, at: &str) {
         for (key, value) in map.iter_mut() {
             let place = format!("{at}/{key}");
+            let is_call = |it: &Value| it.get(TOOL).is_some();
+            match &*value {
+                value if OF_CALLS.contains(&key.as_str()) => self.tell_missing(value, &place),
+                Value::Array(items) if key == VALUE => {
+                    for (index, item) in items.iter().enumerate().filter(|(_, it)| is_call(it)) {
+                        self.tell_missing(item, &format!("{place}/{index}"));
+                    }
+                }
+                _ => {}
+            }
             let filled = match value {
                 value if OF_CALLS.contains(&key.as_str()) => {
                     fill_in(value, &place, self.variables())
                 }
                 Value::Array(items) if key == VALUE => {
-                    let calls =
-                        items.iter_mut().enumerate().filter(|(_, it)| it.get(TOOL).is_some());
+                    let calls = items.iter_mut().enumerate().filter(|(_, it)| is_call(it));
                     let mut filled = calls
                         .map(|(at, it)| fill_in(it, &format!("{place}/{at}"), self.variables()));
                     filled.find(Result::is_err).unwrap_or(Ok(()))

@@ -2,6 +2,7 @@
 
 mod entry;
 mod judges;
+mod missing;
 mod reference;
 mod schema;
 mod value;
@@ -9,7 +10,7 @@ mod value;
 use std::cell::OnceCell;
 
 use kindlm_schema::normalise_numbers;
-use kindlm_types::{Problem, nearest_few};
+use kindlm_types::{Problem, ProblemKind, nearest_few};
 use serde_json::{Map, Value};
 
 use crate::judging::JudgeBlock;
@@ -33,7 +34,8 @@ const NOT: &str = "not-";
 /// Makes checks out of a whole `expect` block, and finds everything that is wrong with it.
 ///
 /// Checks come in the order of [`REGISTRY`], those of the list form last and in the order of the file;
-/// problems come in the order of the file, with pointers from the block. A check with a problem is left out.
+/// problems come in the order of the file, with pointers from the block. A check with a problem is left out, unless
+/// variables of its templates are all that is missing.
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
     compile_with(expect, setup, &Map::new())
 }
@@ -169,6 +171,18 @@ impl Compiler<'_> {
     fn list(&mut self, value: &Value, at: &str) {
         let checks = self.entries(value, at);
         self.checks.extend(checks.into_iter().map(|it| (REGISTRY.len(), it)));
+    }
+
+    /// How many problems there are of which no check can come.
+    fn faults(&self) -> usize {
+        self.problems.iter().filter(|it| it.kind != ProblemKind::MissingVariable).count()
+    }
+
+    /// Tells which variables of the templates in a value are missing.
+    fn tell_missing(&mut self, value: &Value, at: &str) {
+        if self.setup.tells_missing {
+            self.report(missing::missing(value, self.vars, self.setup), at);
+        }
     }
 
     fn report(&mut self, problems: Vec<Problem>, at: &str) {

@@ -11,7 +11,7 @@ use crate::Setup;
 use crate::template::{Variables, is_template};
 
 /// How a value names a file.
-const FILE: &str = "file://";
+pub(super) const FILE: &str = "file://";
 
 /// The value as the assertion sees it; `None` if it is as written. Problems point from the value.
 pub(super) fn resolve<'v>(

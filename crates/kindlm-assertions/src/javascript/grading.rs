@@ -97,6 +97,9 @@ impl JavaScript {
             ScriptValue::Opaque { type_name, .. } if type_name == "bigint" => {
                 return self.threw("Do not know how to serialize a BigInt", "", None);
             }
+            ScriptValue::Opaque { type_name, text } if type_name == "object" => {
+                ("object", text.clone())
+            }
             ScriptValue::Opaque { type_name, .. } => (type_name.as_str(), "undefined".to_owned()),
         };
         let message = match &self.source {

@@ -85,10 +85,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         Some(Ok(file)) => ScriptSource::File { path: file.path, function: file.function },
         None => inline(&config.value),
     };
-    let settings = match &config.scripts {
-        Some(block) => setup.scripts.with(block),
-        None => setup.scripts.clone(),
-    };
+    let settings = ScriptSettings::of(setup, config.scripts.as_ref())?;
     let label = own.label(&label("JavaScript", &config.value));
     Ok(Arc::new(JavaScript {
         code: config.value,

@@ -12,7 +12,7 @@ use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::grade::Grade;
 use crate::on::{seen, shown};
 use crate::scripting::grading::SCRIPT_THREW;
-use crate::scripting::{Predicate, ScriptsBlock, label};
+use crate::scripting::{Predicate, ScriptSettings, ScriptsBlock, label};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "satisfies";
@@ -66,10 +66,7 @@ struct Satisfies {
 
 fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let Config { value, scripts } = config::read(value)?;
-    let settings = match &scripts {
-        Some(block) => setup.scripts.with(block),
-        None => setup.scripts.clone(),
-    };
+    let settings = ScriptSettings::of(setup, scripts.as_ref())?;
     let predicate = Predicate::new(&value, "value", settings, setup)
         .map_err(|problem| vec![problem.under("/value")])?;
     let label = own.label(&label("Satisfies", &value));

@@ -3,6 +3,7 @@
 mod body;
 mod context;
 pub(crate) mod grading;
+mod hosts;
 pub(crate) mod interpreted;
 mod predicate;
 mod said;

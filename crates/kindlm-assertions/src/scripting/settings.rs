@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kindlm_types::Problem;
 use kindlm_types::script::{ScriptPermissions, ScriptRuntime};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::hosts;
+use crate::Setup;
 
 /// The `scripts` block, of the config file or of one check: who runs scripts, and what they may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -25,6 +29,14 @@ pub struct ScriptsBlock {
     /// How long one call of a script may take, in milliseconds.
     #[schemars(range(min = 1, max = 3_600_000))]
     pub timeout_ms: Option<u64>,
+}
+
+impl ScriptsBlock {
+    /// What of it means nothing, by pointers from the block.
+    pub fn problems(&self) -> Vec<Problem> {
+        let hosts = self.net.iter().flatten().enumerate();
+        hosts.filter_map(|(at, it)| Some(hosts::fault(it)?.under(&format!("/net/{at}")))).collect()
+    }
 }
 
 /// Who runs JavaScript.
@@ -49,6 +61,19 @@ pub struct ScriptSettings {
 }
 
 impl ScriptSettings {
+    /// The settings of a check with a block of its own, which stands under `scripts`.
+    pub(crate) fn of(
+        setup: &Setup<'_>,
+        block: Option<&ScriptsBlock>,
+    ) -> Result<Self, Vec<Problem>> {
+        let Some(block) = block else { return Ok(setup.scripts.clone()) };
+        let problems = block.problems();
+        if problems.is_empty() {
+            return Ok(setup.scripts.with(block));
+        }
+        Err(problems.into_iter().map(|it| it.under("/scripts")).collect())
+    }
+
     /// These settings, with what a block says in their place. A list takes the place of the whole list.
     #[must_use]
     pub fn with(&self, block: &ScriptsBlock) -> Self {

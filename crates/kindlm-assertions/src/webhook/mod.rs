@@ -89,7 +89,8 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         return Err(vec![problem]);
     };
     let (net, timeout_ms) = config.scripts.map_or((None, None), |it| (it.net, it.timeout_ms));
-    let settings = setup.scripts.with(&ScriptsBlock { net, ..ScriptsBlock::default() });
+    let block = ScriptsBlock { net, ..ScriptsBlock::default() };
+    let settings = ScriptSettings::of(setup, Some(&block))?;
     if settings.permissions.net.is_empty() {
         return Err(vec![service::not_permitted("/value", host)]);
     }

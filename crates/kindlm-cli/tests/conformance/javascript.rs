@@ -72,15 +72,7 @@ const DIFFERENCES: Differences<'_> = &[
     ("global/intl-segmenter", "QuickJS has no `Intl`."),
     ("global/localecompare", "QuickJS has no `Intl`."),
     (
-        "return/boolean-object",
-        "The host reports values as data, in which wrapped primitives are the primitives and dates are texts.",
-    ),
-    (
         "return/date",
-        "The host reports values as data, in which wrapped primitives are the primitives and dates are texts.",
-    ),
-    (
-        "return/number-object",
         "The host reports values as data, in which wrapped primitives are the primitives and dates are texts.",
     ),
     ("return/component-results-garbage", "A part that is no grading result is shown as errored."),

@@ -245,6 +245,7 @@ fn code(kind: &ProblemKind) -> Code {
         ProblemKind::UnknownKey { .. } => Code::UNKNOWN_KEY,
         ProblemKind::MissingKey { .. } => Code::MISSING_KEY,
         ProblemKind::UnknownReference => Code::UNKNOWN_REFERENCE,
+        ProblemKind::MissingVariable => Code::MISSING_VARIABLE,
         ProblemKind::File { .. } => Code::FILE,
     }
 }

@@ -179,7 +179,7 @@ pub(super) fn entry(key: &str, span: Span, kind: Kind) -> (Key, Node) {
 }
 
 /// The name of a file beside the config file, for messages.
-pub(super) fn beside(config: &str, path: &str) -> String {
+pub(crate) fn beside(config: &str, path: &str) -> String {
     let path = path.trim_start_matches("./");
     match config.rsplit_once('/') {
         Some((folder, _)) => format!("{folder}/{path}"),

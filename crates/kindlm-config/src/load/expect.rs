@@ -75,7 +75,11 @@ impl Loader<'_> {
         }
         for problem in problems {
             let outside = problem.kind == ProblemKind::File { outside: true };
+            let is_mild = self.is_translated && problem.kind == ProblemKind::MissingVariable;
             let mut diagnostic = piece.problem(problem.under(at));
+            if is_mild {
+                diagnostic = diagnostic.into_warning();
+            }
             if outside {
                 diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
             }

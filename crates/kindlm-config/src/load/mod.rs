@@ -39,6 +39,7 @@ use crate::promptfoo;
 use crate::source::{Source, Span};
 use crate::tree::{Node, read};
 use crate::written::DefaultsBlock;
+pub(crate) use dataset::beside;
 
 /// What a config file says, and what is wrong with it.
 #[derive(Debug)]
@@ -121,7 +122,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
     let mut translation = None;
     let tree = read(&source, 0..source.text().len());
     let referred = digest::Referred::new(files);
-    let setup = Setup::new(&referred, None).with_yaml(crate::yaml);
+    let setup = Setup::new(&referred, None).with_yaml(crate::yaml).telling_missing();
     let mut loader = Loader {
         source: Arc::clone(&source),
         files,
@@ -130,6 +131,8 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         setup,
         referred: &referred,
         found: Found { errors: tree.diagnostics, ..Found::default() },
+        is_translated: false,
+        wanted: Vec::new(),
         suite: Suite::default(),
         defaults: DefaultsBlock::default(),
         listed: Vec::new(),
@@ -156,6 +159,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
             let translated = promptfoo::translate(&source, &root, sources);
             translated.diagnostics.into_iter().for_each(|it| loader.push(it));
             root = translated.root;
+            loader.is_translated = true;
             translation = Some(root.clone());
             // What could not be translated is missing, and would be complained about once more.
             let is_empty = |key| root.get(key).is_none_or(|it| it.items().is_empty());
@@ -257,6 +261,10 @@ struct Loader<'a> {
     /// The files that assertions refer to.
     referred: &'a digest::Referred<'a>,
     found: Found,
+    /// Whether the document is the translation of promptfoo's, which takes what is missing for an empty text.
+    is_translated: bool,
+    /// Variables that requests name and no test has had so far, with what is said if none has them.
+    wanted: Vec<(String, Diagnostic)>,
     suite: Suite,
     defaults: DefaultsBlock,
     /// The ids in the list `models`, in its order: what a test without `models` runs on.
@@ -315,6 +323,7 @@ impl Loader<'_> {
         self.check_agent_names(piece);
         self.judges(piece);
         self.tests(piece, &prompts);
+        self.report_wanted();
         self.report_idle();
         self.report_self_judged();
         self.report_lonely();
@@ -391,6 +400,15 @@ impl Loader<'_> {
         let is_whole = tree.diagnostics.is_empty();
         tree.diagnostics.into_iter().for_each(|it| self.push(it));
         Some((source, tree.root.filter(|_| is_whole)?))
+    }
+
+    /// Reports the variables that requests name and no test has; nobody knows where tests could not be read.
+    fn report_wanted(&mut self) {
+        if self.found.errors.is_empty() {
+            for (_, problem) in std::mem::take(&mut self.wanted) {
+                self.push(problem);
+            }
+        }
     }
 
     /// Reports the tests that check nothing as one warning.

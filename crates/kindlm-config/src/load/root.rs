@@ -116,6 +116,7 @@ impl Loader<'_> {
     /// What scripts may do, and the checks that may be referred to.
     fn scripts(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         if let Some(block) = self.block::<ScriptsBlock>(piece, document, "scripts", faulty) {
+            self.report(piece, "/scripts", block.problems());
             self.setup.scripts = self.setup.scripts.with(&block);
         }
         let permitted = &self.setup.scripts.permissions.env;
@@ -191,6 +192,13 @@ impl Loader<'_> {
                 Kind::Special(read) => read(&own).err(),
             };
             self.report(piece, &at, problems.unwrap_or_default());
+            for (name, problem) in kindlm_providers::named_vars(key, config) {
+                let mut diagnostic = piece.problem(problem.under(&at));
+                if self.is_translated {
+                    diagnostic = diagnostic.into_warning();
+                }
+                self.wanted.push((name, diagnostic));
+            }
         }
     }
 

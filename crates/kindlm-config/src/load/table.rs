@@ -15,6 +15,7 @@ use super::Loader;
 use super::dataset::entry;
 use super::prompt::Prompts;
 use crate::diagnostic::{Code, Diagnostic};
+use crate::rows::rows;
 use crate::source::{Source, Span};
 use crate::tree::{Kind, Node, read};
 
@@ -62,42 +63,17 @@ impl Column {
 
 impl Loader<'_> {
     pub(super) fn table(&mut self, source: &Arc<Source>, prompts: &Prompts) {
-        let mut reader = csv::ReaderBuilder::new()
-            .flexible(true)
-            .has_headers(false)
-            .from_reader(source.text().as_bytes());
         let mut columns: Option<Vec<Column>> = None;
-        for record in reader.records() {
+        for row in rows(source) {
             if self.found.is_full {
                 return;
             }
-            let record = match record {
-                Ok(record) => record,
-                Err(err) => {
-                    let at = err.position().map_or(0, |it| usize::try_from(it.byte()).unwrap_or(0));
-                    let span = row_span(source, at);
-                    let message = format!("the row cannot be read: {err}");
-                    self.push(Diagnostic::error(Code::SYNTAX, message, source, span));
-                    return;
-                }
-            };
-            let at = record.position().map_or(0, |it| usize::try_from(it.byte()).unwrap_or(0));
-            let span = row_span(source, at);
-            match &columns {
-                None => columns = Some(self.header(source, span, &record)),
-                Some(columns) if columns.len() == record.len() => {
+            match (row, &columns) {
+                (Err(problem), _) => self.push(*problem),
+                (Ok((span, record)), None) => columns = Some(self.header(source, span, &record)),
+                (Ok((span, record)), Some(columns)) => {
                     let node = self.cells(source, span, columns, &record, prompts);
                     self.row(source, "", &node, prompts);
-                }
-                Some(columns) => {
-                    let message = format!(
-                        "the row has {} cells, the header has {}",
-                        record.len(),
-                        columns.len()
-                    );
-                    let diagnostic = Diagnostic::error(Code::SYNTAX, message, source, span)
-                        .with_help("put cells that contain commas or line breaks in quotes");
-                    self.push(diagnostic);
                 }
             }
         }
@@ -197,13 +173,6 @@ fn merge(into: &mut Value, from: Value) {
         }
         (into, from) => *into = from,
     }
-}
-
-/// The first line of the record that starts at or after an offset.
-fn row_span(source: &Source, at: usize) -> Span {
-    let rest = source.text().get(at..).unwrap_or_default();
-    let start = at + (rest.len() - rest.trim_start_matches(['\n', '\r']).len());
-    source.first_line(Span::new(start, source.text().len()))
 }
 
 fn short(cell: &str) -> String {

@@ -328,6 +328,7 @@ impl Loader<'_> {
         let vars = object(value, "vars");
         let mut missing = Missing::default();
         let given = vars.unwrap_or(&no_vars);
+        self.wanted.retain(|(name, _)| !given.contains_key(name));
         let (subject, prompt) = self.subject(piece, at, node, value, prompts, given, &mut missing);
         let errors = self.found.errors.len();
         let conversation = self.turns(piece, at, node, value, given, &mut missing);

@@ -82,13 +82,13 @@ pub(super) fn accepts(kind: &str, key: &str) -> bool {
     })
 }
 
-/// An assertion in the short form of CSV files.
-pub(super) fn expected(span: Span, written: &str) -> Node {
+/// An assertion in the short form of CSV files, or what is wrong with it.
+pub(super) fn expected(span: Span, written: &str) -> Result<Node, String> {
     let is_type = |it: &str| {
         let plain = it.strip_prefix("not-").unwrap_or(it);
         kindlm_assertions::find(it).or_else(|| kindlm_assertions::find(plain)).is_some()
     };
-    let expected = read(written, is_type);
+    let expected = read(written, is_type)?;
     let mut entries = vec![("type", text(span, expected.kind))];
     match expected.value {
         Some(Value::Text(value)) => entries.push(("value", text(span, value))),
@@ -100,5 +100,5 @@ pub(super) fn expected(span: Span, written: &str) -> Node {
     if let Some(threshold) = expected.threshold {
         entries.push(("threshold", number(span, threshold)));
     }
-    map(span, entries)
+    Ok(map(span, entries))
 }

@@ -16,33 +16,68 @@ pub(super) enum Value<'a> {
     List(Vec<String>),
 }
 
-/// Reads the short form. What has no prefix that is known must be equal.
-pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Expected<'_> {
+/// The threshold that promptfoo sets where the short form has none.
+const USUAL: f64 = 0.75;
+
+/// The types that get it.
+const MEASURED: [&str; 11] = [
+    "answer-relevance",
+    "classifier",
+    "context-faithfulness",
+    "context-recall",
+    "context-relevance",
+    "cost",
+    "latency",
+    "levenshtein",
+    "perplexity",
+    "perplexity-score",
+    "rouge-n",
+];
+
+/// The same for `similar`.
+const SIMILAR: f64 = 0.8;
+
+/// The threshold of a type in short form that does not say one.
+fn usual(kind: &str) -> Option<f64> {
+    let plain = kind.strip_prefix("not-").unwrap_or(kind);
+    match plain {
+        "similar" | "similar:cosine" | "similar:dot" => Some(SIMILAR),
+        _ => MEASURED.contains(&plain).then_some(USUAL),
+    }
+}
+
+/// A threshold in brackets: a number without a sign.
+fn bracketed(kind: &str, text: &str) -> Result<f64, String> {
+    let plain = text.trim();
+    let is_plain = plain.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+    let number = plain.parse().ok().filter(|it: &f64| is_plain && it.is_finite());
+    number.ok_or_else(|| format!("the threshold of `{kind}({text})` is not a plain number"))
+}
+
+/// Reads the short form, or says what is wrong with it. What has no prefix that is known must be equal.
+pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expected<'_>, String> {
     let script = ["javascript:", "fn:", "eval:"].iter().find_map(|it| text.strip_prefix(it));
     if let Some(code) = script {
-        return Expected {
-            kind: "javascript",
-            value: Some(Value::Text(code.trim())),
-            threshold: None,
-        };
+        let value = Some(Value::Text(code.trim()));
+        return Ok(Expected { kind: "javascript", value, threshold: None });
     }
     for (prefix, kind) in
         [("python:", "python"), ("grade:", "llm-rubric"), ("llm-rubric:", "llm-rubric")]
     {
         if let Some(value) = text.strip_prefix(prefix) {
-            return Expected { kind, value: Some(Value::Text(value.trim())), threshold: None };
+            return Ok(Expected { kind, value: Some(Value::Text(value.trim())), threshold: None });
         }
     }
     if text.starts_with("file://") {
         let kind = if super::files::extension(text) == "py" { "python" } else { "javascript" };
-        return Expected { kind, value: Some(Value::Text(text)), threshold: None };
+        return Ok(Expected { kind, value: Some(Value::Text(text)), threshold: None });
     }
     let (head, value) = match text.split_once(':') {
         Some((head, value)) => (head.trim(), Some(value.trim())),
         None => (text.trim(), None),
     };
     let (kind, threshold) = match head.strip_suffix(')').and_then(|it| it.split_once('(')) {
-        Some((kind, number)) => (kind, number.trim().parse().ok()),
+        Some((kind, number)) => (kind, Some(number)),
         None => (head, None),
     };
     // `trajectory:…` and `similar:…` have colons of their own.
@@ -51,8 +86,12 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Expected<'_> {
         _ => (kind, value),
     };
     if !is_type(kind) {
-        return Expected { kind: "equals", value: Some(Value::Text(text)), threshold: None };
+        return Ok(Expected { kind: "equals", value: Some(Value::Text(text)), threshold: None });
     }
+    let threshold = match threshold {
+        Some(number) => Some(bracketed(kind, number)?),
+        None => usual(kind),
+    };
     let value = value.filter(|it| !it.is_empty());
     let is_list = kind.ends_with("contains-any") || kind.ends_with("contains-all");
     let value = match value {
@@ -61,7 +100,7 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Expected<'_> {
         }
         value => value.map(Value::Text),
     };
-    Expected { kind, value, threshold }
+    Ok(Expected { kind, value, threshold })
 }
 
 /// The type with what is behind its first colon, up to the next.
@@ -89,7 +128,10 @@ mod tests {
             "contains-any",
             "levenshtein",
             "is-json",
+            "javascript",
             "latency",
+            "not-levenshtein",
+            "similar",
             "similar:dot",
         ];
         let text = |it| Some(Value::Text(it));
@@ -110,12 +152,25 @@ mod tests {
             ("eval:1", "javascript", text("1"), None),
             ("grade: be kind", "llm-rubric", text("be kind"), None),
             ("file://a.js", "javascript", text("file://a.js"), None),
-            ("similar:dot(0.8): x", "equals", text("similar:dot(0.8): x"), None),
-            ("similar:dot: x", "similar:dot", text("x"), None),
+            ("levenshtein: Hello Bo", "levenshtein", text("Hello Bo"), Some(0.75)),
+            ("not-levenshtein: Hello Bo", "not-levenshtein", text("Hello Bo"), Some(0.75)),
+            ("similar: x", "similar", text("x"), Some(0.8)),
+            ("javascript(.5): 1", "javascript", text("1"), Some(0.5)),
+            ("bogus(abc): x", "equals", text("bogus(abc): x"), None),
+            ("similar:dot: x", "similar:dot", text("x"), Some(0.8)),
             ("unknown: x", "equals", text("unknown: x"), None),
         ] {
             let read = read(written, |it| types.contains(&it));
-            assert_eq!(read, Expected { kind, value, threshold }, "{written}");
+            assert_eq!(read, Ok(Expected { kind, value, threshold }), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_threshold_in_brackets_is_a_number() {
+        for number in ["0,9", "abc", "-1", "", "nan", "inf", "1e9", "90%"] {
+            let written = format!("javascript({number}): true");
+            let problem = read(&written, |it| it == "javascript").unwrap_err();
+            assert!(problem.contains(&format!("`javascript({number})`")), "{problem}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Tests in a CSV file: a column for each variable; columns that begin with `__` say something else.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Translator;
@@ -8,8 +10,44 @@ use super::build::{entries, key, number, text};
 use super::cases::with;
 use super::said::Said;
 use super::vars::merged;
-use crate::source::Span;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::load::beside;
+use crate::rows::rows;
+use crate::source::{Source, Span};
 use crate::tree::Node;
+
+/// How columns begin that are assertions.
+const EXPECTED: &str = "__expected";
+
+/// Columns that are no variables. promptfoo warns of names that begin like one of these but for an underscore.
+const SPECIAL: [&str; 7] = [
+    EXPECTED,
+    "__prefix",
+    "__suffix",
+    "__description",
+    "__providerOutput",
+    "__metric",
+    "__threshold",
+];
+
+/// Where a row is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// Where the config names the file.
+    span: Span,
+    source: &'a Arc<Source>,
+    line: Span,
+}
+
+impl Place<'_> {
+    /// What is wrong with the row.
+    fn told(&self, message: impl Into<String>, help: Option<&str>) -> Diagnostic {
+        let mut diagnostic =
+            Diagnostic::error(Code::INVALID_VALUE, message, self.source, self.line);
+        diagnostic.help = help.map(str::to_owned);
+        diagnostic
+    }
+}
 
 /// A row, as far as it is read.
 struct Row {
@@ -33,21 +71,27 @@ impl Translator<'_> {
         tests: &mut Vec<(Span, Said)>,
     ) {
         let Some(content) = self.content(span, file) else { return };
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(content.as_bytes());
-        let Ok(headers) = reader.headers().cloned() else {
-            self.file_error(span, format!("`{file}` is not CSV"), "save it as UTF-8 CSV");
-            return;
-        };
-        for (index, record) in reader.records().enumerate() {
-            let record = match record {
-                Ok(record) => record,
-                Err(err) => {
-                    self.file_error(span, format!("`{file}`: {err}"), "every row must be CSV");
-                    return;
+        let source = Arc::new(Source::new(beside(self.source.name(), file), content));
+        let mut headers: Option<Vec<String>> = None;
+        let mut index = 0;
+        for read in rows(&source) {
+            let (line, record) = match read {
+                Ok(read) => read,
+                Err(problem) => {
+                    self.diagnostics.push(*problem);
+                    continue;
                 }
             };
+            let place = Place { span, source: &source, line };
+            let Some(headers) = &headers else {
+                let columns: Vec<String> = record.iter().map(|it| it.trim().to_owned()).collect();
+                self.check_columns(place, &columns);
+                headers = Some(columns);
+                continue;
+            };
+            index += 1;
             let mut said = defaults.clone();
-            said.description = Some(format!("Row #{}", index + 1));
+            said.description = Some(format!("Row #{index}"));
             let mut row = Row {
                 said,
                 vars: Vec::new(),
@@ -57,13 +101,40 @@ impl Translator<'_> {
                 metadata: Vec::new(),
             };
             for (column, cell) in headers.iter().zip(record.iter()) {
-                self.cell(span, column.trim(), cell, &mut row);
+                self.cell(place, column, cell, &mut row);
             }
             tests.push((span, said_by(span, row, defaults)));
         }
     }
 
-    fn cell(&mut self, span: Span, column: &str, cell: &str, row: &mut Row) {
+    /// Says which columns are probably meant otherwise.
+    fn check_columns(&mut self, place: Place<'_>, columns: &[String]) {
+        for column in columns {
+            let is_near = |it: &&str| it.strip_prefix('_').is_some_and(|it| column.starts_with(it));
+            if !column.starts_with("__") && SPECIAL.iter().any(is_near) {
+                let message = format!("the column `{column}` is a variable");
+                let help = format!("did you mean `_{column}`?");
+                self.diagnostics.push(place.told(message, Some(&help)).into_warning());
+            }
+            // What is said of an assertion that no column has would be lost.
+            let about = column.strip_prefix("__config:").and_then(|it| it.split_once(':'));
+            let Some((target, _)) = about.filter(|(it, _)| it.starts_with(EXPECTED)) else {
+                continue;
+            };
+            let is_meant = |it: &String| match number_of(it) {
+                Some(number) => target == EXPECTED || number_of(target) == Some(number),
+                None => false,
+            };
+            if !columns.iter().any(is_meant) {
+                let message = format!("`{column}` is about a column `{target}` that is not there");
+                let help = "name a column that is there, or remove this one";
+                self.diagnostics.push(place.told(message, Some(help)));
+            }
+        }
+    }
+
+    fn cell(&mut self, place: Place<'_>, column: &str, cell: &str, row: &mut Row) {
+        let span = place.span;
         let is_given = !cell.trim().is_empty();
         let trimmed = cell.trim();
         match column {
@@ -80,17 +151,25 @@ impl Translator<'_> {
                     row.said.threshold = Some(number(span, threshold));
                 } else {
                     let message = format!("the column `__threshold` has `{trimmed}`");
-                    self.error(span, message, Some("write a number, such as 0.5"));
+                    let help = "write a number, such as 0.5";
+                    self.diagnostics.push(place.told(message, Some(help)));
                 }
             }
             "__providerOutput" => row.said.output = Some(text(span, cell)),
-            _ => self.special_cell(span, column, trimmed, row),
+            _ => self.special_cell(place, column, trimmed, row),
         }
     }
 
-    fn special_cell(&mut self, span: Span, column: &str, cell: &str, row: &mut Row) {
-        if let Some(number) = column.strip_prefix("__expected").and_then(column_number) {
-            row.asserts.push((number, self.assertion(&expected(span, cell))));
+    fn special_cell(&mut self, place: Place<'_>, column: &str, cell: &str, row: &mut Row) {
+        let span = place.span;
+        if let Some(number) = number_of(column) {
+            match expected(span, cell) {
+                Ok(node) => row.asserts.push((number, self.assertion(&node))),
+                Err(problem) => {
+                    let help = "write a number such as 0.5 between the brackets, or leave them out";
+                    self.diagnostics.push(place.told(problem, Some(help)));
+                }
+            }
         } else if let Some(name) = column.strip_prefix("__metadata:") {
             let value = match name.strip_suffix("[]") {
                 Some(_) => Value::from(items(cell)),
@@ -102,8 +181,8 @@ impl Translator<'_> {
             column.strip_prefix("__config:").and_then(|it| it.split_once(':'))
         {
             let target = match target {
-                "__expected" => Some(0),
-                target => target.strip_prefix("__expected").and_then(column_number),
+                EXPECTED => Some(0),
+                target => number_of(target),
             };
             if let (Some(target), "threshold", Ok(threshold)) = (target, name, cell.parse::<f64>())
             {
@@ -144,7 +223,8 @@ fn said_by(span: Span, row: Row, defaults: &Said) -> Said {
 }
 
 /// The number of a column `__expected`: nothing behind it is the first.
-fn column_number(rest: &str) -> Option<usize> {
+fn number_of(column: &str) -> Option<usize> {
+    let rest = column.strip_prefix(EXPECTED)?;
     if rest.is_empty() { Some(1) } else { rest.parse().ok() }
 }
 

@@ -3,6 +3,7 @@
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use serde_json::Value;
 
+use super::chat;
 use super::failure::{self, Rule};
 use crate::HttpResponse;
 
@@ -82,6 +83,31 @@ impl Reader<'_> {
             return Err(self.malformed(what, response));
         }
         Ok(part)
+    }
+
+    /// The text of a message in the chat dialect. A message that stopped by itself without one, and without anything else
+    /// (a call, a refusal, a sound), says nothing that could be judged.
+    pub(crate) fn text_of(
+        &self,
+        choice: &Value,
+        response: &HttpResponse,
+    ) -> Result<String, ProviderError> {
+        let message = &choice["message"];
+        let is_cut = matches!(
+            choice["finish_reason"].as_str(),
+            Some("length" | "model_length" | "content_filter")
+        );
+        let says = |key: &str| match &message[key] {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            _ => true,
+        };
+        let others = ["tool_calls", "function_call", "refusal", "audio"];
+        if message["content"].is_null() && !is_cut && !others.into_iter().any(says) {
+            return Err(self.malformed("the message of the model has no content", response));
+        }
+        Ok(chat::text(&message["content"]))
     }
 
     /// Reads the vector of an embedding.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{LazyLock, OnceLock};
 
-use kindlm_template::{Fault, Variables, environment, is_template, read};
+use kindlm_template::{Fault, Variables, environment, is_template, is_tested, read};
 use kindlm_types::{Problem, Prompt, ecma};
 use serde_json::{Map, Value};
 
@@ -56,6 +56,31 @@ impl Reading {
             }
             _ => {}
         }
+    }
+}
+
+/// The variables of the test that the templates in a value name and do not ask for, with where they are.
+pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) if is_template(text) => {
+            let names = read(text).map(|it| it.undeclared).unwrap_or_default();
+            let is_wanted = |it: &String| {
+                it != "env" && !template::OWN.contains(&it.as_str()) && !is_tested(text, it)
+            };
+            found.extend(names.into_iter().filter(is_wanted).map(|it| (pointer.to_owned(), it)));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                named_vars(&format!("{pointer}/{index}"), item, found);
+            }
+        }
+        Value::Object(entries) => {
+            for (key, item) in entries {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                named_vars(&format!("{pointer}/{key}"), item, found);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kindlm_template::is_template;
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{
-    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Usage, ecma,
+    FinishReason, Problem, ProblemKind, Prompt, ProviderError, ProviderErrorKind, Reply, Usage,
+    ecma, nearest,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -420,6 +421,34 @@ pub(crate) fn wants_vars(config: &Value) -> bool {
         || named.flat_map(Map::values).any(is_in)
         || config["template"] == "jinja"
         || !body.is_null() && template::wants_vars(&text)
+}
+
+/// The variables of a test that a request names, each with what is wrong if no test has it.
+pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
+    let mut found = Vec::new();
+    let is_jinja = config["template"] == "jinja";
+    for key in ["url", "headers", "queryParams", "body"] {
+        let at = format!("/{key}");
+        match &config[key] {
+            Value::Null => {}
+            body if key == "body" && !is_jinja => {
+                let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+                let names = template::named_vars(&text);
+                found.extend(names.into_iter().map(|name| (at.clone(), name)));
+            }
+            value => jinja::named_vars(&at, value, &mut found),
+        }
+    }
+    found.into_iter().map(|(at, name)| (name.clone(), unknown(&at, &name))).collect()
+}
+
+fn unknown(at: &str, name: &str) -> Problem {
+    let message = format!("no test has the variable `{name}`: it is empty in every request");
+    let help = match nearest(name, template::OWN) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("give the tests `vars: {{ {name}: … }}`, or remove it"),
+    };
+    Problem::new(at, message).with_kind(ProblemKind::MissingVariable).with_help(help)
 }
 
 /// A value as text: texts as they are, everything else as JSON; `null` says nothing.

@@ -123,10 +123,16 @@ pub(super) const OWN: [&str; 10] = [
 
 /// Whether a body has a place for a variable of the test.
 pub(super) fn wants_vars(text: &str) -> bool {
-    pieces(text).iter().any(|piece| match piece {
-        Piece::Text(_) => false,
-        Piece::Inside(name) | Piece::Whole(name) => !OWN.contains(&name.as_str()),
-    })
+    !named_vars(text).is_empty()
+}
+
+/// The variables of the test for which a body has a place.
+pub(super) fn named_vars(text: &str) -> Vec<String> {
+    let names = pieces(text).into_iter().filter_map(|piece| match piece {
+        Piece::Text(_) => None,
+        Piece::Inside(name) | Piece::Whole(name) => Some(name),
+    });
+    names.filter(|it| !OWN.contains(&it.as_str())).collect()
 }
 
 /// The last message of somebody: that of a conversation's newest turn.

@@ -117,7 +117,7 @@ impl Codec for Mistral {
             usage: chat::usage(&answer["usage"]),
             finish_reason,
             model: chat::model(&answer["model"], prompt),
-            ..Reply::text(chat::text(&choice["message"]["content"]))
+            ..Reply::text(self.reader().text_of(choice, response)?)
         })
     }
 

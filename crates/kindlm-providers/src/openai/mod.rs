@@ -121,7 +121,7 @@ impl OpenAi {
         if let Some(function) = function {
             tool_calls = chat::tool_calls(prompt, &json!([function]), "call_");
         }
-        let text = chat::text(&message["content"]);
+        let text = self.reader().text_of(choice, response)?;
         Ok(Reply {
             tool_calls,
             output_json: function.filter(|_| text.is_empty()).cloned(),

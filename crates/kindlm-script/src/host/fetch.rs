@@ -148,11 +148,12 @@ fn matches(pattern: &str, host: &str, port: Option<u16>) -> bool {
         Some((name, digits))
             if !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit()) =>
         {
-            (name, digits.parse::<u16>().ok())
+            (name, Some(digits.parse::<u16>().ok()))
         }
         _ => (pattern.as_str(), None),
     };
-    if wanted.is_some() && wanted != port {
+    // What is no port is not any port.
+    if wanted.is_some_and(|it| it.is_none() || it != port) {
         return false;
     }
     match name.strip_prefix("*.") {
@@ -205,6 +206,7 @@ mod tests {
             ("localhost:8080", "http://localhost:8081/", false),
             ("example.com:443", "https://example.com/", true),
             ("127.0.0.1", "http://127.0.0.1:1/", true),
+            ("127.0.0.1:99999", "http://127.0.0.1:1/", false),
             ("[::1]:80", "http://[::1]/", true),
             ("example.com", "https://example.com@evil.org/", false),
             ("example.com", "ftp://example.com/", false),

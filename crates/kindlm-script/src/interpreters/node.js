@@ -98,6 +98,10 @@ function returned(call, value) {
     return threw(call, error);
   }
   if (text === undefined) return finish(call, { e: "undefined" });
+  // `new Boolean(true)` and what `toJSON` makes are objects still, and no verdicts.
+  if (typeof value === "object" && value !== null && /^[tf0-9-]/.test(text)) {
+    return finish(call, { e: "opaque", type_name: "object", text });
+  }
   const part = Buffer.from(text);
   if (part.length > call.most) {
     return finish(call, { e: "stopped", why: "memory", message: `its result is ${part.length >> 20} MiB of JSON; at most ${call.most >> 20} MiB are taken: return only the verdict` });

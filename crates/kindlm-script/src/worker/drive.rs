@@ -239,6 +239,7 @@ impl<'js> Driver<'_, 'js> {
 
     /// What a script returned, for the wire.
     fn encode(&self, value: Value<'js>) -> Result<(Ending, Vec<u8>), Trouble> {
+        let is_object = value.is_object();
         let json = match value.type_of() {
             Type::Undefined | Type::Uninitialized => return Ok((Ending::Undefined, Vec::new())),
             Type::Null => Some("null".to_owned()),
@@ -270,6 +271,10 @@ impl<'js> Driver<'_, 'js> {
                     limits::RESULT >> 20
                 ),
             })),
+            // `new Boolean(true)` and what `toJSON` makes are objects still, and no verdicts.
+            Some(json) if is_object && !json.starts_with(['{', '[', '"', 'n']) => {
+                Ok((Ending::Opaque { type_name: "object".to_owned(), text: json }, Vec::new()))
+            }
             Some(json) => Ok((Ending::Json, json.into_bytes())),
         }
     }

@@ -161,3 +161,16 @@ async fn only_permitted_variables_are_seen() {
     assert_eq!(shown(&answer), r#"[null,"value of REGION",1]"#);
     assert_eq!(shown(&host.run(&body(code)).await), "[null,null,0]");
 }
+
+/// Reading it would never end, and no limit of time holds for the host.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_device_is_no_file() {
+    let folder = folder(&[]);
+    let host = ScriptHost::new(options(folder.path()));
+    let code = "return process.mainModule.require('fs').readFileSync('/dev/zero', 'utf8')";
+    let permissions = ScriptPermissions { read: vec!["/dev".to_owned()], ..Default::default() };
+    let answer = host.run(&permit(body(code), permissions)).await;
+    let said = shown(&answer);
+    assert!(said.contains("`/dev/zero` is not a file"), "{said}");
+}

@@ -213,6 +213,35 @@ fn an_answer_in_which_no_model_speaks_is_an_error() {
     }
 }
 
+/// A message without content keeps every rule about what must not be said; promptfoo counts it as a failure, too.
+#[test]
+fn a_message_without_content_is_an_error_unless_something_else_is_said() {
+    let call = json!([{"id": "c", "function": {"name": "f", "arguments": "{}"}}]);
+    for provider in ["openai", "mistral"] {
+        let decode = |finish: &str, message: serde_json::Value| {
+            let body = json!({"choices": [{"finish_reason": finish, "message": message}]});
+            usual(provider).decode(&hi(), &response(200, &body))
+        };
+        for message in
+            [json!({"content": null}), json!({}), json!({"content": null, "tool_calls": []})]
+        {
+            let err = decode("stop", message.clone()).expect_err(provider);
+            assert_eq!(err.kind, Kind::MalformedResponse, "{provider}: {message}");
+            assert!(err.message.starts_with("the message of the model has no content"), "{err:?}");
+        }
+        for (finish, message) in [
+            ("stop", json!({"content": ""})),
+            ("stop", json!({"content": null, "refusal": "no"})),
+            ("tool_calls", json!({"content": null, "tool_calls": call})),
+            ("length", json!({"content": null})),
+            ("content_filter", json!({"content": null})),
+        ] {
+            let reply = decode(finish, message.clone());
+            assert!(reply.is_ok(), "{provider}: {finish} {message}: {reply:?}");
+        }
+    }
+}
+
 /// A gateway that answers 200 and means an error.
 #[test]
 fn an_error_with_status_200_is_an_error() {

@@ -1,0 +1,163 @@
+//! The rows of CSV files with their places. What is not a table is an error at its row: a row that is cut or filled up
+//! would be another test than the one that was written.
+
+use std::sync::Arc;
+
+use csv::StringRecord;
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::{Source, Span};
+
+/// What would be read as one cell, and separates cells in other files.
+const SEPARATORS: [char; 3] = [';', '\t', '|'];
+
+/// A row with its place: its first line.
+pub(crate) type Row = (Span, StringRecord);
+
+/// Reads the rows of a CSV file, the header first.
+pub(crate) fn rows(source: &Arc<Source>) -> Rows<'_> {
+    let reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .has_headers(false)
+        .from_reader(source.text().as_bytes());
+    Rows { source, records: reader.into_records(), width: None, is_done: false }
+}
+
+/// The rows of a CSV file, or what is wrong with one.
+pub(crate) struct Rows<'s> {
+    source: &'s Arc<Source>,
+    records: csv::StringRecordsIntoIter<&'s [u8]>,
+    /// How many cells the header has.
+    width: Option<usize>,
+    is_done: bool,
+}
+
+impl Rows<'_> {
+    fn error(&self, span: Span, message: impl Into<String>, help: Option<&str>) -> Box<Diagnostic> {
+        let mut diagnostic = Diagnostic::error(Code::SYNTAX, message, self.source, span);
+        diagnostic.help = help.map(str::to_owned);
+        Box::new(diagnostic)
+    }
+
+    /// The first line of the record that starts at or after an offset.
+    fn span(&self, position: Option<&csv::Position>) -> Span {
+        let text = self.source.text();
+        let at = position.map_or(0, |it| usize::try_from(it.byte()).unwrap_or(0));
+        let rest = text.get(at..).unwrap_or_default();
+        let start = at + (rest.len() - rest.trim_start_matches(['\n', '\r']).len());
+        self.source.first_line(Span::new(start, text.len()))
+    }
+
+    fn is_at_end(&self) -> bool {
+        let at = self.records.reader().position().byte();
+        usize::try_from(at).is_ok_and(|it| it >= self.source.text().len())
+    }
+
+    /// Whether the quote of a cell is still open where the file ends: then a row that is put behind it is none.
+    fn is_open(&self, record: &StringRecord) -> bool {
+        const MARK: &str = "kindlm";
+        let text = self.source.text();
+        let start = record.position().and_then(|it| usize::try_from(it.byte()).ok()).unwrap_or(0);
+        let last = text.get(start..).unwrap_or_default();
+        if !last.contains('"') {
+            return false;
+        }
+        let probe = format!("{last}\n{MARK}");
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .has_headers(false)
+            .from_reader(probe.as_bytes());
+        let end = reader.records().last().and_then(Result::ok);
+        end.is_none_or(|it| it.len() != 1 || it.get(0) != Some(MARK))
+    }
+
+    fn checked(&mut self, record: StringRecord) -> Result<Row, Box<Diagnostic>> {
+        let span = self.span(record.position());
+        if self.is_at_end() && self.is_open(&record) {
+            self.is_done = true;
+            let message = "a quote that begins in this row is not closed: the rest of the file is in one cell";
+            let help = "close the quote; a quote within a cell in quotes is written twice";
+            return Err(self.error(span, message, Some(help)));
+        }
+        let Some(width) = self.width else {
+            self.width = Some(record.len());
+            let only = record.get(0).filter(|_| record.len() == 1).unwrap_or_default();
+            if let Some(separator) = SEPARATORS.iter().find(|it| only.contains(**it)) {
+                self.is_done = true;
+                let message = format!("the header has one column only: {only:?}");
+                let help = format!("separate the cells with commas, not with {separator:?}");
+                return Err(self.error(span, message, Some(&help)));
+            }
+            return Ok((span, record));
+        };
+        if record.len() == width {
+            return Ok((span, record));
+        }
+        let message = format!("the row has {} cells, the header has {width}", record.len());
+        let help = "put cells that contain commas or line breaks in quotes";
+        Err(self.error(span, message, Some(help)))
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Row, Box<Diagnostic>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        Some(match self.records.next()? {
+            Ok(record) => self.checked(record),
+            Err(err) => {
+                self.is_done = true;
+                let span = self.span(err.position());
+                Err(self.error(span, format!("the row cannot be read: {err}"), None))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<String> {
+        let source = Arc::new(Source::new("t.csv", text));
+        let told = |it: Result<Row, Box<Diagnostic>>| match it {
+            Ok((span, record)) => {
+                let cells: Vec<&str> = record.iter().collect();
+                format!("{} {}", source.position(span.start).line, cells.join("·"))
+            }
+            Err(it) => format!("{} ! {}", source.position(it.span.start).line, it.message),
+        };
+        rows(&source).map(told).collect()
+    }
+
+    #[test]
+    fn rows_are_whole_or_an_error() {
+        let open =
+            "a quote that begins in this row is not closed: the rest of the file is in one cell";
+        for (text, expected) in [
+            ("a,b\n1,2\n", vec!["1 a·b", "2 1·2"]),
+            ("\n\na,b\r\n\r\n1,\"x, \"\"y\"\"\nz\"", vec!["3 a·b", "5 1·x, \"y\"\nz"]),
+            (
+                "a,b\n1,2,3\n1\n4,5",
+                vec![
+                    "1 a·b",
+                    "2 ! the row has 3 cells, the header has 2",
+                    "3 ! the row has 1 cells, the header has 2",
+                    "4 4·5",
+                ],
+            ),
+            ("a,b\n\"1,2\n3,4\n", vec!["1 a·b", &format!("2 ! {open}")]),
+            ("a,b\n1,\"2\n3,4\n", vec!["1 a·b", &format!("2 ! {open}")]),
+            ("a,b\n1,5\" pipe\n", vec!["1 a·b", "2 1·5\" pipe"]),
+            ("a,b\n1,\"\"\n", vec!["1 a·b", "2 1·"]),
+            ("a;b\n1;2\n", vec!["1 ! the header has one column only: \"a;b\""]),
+            ("a\n1;2\n", vec!["1 a", "2 1;2"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(read(text), expected, "{text:?}");
+        }
+    }
+}
