@@ -176,9 +176,10 @@ impl Reservation<'_> {
     /// Its answer was lost, and nobody knows whether it will be charged: what was reserved counts as spent.
     fn lose(self) {
         let usd = self.usd;
-        let mut state = self.budget.state();
-        state.lost = (state.lost.0 + 1, state.lost.1 + usd);
-        drop(state);
+        if usd > 0.0 {
+            let mut state = self.budget.state();
+            state.lost = (state.lost.0 + 1, state.lost.1 + usd);
+        }
         self.settle(Some(usd));
     }
 }

@@ -54,7 +54,7 @@ impl<'a> Calls<'a> {
         Self { limit: slots(concurrency), ..self }
     }
 
-    /// Spends so much at most, in US dollars. Models without a price spend nothing of it.
+    /// Spends so much at most, in US dollars. Models without a price spend what their answers tell.
     pub(crate) fn with_budget(self, usd: f64) -> Self {
         Self { budget: Some(Budget::new(usd)), ..self }
     }
@@ -79,19 +79,22 @@ impl<'a> Calls<'a> {
     ) -> Result<Reply, Unanswered> {
         let provider = &model.provider;
         let budget = self.budget.as_ref().filter(|_| !self.backend.recalls(provider, prompt));
-        let (Some(budget), Some(price)) = (budget, &model.price) else {
+        let Some(budget) = budget else {
             let call = self.backend.complete(provider, prompt, timeout);
             return Ok(self.guarded(provider, patience(timeout), call).await?);
         };
+        // Without a price nobody knows what to set aside; who answers may still tell what it has cost.
+        let most = model.price.map_or(0.0, |price| worst_case(prompt, &price));
         // Before there is a place for it: waiting for money must not keep others from being answered.
-        let paid = budget.pay(worst_case(prompt, price)).await.map_err(Unanswered::Budget)?;
+        let paid = budget.pay(most).await.map_err(Unanswered::Budget)?;
         let call = self.backend.complete_paid(provider, prompt, timeout, &paid);
         let result = self.guarded(provider, patience(timeout), call).await;
         match &result {
             Ok(reply) if reply.cached => paid.settle(Some(0.0)),
             // A program may tell what its answer cost.
             Ok(reply) => {
-                paid.settle(reply.cost_usd.or_else(|| price.cost_if_counted(&reply.usage)));
+                let counted = || model.price.and_then(|it| it.cost_if_counted(&reply.usage));
+                paid.settle(reply.cost_usd.or_else(counted));
             }
             Err(err) => paid.failed(err),
         }

@@ -21,12 +21,19 @@ pub trait Record: Sync {
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError>;
 
-    /// Keeps the execution at a position of the plan, which has just been carried out, whatever came of it; what must
-    /// not be kept, such as secrets, is taken out of it on the way.
+    /// Keeps executions that have just been carried out, whatever came of them, each with its position in the plan; what
+    /// must not be kept, such as secrets, is taken out of them on the way. There is one at least, and several where
+    /// they finished at the same time: all of them are kept, or none is.
     ///
-    /// Once this returns, the execution may be counted. After an error it must not be: the run sends nothing more,
-    /// and finishes what is in flight.
-    fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError>;
+    /// Once this returns, the executions may be counted. After an error they must not be. Of several, each is then given
+    /// once more by itself; what fails so is lost, and the run sends nothing more and finishes what is in flight.
+    fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError>;
+
+    /// Why nothing more is to be sent, although everything was kept: what was kept may not stay. The run finishes what is
+    /// in flight, and counts it.
+    fn failure(&self) -> Option<RecordError> {
+        None
+    }
 
     /// Hears of a case all of whose executions are finished; `position` is its place among the cases of the plan, from 0.
     fn case_finished(&self, position: usize, case: &CaseResult) {
@@ -68,7 +75,7 @@ impl Record for () {
         Ok(None)
     }
 
-    fn keep(&self, _: usize, _: &mut ExecutionResult) -> Result<(), RecordError> {
+    fn keep(&self, _: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
         Ok(())
     }
 }

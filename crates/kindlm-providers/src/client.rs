@@ -238,7 +238,7 @@ impl Client {
                 let called = self.transport.call(name, &request, timeout, ticket, accept).await?;
                 let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
                 let asked = crate::http::Asked { name, source, prompt, timeout };
-                return asked.read(scripts, &called).await;
+                return Box::pin(asked.read(scripts, &called)).await;
             }
             let decode = |response: &_| {
                 let reply = codec.decode(prompt, response)?;
@@ -249,6 +249,19 @@ impl Client {
             let (latency_ms, attempts) = (called.latency_ms, called.attempts);
             return Ok(Reply { latency_ms, attempts, ..called.value });
         }
+        // Boxed, since it would make room for a program in every request.
+        Box::pin(self.ask_elsewhere(name, via, prompt, timeout, ticket)).await
+    }
+
+    /// Asks one that no codec speaks to.
+    async fn ask_elsewhere(
+        &self,
+        name: &str,
+        via: &Via,
+        prompt: &Prompt,
+        timeout: Duration,
+        ticket: &Ticket<'_>,
+    ) -> Result<Reply, ProviderError> {
         let attempt = || async {
             match via {
                 Via::Scripted(script) => wait(name, script.reply(name, prompt), timeout).await,

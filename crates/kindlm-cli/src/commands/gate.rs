@@ -13,6 +13,9 @@ use crate::{Failure, Io, saved, trust};
 /// The gate that `--gate` is about.
 const PASS_RATE: &str = "passRateMin";
 
+/// The gate that `--budget-usd` is about.
+const COST_MAX: &str = "costMaxUsd";
+
 pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
     let place = Place::new(io, &config);
@@ -62,12 +65,28 @@ pub(crate) fn rebuild(results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Fail
     results.iter().map(gate).collect()
 }
 
-/// Replaces the least pass rate; puts the gate in front if there was none.
+/// Replaces the least pass rate; puts the gate in its place if there was none.
 pub(crate) fn set_pass_rate(gates: &mut Vec<Box<dyn Gate>>, rate: f64) {
-    let Some(registration) = gates::find(PASS_RATE) else { return };
-    let gate = (registration.build)(rate);
-    match gates.iter_mut().find(|it| it.evaluate(&[]).gate == PASS_RATE) {
-        Some(place) => *place = gate,
-        None => gates.insert(0, gate),
+    set(gates, PASS_RATE, |_| rate);
+}
+
+/// Lets the run cost no more than this, in US dollars, if the suite does not say less.
+pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
+    set(gates, COST_MAX, |before| before.map_or(usd, |it| it.min(usd)));
+}
+
+/// Gives a gate another threshold, made of the one it has; puts it in its place among the others if there was none.
+fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {
+    let order = |id: &str| gates::REGISTRY.iter().position(|it| it.meta.id == id);
+    let Some(registration) = gates::find(id) else { return };
+    let found: Vec<_> = gates.iter().map(|it| it.evaluate(&[])).collect();
+    if let Some(at) = found.iter().position(|it| it.gate == id) {
+        let before = found.get(at).map(|it| it.threshold);
+        if let Some(place) = gates.get_mut(at) {
+            *place = (registration.build)(threshold(before));
+        }
+    } else {
+        let at = found.iter().filter(|it| order(&it.gate) < order(id)).count();
+        gates.insert(at, (registration.build)(threshold(None)));
     }
 }

@@ -17,7 +17,7 @@ use kindlm_types::{AnyReport, Backend, CaseResult, ExitStatus, RunInfo};
 use kindlm_workspace::Folders;
 
 use super::baseline;
-use super::gate::set_pass_rate;
+use super::gate::{set_cost_max, set_pass_rate};
 use crate::args::TestArgs;
 use crate::failure::Outcome;
 use crate::interrupt::{Abortable, attend};
@@ -54,6 +54,11 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let output = Output::new(io, args.reporters, reports, verbosity)?;
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
+    }
+    // A budget is one for what this process sends, and a shard is not all of its run. Of a cost that is unknown by the
+    // user's leave, nobody can say that it is within the budget.
+    if let (Some(usd), None, false) = (args.budget_usd, &args.select.shard, args.allow_unpriced) {
+        set_cost_max(&mut suite.gates, usd);
     }
     trust::settle(&place.state(), trust::models_of(&suite.models), &mut suite.gates)?;
     check_compliance_folder(&place, &suite, args.suite.allow_outside)?;

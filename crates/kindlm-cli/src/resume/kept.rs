@@ -143,16 +143,21 @@ impl Record for Kept {
         read.map(|result| kept.then_some(result))
     }
 
-    fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
-        if let Some(failure) = self.shared.failed() {
-            return Err(failure);
+    fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
+        for (_, result) in &mut *finished {
+            self.secrets.redact_execution(result);
         }
-        self.secrets.redact_execution(result);
-        let place =
-            self.shared.writer.append(result).map_err(|err| RecordError(err.to_string()))?;
-        self.note(at, place);
+        let places = self.shared.writer.append_all(finished.iter().map(|(_, result)| result));
+        let places = places.map_err(|err| RecordError(err.to_string()))?;
+        for ((at, _), place) in finished.iter().zip(places) {
+            self.note(*at, place);
+        }
         self.shared.dirty.store(true, Ordering::Release);
         Ok(())
+    }
+
+    fn failure(&self) -> Option<RecordError> {
+        self.shared.failed()
     }
 
     fn case_finished(&self, position: usize, case: &CaseResult) {

@@ -29,6 +29,9 @@ use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
+/// How many executions that finish at the same time are kept together at most.
+const AT_ONCE: usize = 64;
+
 /// Everything that a run needs: what is executed, by whom, and who is told.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
@@ -107,7 +110,8 @@ pub struct Executed {
 /// [`RunOptions::budget_usd`]. Then what is in flight is finished, and the rest is reported as not run.
 ///
 /// Each request reserves the most that it may cost before it is sent: a token for each byte of the prompt, and the
-/// longest answer that it allows (16,384 tokens if it does not say). Models without a price are not counted.
+/// longest answer that it allows (16,384 tokens if it does not say). Of models without a price, what their answers tell
+/// of their cost is counted.
 ///
 /// Runs on any tokio runtime that has time enabled. All of it is one task, so the checks run on one thread.
 ///
@@ -169,6 +173,7 @@ impl Running<'_> {
     }
 
     async fn all(&self, concurrency: usize, sink: &mut dyn Sink) -> Option<RecordError> {
+        let Run { options, .. } = self.run;
         let units = &self.run.plan.units;
         (self.run.watch)(RunProgress::RunStarted { total: units.len() });
         let mut ledger = Ledger::new(self, sink);
@@ -234,15 +239,12 @@ impl Running<'_> {
         let rounds = stream::iter(rounds)
             .map(|round| async move { self.round(&round).await })
             .buffer_unordered(concurrency);
-        let mut finished = stream::select(alone, rounds);
-        while let Some(all) = finished.next().await {
-            for (index, ended) in all {
-                match ended {
-                    Ended::New(result) => ledger.take(index, result),
-                    Ended::Kept(result) => ledger.count(index, result),
-                    Ended::Lost(err) => ledger.lose(index, err),
-                }
-            }
+        // What finishes at the same time is kept with one write. Meanwhile others are begun in its place, so not where a
+        // single failure may be the one too many.
+        let at_once = if options.max_failures.is_some() { 1 } else { concurrency.min(AT_ONCE) };
+        let mut finished = stream::select(alone, rounds).ready_chunks(at_once);
+        while let Some(ended) = finished.next().await {
+            ledger.settle(ended.into_iter().flatten());
         }
         drop(finished);
         if let Some((attempts, usd)) = self.judges.calls.lost() {
@@ -307,21 +309,60 @@ impl<'r, 'a> Ledger<'r, 'a> {
         }
     }
 
-    /// Keeps what has just finished, and counts it. What was never begun is not kept: it is still to be done.
-    fn take(&mut self, index: usize, mut result: ExecutionResult) {
-        if result.was_never_begun() {
-            self.sink.not_kept(index, &result);
-        } else if let Err(err) = self.running.run.record.keep(index, &mut result) {
-            // The money is spent, whatever becomes of what it bought.
-            let unit = self.running.run.plan.units.get(index).copied();
-            let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
-            let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = result;
-            let (cost_usd, usage) = (execution.spent(), execution.usage);
-            let lost = lost(Execution { cost_usd, usage, ..begun }, &err);
-            result = ExecutionResult { judge_cost_usd, judge_usage, ..lost };
-            self.sink.not_kept(index, &result);
+    /// Takes in executions that are over.
+    fn settle(&mut self, ended: impl Iterator<Item = (usize, Ended)>) {
+        let mut new = Vec::new();
+        for (index, ended) in ended {
+            match ended {
+                Ended::New(result) => new.push((index, result)),
+                Ended::Kept(result) => self.count(index, result),
+                Ended::Lost(err) => self.lose(index, err),
+            }
+        }
+        self.take(new);
+        if self.failure.is_none()
+            && let Some(err) = self.running.run.record.failure()
+        {
             self.give_up(err);
         }
+    }
+
+    /// Keeps what has just finished, and counts it. What was never begun is not kept: it is still to be done.
+    fn take(&mut self, finished: Vec<(usize, ExecutionResult)>) {
+        let record = self.running.run.record;
+        let (not_begun, mut new): (Vec<_>, Vec<_>) =
+            finished.into_iter().partition(|(_, result)| result.was_never_begun());
+        for (index, result) in not_begun {
+            self.sink.not_kept(index, &result);
+            self.count(index, result);
+        }
+        let kept = if new.is_empty() { Ok(()) } else { record.keep(&mut new) };
+        let are_several = new.len() > 1;
+        for mut finished in new {
+            // If not all can be kept together, as many as can be are kept by themselves.
+            let kept = match &kept {
+                Err(_) if are_several => record.keep(std::slice::from_mut(&mut finished)),
+                all => all.clone(),
+            };
+            let (index, result) = finished;
+            match kept {
+                Ok(()) => self.count(index, result),
+                Err(err) => self.not_kept(index, result, err),
+            }
+        }
+    }
+
+    /// Counts what has just finished and could not be kept, as far as it was paid for, and gives the run up.
+    fn not_kept(&mut self, index: usize, result: ExecutionResult, err: RecordError) {
+        // The money is spent, whatever becomes of what it bought.
+        let unit = self.running.run.plan.units.get(index).copied();
+        let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
+        let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = result;
+        let (cost_usd, usage) = (execution.spent(), execution.usage);
+        let lost = lost(Execution { cost_usd, usage, ..begun }, &err);
+        let result = ExecutionResult { judge_cost_usd, judge_usage, ..lost };
+        self.sink.not_kept(index, &result);
+        self.give_up(err);
         self.count(index, result);
     }
 

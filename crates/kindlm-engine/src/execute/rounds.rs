@@ -87,7 +87,7 @@ impl Running<'_> {
         let finished = self.unit(unit, None).await;
         if finished.awaits_comparison && finished.result.error.is_none() {
             // If it cannot be kept now, neither can the whole judgement, and the run is given up then.
-            let _ = self.run.record.keep(at, &mut waiting(finished.result.clone()));
+            let _ = self.run.record.keep(&mut [(at, waiting(finished.result.clone()))]);
         }
         Ok(Member { finished, settled: None })
     }

@@ -62,7 +62,7 @@ impl Running<'_> {
         let timeout = self.timeout(case, model);
         let work = async {
             match earlier {
-                Some(earlier) => self.judge_again(case, &body, model, earlier).await,
+                Some(earlier) => Box::pin(self.judge_again(case, &body, model, earlier)).await,
                 None => self.carry_out((case, &body), timeout, model, execution).await,
             }
         };
@@ -99,7 +99,7 @@ impl Running<'_> {
             let execution = Transcript::clone(transcript).into_execution(&labels, execution);
             return self.judge(case, body, model, execution).await;
         }
-        let open = match self.open_workspace(body, timeout, &execution).await {
+        let open = match Box::pin(self.open_workspace(body, timeout, &execution)).await {
             Ok(open) => open,
             Err(error) => return broken(execution, error).into(),
         };
@@ -122,7 +122,7 @@ impl Running<'_> {
                         execution,
                         is_uncounted: false,
                     };
-                    run.hold(&required).await
+                    Box::pin(run.hold(&required)).await
                 } else {
                     let conversation =
                         Conversation::new(body, messages, model, calls, timeout, execution);
@@ -134,7 +134,7 @@ impl Running<'_> {
                     Some(open) => open.command(command_line, timeout),
                     None => CommandSpec::new(command_line, timeout),
                 };
-                self.command(&spec, open.as_deref(), execution).await
+                Box::pin(self.command(&spec, open.as_deref(), execution)).await
             }
             (Subject::Prompt { .. } | Subject::Transcript(_), _) => {
                 let message = "a prompt was planned without a model".to_owned();
@@ -155,7 +155,7 @@ impl Running<'_> {
     ) -> Finished {
         let open = match (open, &error) {
             (Some(open), Some(_)) => {
-                open.discard(self.run.backend).await;
+                Box::pin(open.discard(self.run.backend)).await;
                 None
             }
             (open, _) => open,
@@ -176,7 +176,8 @@ impl Running<'_> {
             }
             None => {
                 if let Some(open) = open
-                    && let Err(error) = self.close_workspace(open, body, &mut execution).await
+                    && let Err(error) =
+                        Box::pin(self.close_workspace(open, body, &mut execution)).await
                 {
                     return broken(execution, error).into();
                 }

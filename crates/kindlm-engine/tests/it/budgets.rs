@@ -254,11 +254,13 @@ impl Record for Keeping {
         Ok(self.0.lock().unwrap().last().cloned())
     }
 
-    fn keep(&self, _: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
-        let mut kept = result.clone();
-        kept.execution.tools.clear();
-        kept.execution.written = None;
-        self.0.lock().unwrap().push(kept);
+    fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
+        for (_, result) in finished {
+            let mut kept = result.clone();
+            kept.execution.tools.clear();
+            kept.execution.written = None;
+            self.0.lock().unwrap().push(kept);
+        }
         Ok(())
     }
 }
@@ -276,6 +278,17 @@ fn what_is_unpriced_is_not_counted_until_nothing_more_is_sent() {
     let fake = Fake::saying("ok");
     executed(&suite, &with_budget(most / 2.0, 1), &fake);
     assert_eq!(fake.asked(), [""; 0], "the first did not fit, and so nothing more is sent");
+}
+
+#[test]
+fn what_answers_tell_of_their_cost_counts_without_a_price() {
+    let mut suite = limited(&["x", "y", "z"]);
+    suite.models[0].price = None;
+    let fake = Fake::new(|_, _| Ok(kindlm_types::Reply { cost_usd: Some(0.002), ..reply("ok") }));
+    let report = executed(&suite, &with_budget(0.003, 1), &fake);
+    assert_eq!(fake.asked().len(), 2, "the second answer has crossed it");
+    let why = format!("{:?}", report.cases[2].executions[0].error);
+    assert!(why.contains("the run's budget is exceeded: $0.004000 > $0.003000"), "{why}");
 }
 
 #[test]
@@ -303,7 +316,7 @@ impl Record for Known {
         Ok((case == "x").then(|| self.0.clone()))
     }
 
-    fn keep(&self, _: usize, _: &mut ExecutionResult) -> Result<(), RecordError> {
+    fn keep(&self, _: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
         Ok(())
     }
 }

@@ -87,11 +87,13 @@ impl Record for Memory {
         Ok(found.filter(is_done).cloned())
     }
 
-    fn keep(&self, _at: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
-        let it = &result.execution;
-        let key = (it.case.clone(), it.model.clone(), it.repeat);
-        self.kept.lock().unwrap().insert(key, result.clone());
-        self.entries.fetch_add(1, Ordering::SeqCst);
+    fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
+        for (_, result) in finished {
+            let it = &result.execution;
+            let key = (it.case.clone(), it.model.clone(), it.repeat);
+            self.kept.lock().unwrap().insert(key, result.clone());
+            self.entries.fetch_add(1, Ordering::SeqCst);
+        }
         Ok(())
     }
 }

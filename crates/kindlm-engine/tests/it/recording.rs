@@ -45,15 +45,17 @@ impl Record for Memory {
         Ok(found)
     }
 
-    fn keep(&self, at: usize, result: &mut ExecutionResult) -> Result<(), RecordError> {
+    fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
         let mut kept = self.kept.lock().unwrap();
-        if self.room.is_some_and(|room| kept.len() >= room) {
+        if self.room.is_some_and(|room| kept.len() + finished.len() > room) {
             return Err(RecordError("cannot write: full".to_owned()));
         }
-        "kept".clone_into(&mut result.execution.stderr);
-        let it = &result.execution;
-        kept.insert((it.case.clone(), it.model.clone(), it.repeat), result.clone());
-        self.places.lock().unwrap().insert(at, result.clone());
+        for (at, result) in finished {
+            "kept".clone_into(&mut result.execution.stderr);
+            let it = &result.execution;
+            kept.insert((it.case.clone(), it.model.clone(), it.repeat), result.clone());
+            self.places.lock().unwrap().insert(*at, result.clone());
+        }
         Ok(())
     }
 }

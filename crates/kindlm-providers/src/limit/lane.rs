@@ -40,6 +40,8 @@ struct State {
     put_off: Option<(Instant, Arc<ProviderError>)>,
     /// How often in a row a request was refused though it was alone.
     strikes: u32,
+    /// When the first request was refused after which none has been answered.
+    refused_since: Option<Instant>,
     /// Nothing is sent any more.
     shut: Option<Arc<ProviderError>>,
     /// Those who wait, by the number of their call.
@@ -117,6 +119,7 @@ impl Lane {
             is_asked: false,
             put_off: None,
             strikes: 0,
+            refused_since: None,
             shut: None,
             queue: BTreeMap::new(),
         };
@@ -328,11 +331,18 @@ impl Permit<'_> {
         self.ended = Ended::Answered;
     }
 
+    /// If this error is a refusal: how long there have been nothing but refusals.
+    pub fn silence(&self, err: &ProviderError) -> Option<Duration> {
+        let mut state = self.ticket.lane.state();
+        let refused = is_refusal(err);
+        refused.then(|| state.refused_since.get_or_insert_with(Instant::now).elapsed())
+    }
+
     /// No answer came. `pause` is how long the lane closes if even one request is too much, given how often
     /// that has happened in a row before, or if the provider says when to come back: then all wait together and once,
     /// and not each when it has been refused, unless one that was under way is answered all the same.
     ///
-    /// Says how long the lane is closed, if it has been closed just now because the provider has asked for that.
+    /// Says how long the lane is closed, if it has been closed just now.
     pub fn failed(
         mut self,
         err: &ProviderError,
@@ -364,7 +374,7 @@ impl Permit<'_> {
         state.closed = state.closed.max(Some(now + wait));
         state.is_asked |= is_asked;
         state.strikes = state.strikes.saturating_add(1);
-        (is_asked && was_open).then_some(wait)
+        was_open.then_some(wait)
     }
 
     /// No answer came, and the provider asks for so long a wait that nobody waits: until then whatever would be sent
@@ -389,6 +399,7 @@ impl Drop for Permit<'_> {
         if matches!(self.ended, Ended::Answered) {
             state.window.answered(self.sent);
             state.strikes = 0;
+            state.refused_since = None;
             // The wish was about the request that it came with: others are still taken, at a lower rate.
             if std::mem::take(&mut state.is_asked) {
                 state.closed = None;
@@ -416,6 +427,7 @@ fn is_refusal(err: &ProviderError) -> bool {
 fn not_sent(why: &ProviderError) -> ProviderError {
     let because = match why.retry_after {
         Some(_) => "because the provider has asked for a longer wait",
+        None if is_refusal(why) => "because the provider refuses everything",
         None => "because an earlier request failed for good",
     };
     ProviderError {

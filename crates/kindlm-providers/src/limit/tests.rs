@@ -14,7 +14,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Lane, Lanes, Limits, Ticket};
-use crate::transport::{Asked, RetryPolicy, Waits, Way, with_retries};
+use crate::transport::{Asked, RetryPolicy, WaitReason, Waits, Way, with_retries};
 
 fn limits(rpm: u32, tpm: u32, concurrency: u32) -> Limits {
     Limits {
@@ -451,7 +451,7 @@ async fn those_who_are_told_to_wait_wait_together_and_once() {
         // One wait of three seconds, whoever waits: the clock stands while somebody is at work.
         assert!(start.elapsed() < ms(3_400 + 11 * u64::from(wanted)), "{:?}", start.elapsed());
         let told = waits.next().await;
-        assert_eq!((told.whom.as_str(), told.too_long), ("p:m", false));
+        assert_eq!((told.whom.as_str(), told.why), ("p:m", WaitReason::Asked));
         assert_eq!(told.in_words().split(": ").last(), Some("requests to it wait"));
         let again = tokio::time::timeout(ms(1), waits.next()).await;
         assert!(again.is_err(), "it is told once");
@@ -484,8 +484,8 @@ async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_ove
             err.message.starts_with("not sent, because the provider has asked for a longer wait: ")
         );
     }
-    let Asked { whom, wait, too_long } = waits.next().await;
-    assert_eq!((whom.as_str(), too_long), ("p:m", true));
+    let Asked { whom, wait, why } = waits.next().await;
+    assert_eq!((whom.as_str(), why), ("p:m", WaitReason::TooLong));
     assert!(wait > Duration::from_secs(599));
 
     // Then it is asked again.
@@ -494,4 +494,36 @@ async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_ove
     let done = with_retries(way(&policy, &waits), &ticket, || closed_until(until, &sent)).await;
     assert_eq!(done.unwrap(), ((), 1));
     assert_eq!(sent.get(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_all_the_time_is_given_up_for_everybody() {
+    let lane = Lane::new(limits(0, 0, 4)).named("p:m".to_owned());
+    let (start, sent, waits) = (Instant::now(), Cell::new(0_u32), Waits::default());
+    let policy = RetryPolicy::default();
+    let calls = (0..1_000).map(|_| {
+        let (ticket, sent, waits, policy) = (lane.ticket(0), &sent, &waits, &policy);
+        let refuse = move || async move {
+            sent.set(sent.get() + 1);
+            sleep(ms(10)).await;
+            Err::<(), _>(refusal(None))
+        };
+        async move { with_retries(way(policy, waits), &ticket, refuse).await }
+    });
+    let ended: Vec<ProviderError> = all(calls).await.into_iter().map(Result::unwrap_err).collect();
+    let took = start.elapsed();
+    assert!(
+        took > policy.max_silence && took < policy.max_silence + policy.max_delay * 2,
+        "{took:?}"
+    );
+    assert!(sent.get() < 100, "{} requests", sent.get());
+    let last = ended.last().unwrap();
+    assert_eq!((last.attempts, last.retryable), (0, false));
+    assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; it has refused every request for 1"), "{}", last.message);
+    let mut told = Vec::new();
+    while let Some(it) = waits.unheard() {
+        told.push(it.why);
+    }
+    assert!(told.contains(&WaitReason::Refused), "{told:?}");
+    assert_eq!(told.last(), Some(&WaitReason::GivenUp));
 }

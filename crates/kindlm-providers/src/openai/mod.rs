@@ -54,7 +54,8 @@ struct Config {
 }
 
 /// What decides which model is asked what, and so is no matter of the configuration.
-const TAKEN: [&str; 4] = ["model", "messages", "tools", "stream"];
+const TAKEN: [&str; 7] =
+    ["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens", "n"];
 
 const BASE: &str = "https://api.openai.com/v1";
 const CHAT: &str = "/chat/completions";
@@ -73,7 +74,15 @@ impl OpenAi {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
         if let Some(key) = TAKEN.iter().find(|it| config.body.contains_key(**it)) {
-            let help = "it is said elsewhere in the suite: by the model, its prompt and the tools of the test";
+            let help = match *key {
+                "max_tokens" | "max_completion_tokens" => {
+                    "give the model `params: { maxTokens: … }`: budgets reckon with that"
+                }
+                "n" => "one answer is read; ask again with `repeat`",
+                _ => {
+                    "it is said elsewhere in the suite: by the model, its prompt and the tools of the test"
+                }
+            };
             let problem =
                 Problem::key(format!("/body/{key}"), format!("`{key}` cannot stand here"));
             return Err(vec![problem.with_help(help)]);

@@ -33,7 +33,7 @@ use secret::filled;
 #[cfg(feature = "mcp")]
 pub(crate) use secret::resolve;
 pub use tls::{CaError, install_tls};
-pub use waits::{Asked, Waits};
+pub use waits::{Asked, WaitReason, Waits};
 #[cfg(feature = "mcp")]
 pub(crate) use {fault::causes, retry::wait_of};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Asked, Waits};
+use super::{Asked, WaitReason, Waits};
 use crate::HttpResponse;
 use crate::limit::{Permit, Ticket};
 
@@ -15,7 +15,8 @@ use crate::limit::{Permit, Ticket};
 /// The wait before retry `n` (from 0) is random between [`min_delay`](Self::min_delay) and
 /// `base_delay × 2ⁿ`, at most [`max_delay`](Self::max_delay): exponential backoff with full jitter. If the
 /// provider says how long to wait, that is waited instead; if that is longer than [`max_retry_after`](Self::max_retry_after),
-/// nothing is sent until then, and what would be sent fails at once.
+/// nothing is sent until then, and what would be sent fails at once. So does what would be sent to a model that has refused
+/// everything for [`max_silence`](Self::max_silence).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How often a failed request is sent again, at most.
@@ -28,10 +29,12 @@ pub struct RetryPolicy {
     pub max_delay: Duration,
     /// The longest wait that is the provider's wish.
     pub max_retry_after: Duration,
+    /// How long a model may refuse every request (429, 503, 529) before the others are given up.
+    pub max_silence: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// Two retries, after 250 ms to 30 s; a provider may ask for a minute.
+    /// Two retries, after 250 ms to 30 s; a provider may ask for a minute, and a model refuse everything for three.
     fn default() -> Self {
         Self {
             max_retries: 2,
@@ -39,6 +42,7 @@ impl Default for RetryPolicy {
             base_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(30),
             max_retry_after: Duration::from_mins(1),
+            max_silence: Duration::from_mins(3),
         }
     }
 }
@@ -56,6 +60,16 @@ impl RetryPolicy {
             err.message,
             wait.as_secs_f64().ceil(),
             self.max_retry_after.as_secs_f64(),
+        );
+        ProviderError { message, retryable: false, ..err }
+    }
+
+    /// The error of a model that has refused everything for so long.
+    fn given_up(err: ProviderError, silence: Duration) -> ProviderError {
+        let message = format!(
+            "{}; it has refused every request for {} s: try again later, `kindlm test --resume` sends what is missing",
+            err.message,
+            silence.as_secs(),
         );
         ProviderError { message, retryable: false, ..err }
     }
@@ -158,12 +172,21 @@ where
         if let Some(wait) = too_long {
             err = policy.too_long(err, wait);
             permit.put_off(&err, wait);
-            way.waits.tell(Asked { whom: ticket.whom(), wait, too_long: true });
+            way.waits.tell(Asked { whom: ticket.whom(), wait, why: WaitReason::TooLong });
+            return Err(err);
+        }
+        if let Some(silence) = permit.silence(&err).filter(|it| *it >= policy.max_silence) {
+            let wait = policy.max_retry_after;
+            err = RetryPolicy::given_up(err, silence);
+            permit.put_off(&err, wait);
+            way.waits.tell(Asked { whom: ticket.whom(), wait, why: WaitReason::GivenUp });
             return Err(err);
         }
         let pause = permit.failed(&err, |strikes| policy.delay(strikes, err.retry_after, chance()));
         if let Some(wait) = pause {
-            way.waits.tell(Asked { whom: ticket.whom(), wait, too_long: false });
+            let is_asked = err.retry_after.is_some_and(|it| !it.is_zero());
+            let why = if is_asked { WaitReason::Asked } else { WaitReason::Refused };
+            way.waits.tell(Asked { whom: ticket.whom(), wait, why });
         }
         if !err.retryable || attempts > policy.max_retries {
             return Err(err);

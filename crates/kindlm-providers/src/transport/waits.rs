@@ -14,15 +14,28 @@ use tokio::sync::Notify;
 #[derive(Clone, Debug, Default)]
 pub struct Waits(Arc<Inner>);
 
-/// A provider has asked to wait, and so do the requests to its model.
+/// Requests to a model wait, or are given up, because its provider says that it is asked too much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The provider and the model.
     pub whom: String,
     /// How long.
     pub wait: Duration,
-    /// Whether that is longer than it is waited for: then what would be sent fails at once.
-    pub too_long: bool,
+    /// Why, and what becomes of the requests.
+    pub why: WaitReason,
+}
+
+/// Why requests to a model wait, and what becomes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// The provider has asked for it: they wait.
+    Asked,
+    /// The provider has asked for more than is waited: what would be sent until then fails at once.
+    TooLong,
+    /// The provider has refused one although it was the only one under way, and does not say for how long: they wait.
+    Refused,
+    /// For too long the provider has refused everything: what would be sent within the wait fails at once.
+    GivenUp,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +69,7 @@ impl Waits {
         }
     }
 
-    /// Tells whoever listens that a provider has asked to wait.
+    /// Tells whoever listens that requests wait.
     pub(crate) fn tell(&self, asked: Asked) {
         if asked.wait < SHORT {
             return;
@@ -69,7 +82,7 @@ impl Waits {
         self.0.told.notify_one();
     }
 
-    /// The next wait of a second or more that a provider asks for, and that nobody has heard of yet.
+    /// The next wait of a second or more that nobody has heard of yet.
     pub async fn next(&self) -> Asked {
         loop {
             match self.unheard() {
@@ -88,14 +101,21 @@ impl Waits {
 impl Asked {
     /// What happens, in words.
     pub fn in_words(&self) -> String {
-        let Self { whom, wait, too_long } = self;
+        let Self { whom, wait, why } = self;
         let seconds = wait.as_secs_f64().ceil();
-        if *too_long {
-            format!(
+        match why {
+            WaitReason::Asked => format!("{whom} asks to wait {seconds} s: requests to it wait"),
+            WaitReason::TooLong => format!(
                 "{whom} asks to wait {seconds} s, which is too long to wait for: what would be sent to it until then is errored"
-            )
-        } else {
-            format!("{whom} asks to wait {seconds} s: requests to it wait")
+            ),
+            WaitReason::Refused => {
+                format!(
+                    "{whom} is overloaded or limits the rate: nothing is sent to it for {seconds} s"
+                )
+            }
+            WaitReason::GivenUp => format!(
+                "{whom} refuses everything: what would be sent to it in the next {seconds} s is errored; `kindlm test --resume` sends it later"
+            ),
         }
     }
 }

@@ -1,32 +1,76 @@
-//! Reads pieces of a file, mostly in the order in which they stand there.
+//! Reads pieces of a file, mostly near each other.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 /// A file that is read in pieces.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    file: BufReader<File>,
-    /// Where the next byte comes from.
-    at: u64,
+    file: File,
+    /// How much is read at once, in bytes.
+    at_once: u64,
+    /// Where in the file the window begins.
+    start: u64,
+    /// What was read last.
+    window: Vec<u8>,
 }
 
 impl Ahead {
-    /// So many bytes are read at once: what stands close by is then there. What it has read ahead must not change. With
-    /// 0 nothing is read ahead.
-    pub(super) fn new(mut file: File, bytes: usize) -> io::Result<Self> {
-        file.rewind()?;
-        Ok(Self { file: BufReader::with_capacity(bytes, file), at: 0 })
+    /// So many bytes are read at once, half of them before the piece that is asked for: what stands close by, in whatever
+    /// order, is then there. What has been read must not change. With 0, only what is asked for is read.
+    pub(super) fn new(file: File, bytes: u64) -> Self {
+        Self { file, at_once: bytes, start: 0, window: Vec::new() }
     }
 
     /// Reads a piece; less of it where the file ends before.
     pub(super) fn read(&mut self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
-        // Backwards is a step too: its two's complement is the negative number.
-        self.file.seek_relative(offset.wrapping_sub(self.at).cast_signed())?;
-        self.at = offset;
-        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
-        let read = (&mut self.file).take(len).read_to_end(&mut bytes)?;
-        self.at += read as u64;
-        Ok(bytes)
+        let end = offset.saturating_add(len);
+        let read = self.start.saturating_add(self.window.len() as u64);
+        if offset < self.start || end > read || self.at_once == 0 {
+            self.fill(offset, end)?;
+        }
+        let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let rest = self.window.get(from..).unwrap_or_default();
+        let len = usize::try_from(len).map_or(rest.len(), |len| len.min(rest.len()));
+        Ok(rest.get(..len).unwrap_or_default().to_vec())
+    }
+
+    fn fill(&mut self, offset: u64, end: u64) -> io::Result<()> {
+        self.window.clear();
+        self.start = offset.saturating_sub(self.at_once / 2);
+        let end = end.max(self.start.saturating_add(self.at_once));
+        self.file.seek(SeekFrom::Start(self.start))?;
+        let read = (&mut self.file).take(end - self.start).read_to_end(&mut self.window);
+        if read.is_err() {
+            self.window.clear();
+        }
+        read.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pieces_are_what_stands_there_in_whatever_order(
+            at_once in 0..40_u64,
+            pieces in proptest::collection::vec((0..120_usize, 0..50_usize), 1..20),
+        ) {
+            let all: Vec<u8> = (0..100).collect();
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&all).unwrap();
+            let mut ahead = Ahead::new(file, at_once);
+            for (offset, len) in pieces {
+                let piece = ahead.read(offset as u64, len as u64).unwrap();
+                let (from, to) = (offset.min(100), (offset + len).min(100));
+                prop_assert_eq!(piece, &all[from..to]);
+            }
+        }
     }
 }

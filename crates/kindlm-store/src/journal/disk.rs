@@ -35,6 +35,10 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn Disk>> {
 
 /// Makes the name of a new file as durable as its content.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    // Elsewhere folders cannot be opened, and need not be.
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    open_folder(folder)?.map_or(Ok(()), |it| it.sync_all())
+}
+
+/// A folder whose names can be synced; `None` where folders cannot be opened, and need not be.
+pub(super) fn open_folder(folder: &Path) -> io::Result<Option<File>> {
+    if cfg!(unix) { File::open(folder).map(Some) } else { Ok(None) }
 }

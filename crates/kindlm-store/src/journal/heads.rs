@@ -71,7 +71,7 @@ impl Heads {
             Some(reader) => reader,
             none => {
                 self.file.flush()?;
-                none.insert(Ahead::new(self.file.get_ref().try_clone()?, AT_ONCE)?)
+                none.insert(Ahead::new(self.file.get_ref().try_clone()?, AT_ONCE as u64))
             }
         };
         let bytes = reader.read(offset, len.into())?;

@@ -15,7 +15,7 @@ use super::{FILE, Header, Index, JournalError, VERSION};
 use crate::error::is_absent;
 
 /// How much is read at once: executions end nearly in the order in which reports have them, so the next one is in it.
-const READ_AHEAD: usize = 1 << 16;
+const READ_AHEAD: u64 = 1 << 18;
 
 /// A journal that can be read, also while another process appends to it.
 ///
@@ -41,12 +41,11 @@ impl Reader {
     /// Of a file to which nothing is appended while it is read, so that it can be read ahead.
     pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|err| JournalError::io("read", path, &err))?;
-        Self::new(path, file, READ_AHEAD)
+        Ok(Self::new(path, file, READ_AHEAD))
     }
 
-    fn new(path: &Path, file: File, ahead: usize) -> Result<Self, JournalError> {
-        let file = Ahead::new(file, ahead).map_err(|err| JournalError::io("read", path, &err))?;
-        Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
+    fn new(path: &Path, file: File, ahead: u64) -> Self {
+        Self { path: path.to_owned(), file: Mutex::new(Ahead::new(file, ahead)) }
     }
 
     /// Reads one entry.
@@ -142,7 +141,7 @@ impl Journal {
         let header = read_header(&path, &first)?;
         let start = first.len() as u64;
         // Somebody may append to it, and take back half a line that did not fit on the disk.
-        let reader = Reader::new(&path, file, 0)?;
+        let reader = Reader::new(&path, file, 0);
         Ok(Self { folder, path, header, start, reader })
     }
 

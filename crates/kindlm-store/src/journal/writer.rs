@@ -1,6 +1,6 @@
 //! Writes a journal: what `append` has returned for is not lost.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -39,7 +39,32 @@ pub struct JournalWriter {
     path: PathBuf,
     durability: Durability,
     state: Mutex<State>,
+    on_disk: OnDisk,
     _lock: Lock,
+}
+
+/// What [`sync`](JournalWriter::sync) waits for, opened when the journal is: a process that has as many files open as it may
+/// have can still wait for these.
+struct OnDisk {
+    file: File,
+    /// The folders in which the journal's name and its folder's are, until they are on the disk.
+    folders: Mutex<Vec<File>>,
+}
+
+impl OnDisk {
+    fn of(path: &Path) -> io::Result<Self> {
+        let folders = path.ancestors().skip(1).take(2).map(disk::open_folder);
+        let folders = folders.filter_map(io::Result::transpose).collect::<io::Result<_>>()?;
+        Ok(Self { file: OpenOptions::new().append(true).open(path)?, folders: Mutex::new(folders) })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        folders.iter().try_for_each(File::sync_all)?;
+        folders.clear();
+        Ok(())
+    }
 }
 
 struct State {
@@ -71,8 +96,9 @@ impl JournalWriter {
         }
         let begun = begin(folder, &path, header, durability);
         let (disk, offset) = begun.map_err(|err| JournalError::io("write", &path, &err))?;
+        let on_disk = OnDisk::of(&path).map_err(|err| JournalError::io("open", &path, &err))?;
         let state = State { disk, offset, line: 1, torn: false };
-        Ok(Self { path, durability, state: Mutex::new(state), _lock: lock })
+        Ok(Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock })
     }
 
     /// Goes on with the journal of a run, and says what is in it.
@@ -92,8 +118,9 @@ impl JournalWriter {
         if fs::metadata(&path).map_err(failed)?.len() != end.offset {
             disk.cut(end.offset).map_err(failed)?;
         }
+        let on_disk = OnDisk::of(&path).map_err(failed)?;
         let state = State { disk, offset: end.offset, line: end.line, torn: false };
-        Ok((Self { path, durability, state: Mutex::new(state), _lock: lock }, index))
+        Ok((Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock }, index))
     }
 
     /// The journal's file.
@@ -145,13 +172,7 @@ impl JournalWriter {
     ///
     /// Another thread may append meanwhile; it does not wait.
     pub fn sync(&self) -> Result<(), JournalError> {
-        let folders = self.path.ancestors().skip(1).take(2);
-        let synced = OpenOptions::new()
-            .append(true)
-            .open(&self.path)
-            .and_then(|file| file.sync_data())
-            .and_then(|()| folders.into_iter().try_for_each(disk::sync_folder));
-        synced.map_err(|err| JournalError::io("write", &self.path, &err))
+        self.on_disk.sync().map_err(|err| JournalError::io("write", &self.path, &err))
     }
 
     fn not_kept(&self, batch: &Batch, message: String) -> JournalError {
@@ -221,8 +242,7 @@ impl Batch {
         }
         let start = self.bytes.len();
         self.bytes.reserve(USUAL);
-        serde_json::to_writer(&mut self.bytes, &v1::Execution::from(result))
-            .map_err(|err| err.to_string())?;
+        serde_json::to_writer(&mut self.bytes, &v1::Line(result)).map_err(|err| err.to_string())?;
         self.bytes.push(b'\n');
         self.lines += 1;
         let line = self.bytes.get(start..).unwrap_or_default();

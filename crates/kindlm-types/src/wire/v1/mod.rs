@@ -11,6 +11,7 @@ mod breakdown;
 mod case;
 mod compact;
 mod execution;
+mod line;
 mod metrics;
 mod result;
 
@@ -27,6 +28,7 @@ pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CaseHead, CheckCount, CheckCounts, Cost, ScoreSummary};
 pub use compact::write_compact;
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
+pub use line::Line;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 

@@ -1,0 +1,296 @@
+//! An execution as it is written into a journal: what [`Execution`](super::Execution) looks like, without a copy of it.
+
+use std::collections::BTreeSet;
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::execution::{ExecutionError, Turn};
+use super::result::Status;
+use crate::{
+    AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionResult, FailureCode,
+    FinishReason, Message, NamedScore, Outcome, Score, Severity, ToolCall, Trace, Usage, Verdict,
+    Workspace,
+};
+
+/// The JSON of an [`Execution`](super::Execution), made of what it would be made of: there is one for each line of a
+/// journal, and most of what it says is long.
+///
+/// ```
+/// use kindlm_types::ExecutionResult;
+/// use kindlm_types::wire::v1;
+///
+/// # fn show(result: &ExecutionResult) -> serde_json::Result<()> {
+/// let line = serde_json::to_string(&v1::Line(result))?;
+/// assert_eq!(line, serde_json::to_string(&v1::Execution::from(result))?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a>(pub &'a ExecutionResult);
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ExecutionResult { execution: it, results, outcome, error, judge_cost_usd, judge_usage } =
+            self.0;
+        // Written out, so that a new field is not forgotten.
+        let Execution {
+            case,
+            model,
+            repeat,
+            input,
+            output,
+            output_json,
+            tool_calls,
+            turns,
+            requests,
+            usage,
+            latency_ms,
+            cost_usd,
+            spent_usd,
+            finish_reason,
+            truncated,
+            gaps,
+            cached,
+            exit_code,
+            stderr,
+            vars,
+            test_metadata,
+            log_probs,
+            metadata,
+            provider_response,
+            recorded_events,
+            coverage,
+            trace,
+            workspace,
+            // These are the test case's, like its checks.
+            tools: _,
+            written: _,
+        } = it;
+        Borrowed {
+            case,
+            model,
+            repeat: *repeat,
+            outcome: *outcome,
+            pass: outcome.held(),
+            error: error.as_ref().map(ExecutionError::from),
+            results: Results(results),
+            score: self.0.score(),
+            named_scores: Named(self.0.named_scores()),
+            input,
+            output,
+            output_json: output_json.as_ref(),
+            tool_calls,
+            turns: turns.iter().cloned().map(Turn::from).collect(),
+            requests: *requests,
+            usage: *usage,
+            latency_ms: *latency_ms,
+            cost_usd: *cost_usd,
+            spent_usd: *spent_usd,
+            finish_reason: finish_reason.as_ref().map(FinishReason::as_str),
+            truncated: *truncated,
+            gaps,
+            cached: *cached,
+            exit_code: *exit_code,
+            stderr,
+            vars: Object(vars),
+            test_metadata: Object(test_metadata),
+            log_probs: log_probs.as_deref(),
+            metadata: Object(metadata),
+            provider_response: provider_response.as_ref(),
+            events: recorded_events,
+            complete_for: match coverage {
+                Coverage::Complete => None,
+                Coverage::Only(channels) => Some(channels),
+            },
+            trace: trace.as_deref(),
+            workspace: workspace.as_deref(),
+            judge_cost_usd: *judge_cost_usd,
+            judge_usage: *judge_usage,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// [`Execution`](super::Execution): the same fields in the same order, left out when they are.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Borrowed<'a> {
+    case: &'a str,
+    model: &'a str,
+    repeat: u32,
+    outcome: Outcome,
+    pass: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ExecutionError>,
+    results: Results<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    named_scores: Named,
+    input: &'a [Message],
+    output: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_json: Option<&'a Value>,
+    tool_calls: &'a [ToolCall],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    turns: Vec<Turn>,
+    requests: u32,
+    usage: Usage,
+    latency_ms: Option<f64>,
+    cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spent_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<&'a str>,
+    truncated: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    gaps: &'a [String],
+    cached: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    stderr: &'a str,
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    vars: Object<'a>,
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    test_metadata: Object<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_probs: Option<&'a [f64]>,
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    metadata: Object<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_response: Option<&'a Value>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    events: &'a [Event],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete_for: Option<&'a BTreeSet<Channel>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<&'a Trace>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<&'a Workspace>,
+    judge_cost_usd: Option<f64>,
+    judge_usage: Usage,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Object<'a>(&'a Map<String, Value>);
+
+impl Object<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+struct Named(Vec<NamedScore>);
+
+impl Named {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Named {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for it in &self.0 {
+            map.serialize_entry(&it.name, &it.score.get())?;
+        }
+        map.end()
+    }
+}
+
+struct Results<'a>(&'a [AssertionResult]);
+
+impl Results<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Results<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Judged::from))
+    }
+}
+
+/// [`AssertionResult`](super::AssertionResult): the same.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Judged<'a> {
+    #[serde(rename = "type")]
+    assertion: &'a str,
+    label: &'a str,
+    status: Status,
+    pass: bool,
+    score: Option<f64>,
+    severity: Severity,
+    class: Class,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_code: Option<&'a FailureCode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skip_reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<&'a str>,
+    weight: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<&'a str>,
+    #[serde(skip_serializing_if = "Results::is_empty")]
+    component_results: Results<'a>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    named_scores: &'a [NamedScore],
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    metadata: Object<'a>,
+}
+
+impl<'a> From<&'a AssertionResult> for Judged<'a> {
+    fn from(it: &'a AssertionResult) -> Self {
+        let AssertionResult {
+            assertion,
+            label,
+            verdict,
+            score,
+            severity,
+            class,
+            weight,
+            metric,
+            turn,
+            reasoning,
+            components,
+            named_scores,
+            metadata,
+        } = it;
+        let (failure_code, failure_message, skip_reason) = match verdict {
+            Verdict::Pass => (None, None, None),
+            Verdict::Fail { code, message } | Verdict::Errored { code, message } => {
+                (Some(code), Some(message.as_str()), None)
+            }
+            Verdict::Skipped { reason } => (None, None, Some(reason.as_str())),
+        };
+        Self {
+            assertion,
+            label,
+            status: Status::from(verdict),
+            pass: verdict.held(),
+            score: score.map(Score::get),
+            severity: *severity,
+            class: *class,
+            failure_code,
+            failure_message,
+            skip_reason,
+            reasoning: reasoning.as_deref(),
+            turn: turn.as_deref(),
+            weight: *weight,
+            metric: metric.as_deref(),
+            component_results: Results(components),
+            named_scores,
+            metadata: Object(metadata),
+        }
+    }
+}
