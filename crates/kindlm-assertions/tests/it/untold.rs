@@ -61,7 +61,7 @@ fn nobody_judges_an_output_that_is_not_known() {
             json!({"type": "python", "value": "'error' not in output"}),
             json!({"type": "ruby", "value": "!output.include?('error')"}),
             json!({"type": "satisfies", "value": "!value.includes('error')"}),
-            json!({"type": "webhook", "value": "https://a.example", "scripts": {"net": ["*"]}}),
+            json!({"type": "webhook", "value": "https://a.example", "scripts": {"net": ["a.example"]}}),
             json!({"type": "javascript", "value": "output > 1", "transform": "output.length"}),
             json!({"type": "llm-rubric", "value": "kind"}),
             json!({"type": "not-contains", "value": "error"}),
