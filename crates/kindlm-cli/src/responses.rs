@@ -4,21 +4,27 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use kindlm_store::responses::{Mode, Responses, Tally};
+use kindlm_types::Files;
 use serde_json::{Map, Value};
 
 use crate::secrets::Secrets;
 use crate::{Failure, Io};
 
-/// Providers whose configuration decides what they say: more than an address and a key.
+/// Providers whose whole configuration decides what they say, their address included.
 const DECIDED_BY_CONFIG: [&str; 4] = ["http", "command", "mcp", "scripted"];
+
+/// What says where another provider is and how often it may be asked, and so changes no answer. Its file counts by its
+/// content.
+const NO_SETTINGS: [&str; 6] = ["apiKeyEnv", "baseUrl", "organization", "rpm", "tpm", "file"];
 
 /// Where the answers of models come from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResponsesArgs {
     /// Where the answers of models come from, judges and embeddings included [default: live]
     ///
-    /// An answer is found again by what was asked: provider, model, messages, parameters and tools, for each repeat
-    /// apart. Tests of commands are run each time.
+    /// An answer is found again by what was asked: provider, model, messages, parameters and tools, what the provider's
+    /// configuration adds to that, and the content of its files, for each repeat apart. Tests of commands are run each
+    /// time.
     #[arg(long, value_name = "MODE", value_enum)]
     pub(crate) responses: Option<Source>,
 
@@ -67,7 +73,7 @@ impl ResponsesArgs {
         &self,
         io: &Io,
         state: &Path,
-        providers: &Map<String, Value>,
+        (providers, files): (&Map<String, Value>, &dyn Files),
         secrets: &Secrets,
     ) -> Result<Responses, Failure> {
         let named = self.responses_dir.as_ref().map(|it| io.working_dir.join(it));
@@ -76,10 +82,18 @@ impl ResponsesArgs {
         let mut responses =
             Responses::new(folder, self.mode().into()).with_secrets(secrets.values());
         for (name, config) in providers {
-            let kind = kindlm_providers::configured(name, config).map(|(it, _)| it.meta.id);
-            if kind.is_some_and(|it| DECIDED_BY_CONFIG.contains(&it)) {
-                responses = responses.with_setup(name, &config.to_string());
+            if self.mode() == Source::Live {
+                break;
             }
+            let Some((kind, own)) = kindlm_providers::configured(name, config) else { continue };
+            responses = if DECIDED_BY_CONFIG.contains(&kind.meta.id) {
+                responses.with_setup(name, &config.to_string())
+            } else {
+                responses.with_settings(name, settings(&own))
+            };
+            let files = kindlm_config::files_named_in(files, config).into_iter();
+            responses =
+                responses.with_files(name, files.map(|(path, digest)| (path, digest.to_string())));
         }
         responses.check().map_err(|err| {
             let failure = Failure::input(err.to_string());
@@ -92,6 +106,20 @@ impl ResponsesArgs {
         })?;
         Ok(responses)
     }
+}
+
+/// What the configuration of a provider says of every request. What is off or empty says nothing.
+fn settings(config: &Value) -> Map<String, Value> {
+    let says = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Object(entries) => !entries.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    };
+    let entries = config.as_object().into_iter().flatten();
+    let entries =
+        entries.filter(|(key, value)| !NO_SETTINGS.contains(&key.as_str()) && says(value));
+    entries.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Says at the end of a run where its answers came from, and what went wrong in keeping them.

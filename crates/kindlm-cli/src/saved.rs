@@ -11,6 +11,9 @@ use kindlm_types::{AnyReport, Report};
 use crate::project::Place;
 use crate::{Failure, Io, resume};
 
+/// The file of a report in the folder of its run.
+const REPORT: &str = "report.json";
+
 /// A report, and what it is called in messages.
 pub(crate) struct Saved {
     /// The report, of which a case is read when it is asked for.
@@ -24,6 +27,7 @@ pub(crate) fn find(io: &Io, place: &Place, run: Option<&str>) -> Result<Saved, F
     let runs = Runs::new(place.state());
     let Some(run) = run else {
         let last = runs.last().map_err(|err| Failure::store(&err))?;
+        check_finished(&runs, last.as_deref(), &|_| true)?;
         let id = last.ok_or_else(|| {
             Failure::input(format!("there is no run yet in `{}`", place.state().display()))
                 .with_help("run `kindlm test` first, or name the file of a report")
@@ -34,6 +38,29 @@ pub(crate) fn find(io: &Io, place: &Place, run: Option<&str>) -> Result<Saved, F
         Some(path) => from_file(&path, run),
         None => by_id(&runs, run),
     }
+}
+
+/// Makes sure that no run began after `last` and never ended: what is said of the last run would be of another one.
+pub(crate) fn check_finished(
+    runs: &Runs,
+    last: Option<&str>,
+    is_meant: &dyn Fn(&Journal) -> bool,
+) -> Result<(), Failure> {
+    for id in runs.journals().map_err(|err| Failure::store(&err))?.iter().rev() {
+        if last.is_some_and(|last| id.as_str() <= last) {
+            break;
+        }
+        let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
+        if folder.join(REPORT).exists() {
+            continue;
+        }
+        // Without a first line nothing was sent.
+        let Ok(journal) = Journal::open(folder) else { continue };
+        if is_meant(&journal) {
+            return Err(unfinished(&journal, "the last run"));
+        }
+    }
+    Ok(())
 }
 
 /// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
@@ -63,9 +90,9 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
     // The folder of a run, or the journal in it.
     let folder = if path.ends_with(journal::FILE) { path.parent() } else { Some(path) };
     let folder = folder.filter(|it| it.is_dir());
-    let path = folder.map_or_else(|| path.to_owned(), |it| it.join("report.json"));
+    let path = folder.map_or_else(|| path.to_owned(), |it| it.join(REPORT));
     if let Some(Ok(journal)) = folder.filter(|_| !path.exists()).map(Journal::open) {
-        return Err(unfinished(&journal));
+        return Err(unfinished(&journal, "the run"));
     }
     let name = format!("`{named}`");
     let report = open_report(&path).map_err(|err| match err {
@@ -78,20 +105,24 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
 }
 
 /// A run that was killed has no report: what is in its journal would be taken for the whole.
-fn unfinished(journal: &Journal) -> Failure {
+fn unfinished(journal: &Journal, called: &str) -> Failure {
     let id = &journal.header().run;
     let planned: u64 = journal.header().cases.iter().map(|it| u64::from(it.repeats)).sum();
-    let done = match journal.index() {
+    let index = journal.index();
+    let done = match &index {
         Ok(index) => format!("{} of {planned} executions are done", index.done()),
         Err(err) => err.to_string(),
+    };
+    let why = match &index {
+        Ok(index) if index.done() as u64 >= planned => "it was not written",
+        _ => "it was never finished",
     };
     let advice = if resume::is_of_trace(journal) {
         "run `kindlm trace` again: what the agent did then is not done again".to_owned()
     } else {
         format!("finish it with `kindlm test --resume {id}`, where it was begun")
     };
-    Failure::input(format!("the run `{id}` has no report, as it was never finished: {done}"))
-        .with_help(advice)
+    Failure::input(format!("{called} `{id}` has no report, as {why}: {done}")).with_help(advice)
 }
 
 fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
@@ -102,7 +133,7 @@ fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
             ReportError::Wire(_) => return unusable(&name, &err),
         };
         if let Ok(Ok(journal)) = runs.run_folder(id).map(Journal::open) {
-            return unfinished(&journal);
+            return unfinished(&journal, "the run");
         }
         let failure = Failure::store(&err);
         match runs.list().unwrap_or_default().as_slice() {

@@ -7,14 +7,18 @@ use kindlm_engine::{
     TestCase, plan as planned, shard as part_of,
 };
 use kindlm_store::Runs;
+use kindlm_store::journal::Journal;
 use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
 
 use crate::args::SelectArgs;
 use crate::project::Place;
-use crate::resume::Past;
+use crate::resume::{Past, is_of_trace};
 use crate::trace::MODEL;
 use crate::values::Tag;
 use crate::{Failure, Io, saved};
+
+/// How many of the cases that are gone are named.
+const NAMED: usize = 5;
 
 /// What the arguments select. What depends on earlier runs is as it was when the run began, if one goes on.
 pub(crate) fn filter(
@@ -84,10 +88,13 @@ pub(crate) fn part(
 
 /// What did not pass in the last run of the suite.
 fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
-    let mut report = saved::find(io, place, None)?.report;
+    let runs = Runs::new(place.state());
+    // Several suites may share a folder, and what `kindlm trace` began is passed over.
+    let is_meant = |it: &Journal| it.header().suite == suite.info.name && !is_of_trace(it);
+    let last = runs.last().map_err(|err| Failure::store(&err))?;
+    saved::check_finished(&runs, last.as_deref(), &is_meant)?;
+    let mut report = saved::find(io, place, last.as_deref())?.report;
     if !is_of(&report, suite) || is_traced(&report) {
-        // Several suites may share a folder.
-        let runs = Runs::new(place.state());
         let ids = runs.list().map_err(|err| Failure::store(&err))?;
         let reports = ids.iter().rev().filter_map(|id| runs.open(id).ok());
         let mut traced = None;
@@ -119,20 +126,41 @@ fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure>
                 "the run `{traced}` is of `kindlm trace` and passed over: the last of `kindlm test` is `{id}`"
             ));
         }
+        saved::check_finished(&runs, Some(&report.run.id), &is_meant)?;
     }
     let id = &report.run.id;
     let mut targets = Targets::default();
+    let mut gone = Vec::new();
+    let known: HashMap<&str, &TestCase> =
+        suite.cases.iter().map(|it| (it.name.as_str(), it)).collect();
     let failed = |it: CaseMark<'_>| !it.outcome.held() && it.outcome != Outcome::Skipped;
     for case in report.each_where(failed) {
         let case = case.map_err(|err| Failure::input(err.to_string()))?;
         targets.insert(&case.case, &case.model);
+        let here = known.get(case.case.as_str());
+        if here.is_none_or(|it| !models_of(it).contains(&case.model.as_str())) {
+            gone.push(format!("`{}` on `{}`", case.case, case.model));
+        }
     }
     if report.cases.is_empty() {
         io.tell(&format!("nothing was run in the last run, `{id}`"));
     } else if targets.is_empty() {
         io.tell(&format!("everything passed in the last run, `{id}`"));
-    } else if !still_has(suite, &targets) {
-        io.tell(&format!("what did not pass in the last run, `{id}`, is no longer in the suite"));
+    }
+    // To leave them out in silence would be green where nothing was mended.
+    if !gone.is_empty() {
+        let more = gone.len().saturating_sub(NAMED);
+        let nothing_left = gone.len() == targets.len();
+        gone.truncate(NAMED);
+        gone.extend((more > 0).then(|| format!("and {more} more")));
+        let gone = gone.join(", ");
+        let message =
+            format!("what did not pass in the last run, `{id}`, is no longer in the suite: {gone}");
+        if nothing_left {
+            return Err(Failure::input(message)
+                .with_help("if it has another name now, run that with `--test`, or everything"));
+        }
+        io.tell(&format!("warning: {message}"));
     }
     Ok(targets)
 }
@@ -198,13 +226,6 @@ fn expected(suite: &Suite) -> HashMap<&str, (Option<Fingerprint>, Vec<&str>)> {
 /// Whether any repeat was sent.
 fn was_run(case: &CaseResult) -> bool {
     case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
-}
-
-/// Whether the suite has any of these cases on the model that is named with it.
-fn still_has(suite: &Suite, targets: &Targets) -> bool {
-    let all = suite.cases.iter();
-    all.flat_map(|case| models_of(case).into_iter().map(move |it| (case, it)))
-        .any(|(case, model)| targets.contains(&case.name, model))
 }
 
 /// What a case is run on, whether or not it is skipped.

@@ -3,11 +3,14 @@
 //! Answers of models are kept and used again (`--responses cache`, unless another mode is asked for), so a run after
 //! a change asks only for what the change touches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use kindlm_engine::{CaseKind, Subject, Suite};
+use kindlm_store::Folder;
 use kindlm_types::ExitStatus;
+use serde_json::json;
 
 use crate::args::{ConfigArgs, TestArgs};
 use crate::failure::Outcome;
@@ -39,7 +42,8 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
             return Ok(status);
         }
         files.look_at_folders_again();
-        let count = files.0.len();
+        // What was looked for and is not there is waited for, too, but is no file.
+        let count = files.0.values().flatten().count();
         let plural = if count == 1 { "file" } else { "files" };
         io.tell(&format!(
             "\nwatching {count} {plural} (exit code {}); save one to run again, Ctrl-C to end",
@@ -60,6 +64,27 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
 /// The files that a suite is made of, and when each was changed.
 struct Files(BTreeMap<PathBuf, Mark>);
 
+/// Looks at the files of models, which are read only when these are asked.
+fn look_at_programs(suite: &Suite, folder: &Folder) {
+    let providers = suite.providers.values().cloned();
+    let agents = suite.models.iter().filter_map(|it| serde_json::to_value(it.agent.as_ref()?).ok());
+    for config in providers.chain(agents) {
+        // The folder remembers what was asked for.
+        let _ = kindlm_config::files_named_in(folder, &config);
+    }
+    let commands = suite.cases.iter().filter(|it| it.kind == CaseKind::Command);
+    let bodies = commands.filter_map(|it| it.body.body().ok());
+    let lines: BTreeSet<String> = bodies
+        .filter_map(|it| match &it.subject {
+            Subject::Command { command_line } => Some(command_line.clone()),
+            Subject::Prompt { .. } | Subject::Transcript(_) => None,
+        })
+        .collect();
+    for line in lines {
+        let _ = kindlm_config::files_named_in(folder, &json!({"command": line}));
+    }
+}
+
 /// What changes when a file is saved; `None` if it is not there.
 type Mark = Option<(SystemTime, u64)>;
 
@@ -67,7 +92,8 @@ impl Files {
     /// The files that are read when the suite is, whether it can be used or not.
     fn of(io: &Io, config: &ConfigArgs) -> Self {
         let paths = match project::load(io, config, Purpose::Run) {
-            Ok((place, folder, _)) => {
+            Ok((place, folder, loaded)) => {
+                loaded.suite.iter().for_each(|suite| look_at_programs(suite, &folder));
                 let mut paths = folder.seen();
                 paths.push(place.path);
                 paths

@@ -29,6 +29,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod diagnostic;
+mod imports;
 mod load;
 mod promptfoo;
 mod rows;
@@ -40,6 +41,7 @@ mod tree;
 mod written;
 
 pub use diagnostic::{Code, Diagnostic, Level, Related, render};
+pub use imports::{Parts, files_named_in};
 pub use load::{Imported, Loaded, Sources, import, import_with, load, load_with};
 pub use schema::json_schema;
 pub use source::{MAX_BYTES, Position, Source, Span};

@@ -288,7 +288,12 @@ impl Subject {
             None => client(&Map::new(), &self.files, options)?,
         };
         let secrets = Secrets::of(io, &self.providers);
-        let kept = args.responses.open(io, &self.place.state(), &self.providers, &secrets)?;
+        let kept = args.responses.open(
+            io,
+            &self.place.state(),
+            (&self.providers, &self.files),
+            &secrets,
+        )?;
         let client = Scripted::new(&client, Runner::new(io, root)?);
         let backend = Recorded::new(&client, kept);
         let door: &dyn Backend = &backend;

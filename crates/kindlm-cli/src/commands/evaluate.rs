@@ -53,7 +53,8 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let client = client(&suite.providers, &project.files, options)?;
         let secrets = Secrets::of(io, &suite.providers);
         let state = project.place.state();
-        let responses = args.responses.open(io, &state, &suite.providers, &secrets)?;
+        let responses =
+            args.responses.open(io, &state, (&suite.providers, &project.files), &secrets)?;
         let client = Scripted::new(&client, Runner::new(io, &base)?);
         let recorded = Recorded::new(&client, responses);
         let (backend, abort) = Abortable::new(&recorded);
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let providers = shorthand(&models);
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
-    let responses = args.responses.open(io, &state, &providers, &secrets)?;
+    let responses = args.responses.open(io, &state, (&providers, &NoFiles), &secrets)?;
     let client = Scripted::new(&client, Runner::new(io, &base)?);
     let recorded = Recorded::new(&client, responses);
     let (backend, abort) = Abortable::new(&recorded);

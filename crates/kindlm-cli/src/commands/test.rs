@@ -39,14 +39,7 @@ const COMPLIANCE: &str = "compliance";
 
 pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let Project { place, mut suite, files } = project::open(io, &args.suite, purpose(&args))?;
-    let past = match &args.resume {
-        Some(run) => Some(resume::find(&place, &suite, run.as_deref())?),
-        None => None,
-    };
-    let args = match &past {
-        Some(past) => past.arguments(args)?,
-        None => args,
-    };
+    let (args, past) = resume::settled(io, &place, &suite, args)?;
     let arguments = resume::arguments_of(&args);
     let verbosity = verbosity(args.quiet, args.verbose);
     let reports = project::reports(&place, &suite, args.suite.allow_outside)?;
@@ -74,8 +67,14 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let (baseline, digest) = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
     let started = (io.now)();
     let mut info = identity::begin(started, &place.folder);
-    let mut identity =
-        Identity { info: &mut info, suite: &suite, plan: &plan, baseline: digest, arguments };
+    let mut identity = Identity {
+        info: &mut info,
+        suite: &suite,
+        files: &files,
+        plan: &plan,
+        baseline: digest,
+        arguments,
+    };
     if let Some(past) = &past {
         identity.settle(io, past)?;
     }
@@ -93,7 +92,8 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let runner = Runner::new(io, files.root())?;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
     let secrets = Secrets::of(io, &suite.providers);
-    let responses = args.responses.open(io, &place.state(), &suite.providers, &secrets)?;
+    let responses =
+        args.responses.open(io, &place.state(), (&suite.providers, &files), &secrets)?;
     let keeping = (args.suite.allow_outside, args.keep_workspaces);
     let workspaces = workspaces::open(io, &files, &suite, &plan, keeping)?;
     let client = Scripted::new(&client, runner);

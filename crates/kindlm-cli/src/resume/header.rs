@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kindlm_engine::{Digest as Fingerprint, Model, Plan, Suite, TestCase};
+use kindlm_engine::{Digest as Fingerprint, Model, Plan, Subject, Suite, TestCase};
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
-use kindlm_types::RunInfo;
-use serde_json::{Map, Value};
+use kindlm_types::{Files, RunInfo};
+use serde_json::{Map, Value, json};
 
 use crate::Failure;
 
@@ -17,7 +17,7 @@ const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
 /// The first line of a run's journal.
 pub(super) fn of<'a>(
     info: &'a RunInfo,
-    suite: &'a Suite,
+    (suite, files): (&'a Suite, &dyn Files),
     plan: &Plan,
     baseline: Option<Digest>,
     arguments: Vec<String>,
@@ -27,14 +27,14 @@ pub(super) fn of<'a>(
     header.suite_digest = suite.info.config_sha256.as_deref().map(Cow::Borrowed);
     header.settings = settings(suite, baseline);
     header.models =
-        suite.models.iter().map(|it| (it.id.as_str().into(), model(suite, it))).collect();
+        suite.models.iter().map(|it| (it.id.as_str().into(), model(suite, files, it))).collect();
     header.arguments = arguments.into_iter().map(Cow::Owned).collect();
-    let mut tools = Same::default();
+    let mut same = (Same::default(), Programs { files, known: BTreeMap::new() });
     for group in plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
         let Some(unit) = group.first() else { continue };
         let Some(case) = suite.cases.get(unit.case) else { continue };
         let repeats = u32::try_from(group.len()).unwrap_or(u32::MAX);
-        header.cases.push(planned(case, unit.target(suite), repeats, &mut tools)?);
+        header.cases.push(planned(case, unit.target(suite), repeats, &mut same)?);
     }
     Ok(header)
 }
@@ -53,18 +53,24 @@ fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, st
     settings
 }
 
-fn model(suite: &Suite, model: &Model) -> Digest {
+fn model(suite: &Suite, files: &dyn Files, model: &Model) -> Digest {
     let mut provider = suite.providers.get(&model.provider).cloned().unwrap_or_default();
     if let Value::Object(config) = &mut provider {
         config.retain(|key, _| !FREE.contains(&key.as_str()));
     }
+    let mut programs = kindlm_config::files_named_in(files, &provider);
     let params = serde_json::to_value(&model.params).unwrap_or_default();
     let mut parts =
         vec![Value::from(&*model.provider), Value::from(&*model.name), params, provider];
     // What an agent may take does not change what it does.
     if let Some(Ok(Value::Object(mut agent))) = model.agent.as_deref().map(serde_json::to_value) {
         agent.retain(|key, _| key != "timeoutMs" && key != "env");
-        parts.push(Value::Object(agent));
+        let agent = Value::Object(agent);
+        programs.extend(kindlm_config::files_named_in(files, &agent));
+        parts.push(agent);
+    }
+    if !programs.is_empty() {
+        parts.push(in_words(programs));
     }
     digest(parts)
 }
@@ -74,7 +80,7 @@ fn planned<'a>(
     case: &'a TestCase,
     model: &'a str,
     repeats: u32,
-    tools: &mut Same,
+    (tools, programs): &mut (Same, Programs<'_>),
 ) -> Result<PlannedCase<'a>, Failure> {
     let body = case.body.body();
     let body = body.map_err(|err| Failure::internal(format!("`{}`: {err}", case.name)))?;
@@ -84,11 +90,41 @@ fn planned<'a>(
         case: case.name.as_str().into(),
         model: model.into(),
         repeats,
-        prompt: Digest::of(format!("{:?} {said:?} {}", body.subject, body.max_turns)),
+        prompt: Digest::of(format!(
+            "{:?} {said:?} {}{}",
+            body.subject,
+            body.max_turns,
+            programs.of(&body.subject)
+        )),
         tools: tools.digest(format!("{:?}", body.tools)),
         vars: vars(&body.vars),
         checks: whole.unwrap_or_else(|| Digest::of("")),
     })
+}
+
+/// The files of commands, looked up once for each command line.
+struct Programs<'a> {
+    files: &'a dyn Files,
+    known: BTreeMap<String, String>,
+}
+
+impl Programs<'_> {
+    /// What the files of a command hold; empty for what is no command, or has none.
+    fn of(&mut self, subject: &Subject) -> String {
+        let Subject::Command { command_line } = subject else { return String::new() };
+        if let Some(known) = self.known.get(command_line) {
+            return known.clone();
+        }
+        let parts = kindlm_config::files_named_in(self.files, &json!({"command": command_line}));
+        let text = if parts.is_empty() { String::new() } else { format!(" {}", in_words(parts)) };
+        self.known.insert(command_line.clone(), text.clone());
+        text
+    }
+}
+
+fn in_words(parts: kindlm_config::Parts) -> Value {
+    let parts = parts.into_iter().map(|(path, digest)| (path, digest.to_string().into()));
+    Value::Object(parts.collect())
 }
 
 /// The digest of a text that is mostly the one before: that of the tools, which many cases have in common.

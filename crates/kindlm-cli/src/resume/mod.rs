@@ -6,7 +6,7 @@ mod kept;
 
 use kindlm_engine::{Plan, Suite, Targets};
 use kindlm_store::journal::{Durability, Header, Journal, JournalError, JournalWriter};
-use kindlm_store::{Digest, Runs};
+use kindlm_store::{Digest, Folder, Runs};
 use kindlm_types::{RunInfo, Summary};
 
 use crate::args::TestArgs;
@@ -22,8 +22,20 @@ pub(crate) const TRACE: &str = "trace";
 /// A run that is to go on.
 pub(crate) struct Past(Journal);
 
+/// The arguments that hold, and the run that is to go on with them if one is.
+pub(crate) fn settled(
+    io: &mut Io,
+    place: &Place,
+    suite: &Suite,
+    given: TestArgs,
+) -> Result<(TestArgs, Option<Past>), Failure> {
+    let Some(run) = &given.resume else { return Ok((given, None)) };
+    let past = find(io, place, suite, run.as_deref())?;
+    Ok((past.arguments(given)?, Some(past)))
+}
+
 /// Finds the run that is to go on: by its id, or the newest one of the suite.
-pub(crate) fn find(place: &Place, suite: &Suite, run: Option<&str>) -> Result<Past, Failure> {
+fn find(io: &mut Io, place: &Place, suite: &Suite, run: Option<&str>) -> Result<Past, Failure> {
     let runs = Runs::new(place.state());
     let open = |id: &str| {
         let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
@@ -48,7 +60,16 @@ pub(crate) fn find(place: &Place, suite: &Suite, run: Option<&str>) -> Result<Pa
         return Ok(Past(journal));
     }
     for id in runs.journals().map_err(|err| Failure::store(&err))?.iter().rev() {
-        let journal = open(id)?;
+        let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
+        let journal = match Journal::open(folder) {
+            Ok(journal) => journal,
+            // Nothing is sent before the first line is there, so nothing is lost.
+            Err(err @ JournalError::Header { .. }) => {
+                io.tell(&format!("the run `{id}` is passed over: {err}"));
+                continue;
+            }
+            Err(err) => return Err(failure(&err)),
+        };
         // Several suites may share a folder.
         if journal.header().suite == *name && !is_of_trace(&journal) {
             return Ok(Past(journal));
@@ -74,7 +95,7 @@ fn with_newest(failure: Failure, runs: &Runs) -> Failure {
 
 impl Past {
     /// The arguments to go on with: those that the run was begun with.
-    pub(crate) fn arguments(&self, given: TestArgs) -> Result<TestArgs, Failure> {
+    fn arguments(&self, given: TestArgs) -> Result<TestArgs, Failure> {
         let header = self.0.header();
         let begun: Vec<String> = header.arguments.iter().map(ToString::to_string).collect();
         arguments::again(given, &header.run, &begun)
@@ -116,6 +137,8 @@ pub(crate) struct Identity<'a> {
     pub(crate) info: &'a mut RunInfo,
     /// What is run.
     pub(crate) suite: &'a Suite,
+    /// The files that it refers to.
+    pub(crate) files: &'a Folder,
     /// What of it.
     pub(crate) plan: &'a Plan,
     /// What the baseline is, if there is one.
@@ -177,7 +200,8 @@ impl Identity<'_> {
     }
 
     fn header(&self) -> Result<Header<'_>, Failure> {
-        header::of(self.info, self.suite, self.plan, self.baseline, self.arguments.clone())
+        let of = (self.suite, self.files as _);
+        header::of(self.info, of, self.plan, self.baseline, self.arguments.clone())
     }
 }
 

@@ -155,3 +155,72 @@ fn judges_of_outputs_that_exist_are_recorded_too() {
     assert_eq!((server.count(), &again.stdout), (1, &first.stdout));
     assert!(said.contains("responses: 1 answer from `.kindlm/responses`"), "{said}");
 }
+
+#[test]
+fn what_a_configuration_adds_to_a_request_is_part_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = MockServer::start().unwrap();
+    let write = |more: &str| {
+        let yaml = format!(
+            "kindlm: 1\nproject: p\nsuite: {{ name: recorded }}\n\
+             providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{}/v1\"{more} }} }}\n\
+             models: [{{ id: m, provider: openai, model: gpt-4o }}]\n\
+             prompts: {{ p: {{ user: hello }} }}\n\
+             tests: [{{ name: t, prompt: p, expect: {{ output: {{ maxLength: 999 }} }} }}]\n",
+            server.url()
+        );
+        fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
+    };
+    let run = |mode: &str| {
+        let output = kindlm(folder, &["test", "--responses", mode], Some(KEY));
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        // The lines of a report are broken.
+        (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    write("");
+    assert_eq!(run("record").0, Some(0));
+    // What adds nothing leaves recordings as they were; so does what changes no answer.
+    for same in ["", ", body: {}, logprobs: false", ", organization: us"] {
+        write(same);
+        assert_eq!(run("replay").0, Some(0), "{same}");
+    }
+    write(", body: { reasoning_effort: high }");
+    let (code, said) = run("replay");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        said.contains("/settings/body/reasoning_effort: not recorded, asked \"high\""),
+        "{said}"
+    );
+    assert_eq!(run("cache").0, Some(0));
+    assert_eq!(server.count(), 2);
+    write(", body: { reasoning_effort: low }");
+    assert!(run("replay").1.contains("recorded \"high\", asked \"low\""));
+    write(", logprobs: true");
+    let (code, said) = run("replay");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("/settings/logprobs: not recorded, asked true"), "{said}");
+    assert_eq!(server.count(), 2);
+}
+
+#[test]
+fn a_run_that_goes_on_takes_answers_from_where_it_took_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = server();
+    suite(folder, &server.url(), "Where is my order?");
+    let run = |args: &[&str]| {
+        let output = kindlm(folder, &[&["test"], args].concat(), Some(KEY));
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run(&["--responses", "cache", "--test", "talks", "-q"]).0, Some(0));
+    let asked = server.count();
+    let (code, said) = run(&["--responses", "replay"]);
+    assert_eq!(code, Some(3), "{said}");
+    let (code, said) = run(&["--resume"]);
+    assert_eq!(code, Some(3), "{said}");
+    assert_eq!(server.count(), asked, "what was to be replayed was asked for");
+    let (code, said) = run(&["--resume", "--responses", "live"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(server.count() > asked);
+}

@@ -177,6 +177,53 @@ fn a_shard_that_was_killed_is_not_merged_before_it_is_finished() {
 
 /// The header's digests are of what is sent and expected; the order of keys in the file is not.
 #[test]
+fn a_run_that_never_ended_is_the_last_run_all_the_same() {
+    let counting = Counting::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    counting.suite(folder, 3);
+    let said = |args: &[&str]| ended(kindlm(folder, "key", args).output().unwrap());
+    let (code, stderr) = said(&["test", "-q"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let first = run_folder(folder).unwrap();
+    let last = folder.join(".kindlm/last-run");
+    let id = fs::read_to_string(&last).unwrap();
+    assert_eq!(said(&["test", "-q"]).0, Some(0));
+    // As a kill leaves it.
+    let runs = fs::read_dir(folder.join(".kindlm/runs")).unwrap();
+    let second = runs.map(|it| it.unwrap().path()).find(|it| *it != first).unwrap();
+    let second_id = second.file_name().unwrap().to_str().unwrap();
+    let journal = second.join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let whole: String = text.split_inclusive('\n').take(2).collect();
+    fs::remove_file(second.join("report.json")).unwrap();
+    fs::write(&last, &id).unwrap();
+    for (text, why) in [
+        (text.as_str(), "has no report, as it was not written"),
+        (whole.as_str(), "has no report, as it was never finished: 1 of "),
+    ] {
+        fs::write(&journal, text).unwrap();
+        for args in [&["test", "--failed"][..], &["report"], &["gate"], &["baseline", "set"]] {
+            let (code, stderr) = said(args);
+            assert_eq!(code, Some(2), "{args:?}: {stderr}");
+            let expected = format!("the last run `{second_id}` {why}");
+            assert!(stderr.contains(&expected), "{args:?}: {stderr}");
+            assert!(stderr.contains(&format!("kindlm test --resume {second_id}")), "{stderr}");
+        }
+    }
+    assert_eq!(said(&["report", id.trim()]).0, Some(0));
+    // One without a first line was killed before anything was sent, and is in nobody's way.
+    let torn = folder.join(".kindlm/runs/99990101-000000-000-0000");
+    fs::create_dir(&torn).unwrap();
+    fs::write(torn.join("journal.jsonl"), "{\"schemaVersion\"").unwrap();
+    let (code, stderr) = said(&["test", "--resume", "-q"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("the run `99990101-000000-000-0000` is passed over"), "{stderr}");
+    assert!(stderr.contains(&format!("run {second_id}: 1 of ")), "{stderr}");
+    assert_eq!(said(&["report"]).0, Some(0));
+}
+
+#[test]
 fn a_digest_is_short_and_stable() {
     let counting = Counting::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();

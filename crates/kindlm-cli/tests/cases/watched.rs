@@ -63,3 +63,51 @@ fn a_saved_file_starts_another_run_that_asks_only_for_what_is_new() {
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_program_imports_is_watched_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "kindlm.yaml",
+        "kindlm: 1\nproject: p\nsuite: { name: watched }\n\
+         providers: { script: { file: model.js } }\nmodels: [{ id: m, provider: script, model: m }]\n\
+         prompts: { p: { user: hello } }\n\
+         tests: [{ name: t, prompt: p, expect: { assert: [{ type: javascript, value: file://check.mjs }] } }]\n",
+    );
+    write(
+        "model.js",
+        "const { said } = require('./said')\nmodule.exports = () => ({ output: said })\n",
+    );
+    write("said.js", "exports.said = 'bad'\n");
+    write(
+        "check.mjs",
+        "import { good } from './good.mjs'\nexport default (output) => output === good\n",
+    );
+    write("good.mjs", "export const good = 'good'\n");
+    let mut child = Command::new(binary())
+        .args(["test", "--watch", "-q"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut until = |text: &str| {
+        let found = lines.by_ref().find(|line| line.contains(text));
+        assert!(found.is_some(), "nothing said `{text}`");
+    };
+    until("watching 5 files (exit code 1)");
+    // The answer of the model that is gone is not taken from where it was kept.
+    write("said.js", "exports.said = 'good'\n");
+    until("`said.js` was saved");
+    until("watching 5 files (exit code 0)");
+    write("good.mjs", "export const good = 'other'\n");
+    until("`good.mjs` was saved");
+    until("watching 5 files (exit code 1)");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

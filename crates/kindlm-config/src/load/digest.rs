@@ -1,7 +1,8 @@
 //! Tells whether a test has changed: what it sends, what it knows, and what it expects.
 //!
 //! Left out is what changes neither what is sent nor what must hold: tags, models, how often it runs, how long it may
-//! take. Files that are referred to count by their content.
+//! take. Files that are referred to count by their content, and
+//! programs by that of what they import, too.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,22 +12,44 @@ use kindlm_types::{FileError, FileTree, Files};
 use serde_json::Value;
 
 use super::Loader;
+use crate::imports;
 
 /// Files that pass through to whoever asks, and are remembered by their digests.
 pub(super) struct Referred<'a> {
     files: &'a dyn Files,
     digests: Mutex<HashMap<String, Fingerprint>>,
+    /// Of programs, with all that they import.
+    programs: Mutex<HashMap<String, Fingerprint>>,
 }
 
 impl<'a> Referred<'a> {
     pub(super) fn new(files: &'a dyn Files) -> Self {
-        Self { files, digests: Mutex::default() }
+        Self { files, digests: Mutex::default(), programs: Mutex::default() }
     }
 
-    /// The digest of a file that was read, by its path as written.
+    /// The digest of a file that was read, by its path as written; of a program, also of what it imports.
     fn digest(&self, path: &str) -> Option<Fingerprint> {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.get(path).copied()
+        let own = digests.get(path).copied()?;
+        drop(digests);
+        if !imports::is_program(path) {
+            return Some(own);
+        }
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(*programs.entry(path.to_owned()).or_insert_with(|| self.with_imports(path, own)))
+    }
+
+    /// A program that imports nothing counts as its text does.
+    fn with_imports(&self, path: &str, own: Fingerprint) -> Fingerprint {
+        let parts = imports::parts_of(self.files, path);
+        if parts.len() <= 1 {
+            return own;
+        }
+        let digest = Digest::default().fingerprint(own);
+        let add = |digest: Digest, (path, part): (&String, &Fingerprint)| {
+            digest.text(path).fingerprint(*part)
+        };
+        parts.iter().fold(digest, add).finish()
     }
 }
 
@@ -73,7 +96,8 @@ impl Loader<'_> {
         self.files_of(&templates, digest.value(&templates))
     }
 
-    fn files_of(&self, value: &Value, digest: Digest) -> Digest {
+    /// Adds the content of the files that a value names; nothing if it names none.
+    pub(super) fn files_of(&self, value: &Value, digest: Digest) -> Digest {
         match value {
             Value::String(text) => match self.file_of(text) {
                 Some(file) => digest.fingerprint(file),

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::Loader;
 use super::body::Opening;
 use super::sets::{Rules, set_info};
+use super::test::FILE;
 use crate::diagnostic::{Code, Diagnostic, Piece, escape};
 use crate::schema::SHAPES;
 use crate::source::{Source, Span};
@@ -122,6 +123,7 @@ impl Loader<'_> {
         });
         let mut parts = Vec::with_capacity(texts.len());
         for (role, span, text) in texts {
+            self.warn_of_file(piece.source, span, &text);
             let read = match language {
                 Language::Plain => Ok(Template::read(&text)),
                 Language::Jinja => Template::jinja(&text),
@@ -145,6 +147,21 @@ impl Loader<'_> {
         };
         let opening = Arc::new(opening);
         Some(Prompt { parts, opening, rules, threshold })
+    }
+
+    /// A prompt is what is written; a file that is named in its place would be sent by its name.
+    fn warn_of_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
+        let path = text.trim();
+        if !path.starts_with(FILE) || path.contains(char::is_whitespace) {
+            return;
+        }
+        let message = format!("`{path}` is sent as it is: prompts are not read from files");
+        let span = source.first_line(span);
+        let diagnostic = Diagnostic::error(Code::NO_EFFECT, message, source, span).into_warning();
+        self.push(
+            diagnostic
+                .with_help("write the text itself: `user: |`, and below it the text, indented"),
+        );
     }
 
     /// The texts of a prompt with who says them and where they are.

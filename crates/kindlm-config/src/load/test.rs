@@ -148,6 +148,8 @@ impl Loader<'_> {
         let vars = Value::Object(entry.vars);
         let digest =
             Digest::default().fingerprint(kit.digest).value(&vars).fingerprint(parts.expect);
+        // Conditions of rules may be in files.
+        let digest = self.files_of(&parts.rules.value, digest);
         let threshold = entry
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))

@@ -152,3 +152,37 @@ fn colours_are_only_added() {
     let plain = kindlm_config::render(&loaded.diagnostics[0], false);
     assert!(plain.is_ascii() && !plain.contains('\u{1b}'));
 }
+
+#[test]
+fn a_prompt_that_is_only_the_name_of_a_file_is_told() {
+    for (text, told) in [
+        ("file://prompts/greet.txt", true),
+        ("see file://prompts/greet.txt", false),
+        ("file://greet.txt is a name", false),
+    ] {
+        let text = with("user: \"Greet {{name}}.\"", &format!("user: \"{text}\""));
+        let loaded = load_text(&text);
+        let found = loaded.warnings.iter().any(|it| it.message.contains("is sent as it is"));
+        assert_eq!(found, told, "{}", said(&loaded));
+    }
+}
+
+/// What a check imports is part of the tests that it decides over.
+#[test]
+fn a_file_that_decides_changes_the_digest() {
+    let digest = |suite: &str, files: [(&str, &str); 3]| {
+        let loaded = load_with(suite, &Memory::of(files));
+        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+        suite.cases[0].digest.unwrap()
+    };
+    let imports = [("a.mjs", "import './b.mjs'"), ("b.mjs", "1"), ("c.mjs", "1")];
+    let expect =
+        "expect:\n      assert: [{ type: javascript, value: file://a.mjs }]\n      output: ";
+    let suite = with(
+        "expect:\n      output: { contains: [Ada] }",
+        &format!("{expect}{{ contains: [Ada] }}"),
+    );
+    let before = digest(&suite, imports);
+    assert_ne!(before, digest(&suite, [imports[0], ("b.mjs", "2"), imports[2]]));
+    assert_eq!(before, digest(&suite, [imports[0], imports[1], ("c.mjs", "2")]));
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use kindlm_types::{Prompt, ecma};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::redact::Secrets;
 use crate::digest::sha256;
@@ -15,23 +15,39 @@ pub(super) struct Request {
     pub(super) digest: String,
 }
 
+/// What decides what a provider says, beside what it is asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Setup {
+    /// Of its whole configuration.
+    pub(super) digest: Option<String>,
+    /// What its configuration says of chat requests.
+    pub(super) settings: Map<String, Value>,
+    /// The digests of its files.
+    pub(super) files: Map<String, Value>,
+}
+
 impl Request {
     /// The request for an answer; `setup` is whatever else decides what the provider says.
     pub(super) fn completion(
         provider: &str,
-        setup: Option<&str>,
+        setup: Option<&Setup>,
         prompt: &Prompt,
         secrets: &Secrets,
     ) -> Result<Self, serde_json::Error> {
         let mut value = serde_json::to_value(prompt)?;
         number_tool_calls(&mut value);
+        if let (Value::Object(map), Some(setup)) = (&mut value, setup)
+            && !setup.settings.is_empty()
+        {
+            map.insert("settings".to_owned(), setup.settings.clone().into());
+        }
         Ok(Self::new(provider, setup, value, secrets))
     }
 
     /// The request for a vector.
     pub(super) fn embedding(
         provider: &str,
-        setup: Option<&str>,
+        setup: Option<&Setup>,
         model: &str,
         text: &str,
         secrets: &Secrets,
@@ -39,11 +55,15 @@ impl Request {
         Self::new(provider, setup, json!({ "model": model, "text": text }), secrets)
     }
 
-    fn new(provider: &str, setup: Option<&str>, mut value: Value, secrets: &Secrets) -> Self {
+    fn new(provider: &str, setup: Option<&Setup>, mut value: Value, secrets: &Secrets) -> Self {
         if let Value::Object(map) = &mut value {
             map.insert("provider".to_owned(), provider.into());
-            if let Some(setup) = setup {
-                map.insert("setup".to_owned(), setup.into());
+            // What is not there leaves no trace: older recordings are found again.
+            if let Some(digest) = setup.and_then(|it| it.digest.as_deref()) {
+                map.insert("setup".to_owned(), digest.into());
+            }
+            if let Some(setup) = setup.filter(|it| !it.files.is_empty()) {
+                map.insert("files".to_owned(), setup.files.clone().into());
             }
         }
         secrets.redact(&mut value);

@@ -9,11 +9,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
+use serde_json::{Map, Value};
 
 use super::nearest::Catalogue;
 use super::recording::{self, Answer};
 use super::redact::Secrets;
-use super::request::Request;
+use super::request::{Request, Setup};
 use crate::{Digest, StoreError, atomic};
 
 /// What is done with the answers of models.
@@ -87,7 +88,7 @@ pub struct Responses {
     folder: PathBuf,
     mode: Mode,
     secrets: Secrets,
-    setups: HashMap<String, String>,
+    setups: HashMap<String, Setup>,
     recorded_at: Option<String>,
     recalled: AtomicU64,
     missing: AtomicU64,
@@ -134,7 +135,32 @@ impl Responses {
     /// Without it, answers are found again however the provider is configured.
     #[must_use]
     pub fn with_setup(mut self, provider: impl Into<String>, setup: &str) -> Self {
-        self.setups.insert(provider.into(), Digest::of(setup).to_string());
+        self.setups.entry(provider.into()).or_default().digest =
+            Some(Digest::of(setup).to_string());
+        self
+    }
+
+    /// Adds to every chat request of a provider what its configuration says of what is sent, such as more keys for the
+    /// body. Embeddings know nothing of it.
+    #[must_use]
+    pub fn with_settings(
+        mut self,
+        provider: impl Into<String>,
+        settings: Map<String, Value>,
+    ) -> Self {
+        self.setups.entry(provider.into()).or_default().settings = settings;
+        self
+    }
+
+    /// Adds to every request of a provider the files that decide what it says, by path, each with a digest.
+    #[must_use]
+    pub fn with_files(
+        mut self,
+        provider: impl Into<String>,
+        files: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        self.setups.entry(provider.into()).or_default().files =
+            files.into_iter().map(|(path, digest)| (path, digest.into())).collect();
         self
     }
 
@@ -197,7 +223,7 @@ impl Responses {
         provider: &str,
         prompt: &Prompt,
     ) -> Result<Request, ProviderError> {
-        let setup = self.setups.get(provider).map(String::as_str);
+        let setup = self.setups.get(provider);
         Request::completion(provider, setup, prompt, &self.secrets).map_err(|err| {
             refused(provider, format!("the request cannot be written as JSON: {err}"))
         })
@@ -218,7 +244,7 @@ impl Responses {
     }
 
     pub(super) fn embedding(&self, provider: &str, model: &str, text: &str) -> Request {
-        let setup = self.setups.get(provider).map(String::as_str);
+        let setup = self.setups.get(provider);
         Request::embedding(provider, setup, model, text, &self.secrets)
     }
 
