@@ -14,8 +14,10 @@ mod verdict;
 mod workspace;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult, Workspaces};
 
 use crate::budget::worst_case;
@@ -173,7 +175,6 @@ impl Running<'_> {
     }
 
     async fn all(&self, concurrency: usize, sink: &mut dyn Sink) -> Option<RecordError> {
-        let Run { options, .. } = self.run;
         let units = &self.run.plan.units;
         (self.run.watch)(RunProgress::RunStarted { total: units.len() });
         let mut ledger = Ledger::new(self, sink);
@@ -220,9 +221,11 @@ impl Running<'_> {
             vec![open]
         };
         let unjudged = &unjudged;
+        let gathering = &Gathering::default();
         let alone = stream::select_all(queues.into_iter().map(|queue| {
             let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
-            stream::iter(queue)
+            gathering
+                .held(queue)
                 .map(|(index, unit)| {
                     // It has some 10 KiB, and is moved several times before it begins.
                     Box::pin(async move {
@@ -236,15 +239,13 @@ impl Running<'_> {
                 })
                 .buffer_unordered(concurrency)
         }));
-        let rounds = stream::iter(rounds)
+        let rounds = gathering
+            .held(rounds.into_iter())
             .map(|round| async move { self.round(&round).await })
             .buffer_unordered(concurrency);
-        // What finishes at the same time is kept with one write. Meanwhile others are begun in its place, so not where a
-        // single failure may be the one too many.
-        let at_once = if options.max_failures.is_some() { 1 } else { concurrency.min(AT_ONCE) };
-        let mut finished = stream::select(alone, rounds).ready_chunks(at_once);
-        while let Some(ended) = finished.next().await {
-            ledger.settle(ended.into_iter().flatten());
+        let mut finished = stream::select(alone, rounds);
+        while let Some(ended) = gathering.next(&mut finished).await {
+            ledger.settle(ended);
         }
         drop(finished);
         if let Some((attempts, usd)) = self.judges.calls.lost() {
@@ -264,6 +265,38 @@ impl Running<'_> {
     fn recall(&self, at: usize, unit: Unit) -> Result<Option<ExecutionResult>, RecordError> {
         let Some((case, model)) = unit::subject(self.run.suite, unit) else { return Ok(None) };
         self.run.record.recall(at, &case.name, unit::model_id(case, model), unit.repeat)
+    }
+}
+
+/// Whether what has finished is being brought together, and nothing is to be begun.
+#[derive(Default)]
+struct Gathering(AtomicBool);
+
+impl Gathering {
+    /// What finishes next, with what has finished at the same time: it is kept with one write. Nothing is begun before
+    /// that, as it might be lost, too.
+    async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
+        let mut ended = finished.next().await?;
+        self.0.store(true, Ordering::Relaxed);
+        while ended.len() < AT_ONCE
+            && let Some(Some(more)) = finished.next().now_or_never()
+        {
+            ended.extend(more);
+        }
+        self.0.store(false, Ordering::Relaxed);
+        Some(ended)
+    }
+
+    /// The items, none of which comes meanwhile.
+    fn held<I: Iterator + Unpin>(&self, mut items: I) -> impl Stream<Item = I::Item> {
+        stream::poll_fn(move |context| {
+            if self.0.load(Ordering::Relaxed) {
+                // It is over as soon as whoever asks now has been answered.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(items.next())
+        })
     }
 }
 
@@ -310,7 +343,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
     }
 
     /// Takes in executions that are over.
-    fn settle(&mut self, ended: impl Iterator<Item = (usize, Ended)>) {
+    fn settle(&mut self, ended: Vec<(usize, Ended)>) {
         let mut new = Vec::new();
         for (index, ended) in ended {
             match ended {
