@@ -53,7 +53,9 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
         let peers = of_process.iter().flat_map(|it| ["--peer", it.as_str()]);
         // Both packages each time: one by one they would be built with other features, and so again.
         let packages = ["-p", "kindlm-cli", "-p", "kindlm-script"];
-        let mut cargo = cmd!(sh, "cargo bench {packages...} --bench {bench} -- {peers...}");
+        // With the profile of the binaries that are shipped.
+        let mut cargo =
+            cmd!(sh, "cargo bench --profile dist {packages...} --bench {bench} -- {peers...}");
         // What cargo tells us of `xtask` would reach the build scripts of dependencies, and have them built again.
         for (name, _) in std::env::vars_os() {
             if name
