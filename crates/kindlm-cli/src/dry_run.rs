@@ -199,7 +199,7 @@ impl Estimate {
             let Question::Judge(question) = question else { continue };
             let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());
             let judge = judge_of(&suite.models, id);
-            let Some(price) = judge.and_then(|it| it.price) else {
+            let Some((judge, price)) = judge.and_then(|it| Some((it, it.price?))) else {
                 let name = judge.map_or("the judge", |it| it.id.as_str());
                 self.unknown.insert(format!("the price of `{name}`, which judges"));
                 continue;
@@ -207,7 +207,7 @@ impl Estimate {
             let asked = tokens(question.system.len() + question.user.len());
             self.usd += price.cost(&Usage {
                 input_tokens: asked + u64::from(output),
-                output_tokens: question.max_tokens.into(),
+                output_tokens: judge.judge_params(&question).max_tokens.unwrap_or(0).into(),
                 ..Usage::default()
             });
         }

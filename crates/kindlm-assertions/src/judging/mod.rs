@@ -54,6 +54,9 @@ pub(crate) const JUDGE_EVAL_ERROR: Code =
 const SHOWN: usize = 200;
 /// How much of a reply is quoted to the judge that is asked again, in characters.
 const QUOTED: usize = 2_000;
+/// What to do where the answer is longer than the judge was allowed to make it.
+const CUT_OFF: &str = ". Give the model that judges more tokens in the config file, with `params: { maxTokens: … }`: \
+                       what it thinks before it answers is counted";
 
 /// The rule about fenced text, which is part of every judge's instructions.
 macro_rules! data_rule {
@@ -103,6 +106,15 @@ impl Reading<'_> {
     }
 }
 
+
+    /// What it was, and what to do where it was cut off, for whoever reads why there is no verdict.
+    pub(crate) fn told(&self) -> String {
+        let advice = match self.finish_reason {
+            FinishReason::Length => CUT_OFF,
+            _ => "",
+        };
+        format!("The judge replied: {:?}{advice}", self.shown())
+    }
 /// Why there is no verdict.
 #[derive(Debug)]
 pub(crate) enum Obstacle<'a> {
@@ -240,9 +252,7 @@ impl Obstacle<'_> {
     ) -> AssertionResult {
         match self {
             Self::Unreadable { why, reply } => {
-                let shown = reply.shown();
-                let message =
-                    format!("Failed to parse judge response: {why}. The judge replied: {shown:?}");
+                let message = format!("Failed to parse judge response: {why}. {}", reply.told());
                 AssertionResult::errored(assertion, label, unreadable, message)
                     .with_metadata("reply", shown)
                     .with_metadata("judgeModel", reply.judge)

@@ -235,8 +235,7 @@ fn known(rule: &Rule, judgements: &Judgements, reply: &Reading<'_>) -> Assertion
             AssertionResult::fail(ID, &rule.id, FAILED, message).with_reasoning(reasoning)
         }
         Err(why) => {
-            let shown = reply.shown();
-            let message = format!("The judge gave no verdict: {why}. The judge replied: {shown:?}");
+            let message = format!("The judge gave no verdict: {why}. {}", reply.told());
             AssertionResult::errored(ID, &rule.id, PARSE_ERROR, message)
                 .with_metadata("reply", shown)
         }

@@ -23,7 +23,8 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 /// The models that answer the questions of checks.
 ///
 /// Equal questions are asked once, also if they come at the same time; failures are not remembered.
-/// A judge is asked with temperature 0 unless the question says otherwise.
+/// A judge is asked with temperature 0 unless the question says otherwise, with its own `seed`, and with its own
+/// `maxTokens` where that is more than the question allows.
 pub struct Judges<'a> {
     pub(crate) calls: Calls<'a>,
     models: &'a [Model],
@@ -110,11 +111,7 @@ impl<'a> Judges<'a> {
         let prompt = Prompt {
             model: model.name.clone(),
             messages: messages.map(|(role, text)| Message::new(role, text)).collect(),
-            params: Params {
-                temperature: Some(question.temperature.unwrap_or(0.0)),
-                max_tokens: Some(question.max_tokens),
-                ..Params::default()
-            },
+            params: model.judge_params(question),
             tools: Vec::new(),
             tool_choice: None,
             response_format: question.response_format.clone(),
@@ -178,6 +175,22 @@ impl<'a> Judges<'a> {
                 suggest(id, "configured models", ids)
             ))
         })
+    }
+}
+
+impl Model {
+    /// How the model is asked to judge. It may have as many tokens as it was given, if that is more than the answer
+    /// needs: those of a model that thinks first are counted, too. Its `topP` and `stopSequences` are for what it says when
+    /// it is tested: the one does nothing at temperature 0, the other would cut verdicts off.
+    pub fn judge_params(&self, question: &JudgeQuestion) -> Params {
+        let own = &self.params;
+        Params {
+            temperature: Some(question.temperature.unwrap_or(0.0)),
+            max_tokens: Some(question.max_tokens).max(own.max_tokens),
+            // Several answers to one question are to differ.
+            seed: own.seed.map(|it| it.wrapping_add(question.sample.into())),
+            ..Params::default()
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use kindlm_assertions::{Assertion, Check, Evidence, Meta};
 use kindlm_engine::{Judged, Judges, Model, judge};
 use kindlm_types::ask::EmbeddingQuestion;
 use kindlm_types::{
-    Answer, AssertionResult, Class, Execution, Outcome, ProviderErrorKind, Question, Verdict,
+    Answer, AssertionResult, Class, Execution, Outcome, Params, ProviderErrorKind, Question,
+    Verdict,
 };
 
 use crate::support::{Fake, asks, asks_model, close, failure, model, reply, says, unsupported};
@@ -46,6 +47,32 @@ async fn asks_again_as_long_as_checks_do_and_counts_what_it_costs() {
     assert_eq!(prompts[0].params.max_tokens, Some(64));
     assert_eq!(prompts[0].model, "a-name");
     assert_eq!((prompts[0].sample, prompts[1].sample), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_has_its_own_seed_and_as_many_tokens_as_it_was_given() {
+    for (own, most) in [(None, 64), (Some(16), 64), (Some(4_000), 4_000)] {
+        let fake = Fake::saying("no number");
+        let stop_sequences = vec!["}".to_owned()];
+        let params = Params {
+            max_tokens: own,
+            seed: Some(7),
+            top_p: Some(0.5),
+            stop_sequences,
+            temperature: Some(1.0),
+        };
+        let models = [Model { params, ..model("a") }];
+        judge(&[asks("polite?")], &said("hello"), None, &Judges::new(&fake, &models, None)).await;
+        let prompts = fake.prompts.lock().unwrap();
+        let asked = |it: u32| Params {
+            temperature: Some(0.0),
+            max_tokens: Some(most),
+            seed: Some(7 + i64::from(it)),
+            ..Params::default()
+        };
+        assert_eq!(prompts[0].params, asked(0));
+        assert_eq!(prompts[1].params, asked(1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
