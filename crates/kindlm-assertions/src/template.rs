@@ -1,24 +1,50 @@
-//! Templates in the values of list entries: what makes an `expect` block depend on the variables of its test.
+//! Templates in what checks are told: what makes an `expect` block depend on the variables of its test.
+
+use std::fmt;
 
 pub use kindlm_template::{Variables, is_template};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Setup;
 
 impl Setup<'_> {
-    /// Whether the list form of an `expect` block has a template, so that what it compiles to depends on the
-    /// variables. Of what is referred to, all counts, as that is rare.
+    /// Whether the list form of an `expect` block, or what it tells judges, has a template, so that what it compiles to
+    /// depends on the variables. Of what is referred to, all counts, as that is rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
         let is_template_text = |it: &Value| it.as_str().is_some_and(is_template);
         let refers = |it: &Value| it.get("$ref").is_some();
         // The file that it names is a template.
         let is_prompt = |it: &Value| it.get("rubricPrompt").is_some();
         let is_one = |it: &Value| is_template_text(it) || is_prompt(it);
-        expect.get("assert").is_some_and(|list| {
-            any(list, &is_one)
-                || any(list, &refers)
-                    && self.assertion_templates.values().any(|it| any(it, &is_one))
-        })
+        expect.get("judge").is_some_and(|it| any(it, &is_template_text))
+            || expect.get("assert").is_some_and(|list| {
+                any(list, &is_one)
+                    || any(list, &refers)
+                        && self.assertion_templates.values().any(|it| any(it, &is_one))
+            })
+    }
+}
+
+/// The environment variables that templates may read, for templates that are rendered when a judge is asked.
+#[derive(Clone, Default)]
+pub(crate) struct Env(Map<String, Value>);
+
+impl Env {
+    /// Those of a suite.
+    pub(crate) fn of(setup: &Setup<'_>) -> Self {
+        Self(setup.env.clone())
+    }
+
+    /// What templates may refer to beside these variables.
+    pub(crate) fn with(&self, vars: &Map<String, Value>) -> Variables {
+        Variables::new(vars, &self.0)
+    }
+}
+
+/// Without the values, which may be secrets.
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env").finish_non_exhaustive()
     }
 }
 
@@ -45,6 +71,8 @@ mod tests {
         for (expect, expected) in [
             (json!({"assert": [{"type": "equals", "value": "{ a }"}]}), false),
             (json!({"output": {"contains": ["{{x}}"]}}), false),
+            (json!({"judge": [{"criteria": "Is about x"}]}), false),
+            (json!({"judge": [{"criteria": "Is about {{x}}"}]}), true),
             (json!({"assert": [{"type": "equals", "value": ["{{x}}"]}]}), true),
             (json!({"assert": [{"type": "assert-set", "assert": [{"metric": "{#"}]}]}), true),
             (json!({"assert": [{"$ref": "#/assertionTemplates/x"}]}), true),

@@ -89,6 +89,7 @@ impl Compiler<'_> {
         let views = self.views(map, at);
         let rendered = self.value(registration, map, at);
         self.calls(map, at);
+        self.told(&mut value, at);
         let built = self.build(registration, &mut value, options, at);
         // Where the check has said so in its own words, that will do. A `threshold` may be another measure than a score.
         let is_score = |it: &Check| is_at_least || !it.assertion.measures();
@@ -172,7 +173,7 @@ impl Compiler<'_> {
     }
 
     /// The variables, as templates see them.
-    fn variables(&self) -> &Variables {
+    pub(super) fn variables(&self) -> &Variables {
         self.variables.get_or_init(|| Variables::new(self.vars, &self.setup.env))
     }
 

@@ -34,12 +34,12 @@ pub(super) fn missing(value: &Value, vars: &Map<String, Value>, setup: &Setup<'_
 
 fn of_variable(at: &str, name: &str, vars: &Map<String, Value>) -> Problem {
     let help = match nearest(name, vars.keys().map(String::as_str)) {
-        Some(near) => format!("the test has `{near}`: did you mean that?"),
+        Some(near) => format!("`vars` has `{near}`: did you mean that?"),
         None => format!(
-            "give the test `vars: {{ {name}: … }}`, or say what holds without it: `{{{{ {name} | default('…') }}}}`"
+            "give it a value, `vars: {{ {name}: … }}`, or say what holds without it: `{{{{ {name} | default('…') }}}}`"
         ),
     };
-    told(at, format!("the variable `{name}` has no value in some test: it is empty there"), help)
+    told(at, format!("the variable `{name}` has no value: an empty text would stand for it"), help)
 }
 
 fn of_environment(at: &str, name: &str) -> Problem {

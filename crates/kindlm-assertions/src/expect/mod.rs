@@ -5,6 +5,7 @@ mod judges;
 mod missing;
 mod reference;
 mod schema;
+mod told;
 mod value;
 
 use std::cell::OnceCell;
@@ -20,7 +21,7 @@ use judges::Judges;
 
 pub use schema::expect_schema;
 use schema::shape;
-pub(crate) use value::{TextFiles, read};
+pub(crate) use value::{TextFiles, fault, read};
 
 /// The key of the list form.
 const LIST: &str = "assert";
@@ -147,6 +148,11 @@ impl Compiler<'_> {
             return;
         }
         let Some(registration) = REGISTRY.get(rank) else { return };
+        let before = self.faults();
+        self.told(&mut value, at);
+        if self.faults() > before {
+            return;
+        }
         // What has a place of its own has no options there.
         let Some(judges) = self.panel(registration, &mut value, at) else { return };
         let built = match registration.build {

@@ -70,11 +70,20 @@ pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Res
 
 /// A text with its variables filled in.
 pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Problem> {
-    variables.render(text).map_err(|message| {
-        Problem::new("", message).with_help(
-            "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it as it is",
-        )
-    })
+    variables.render(text).map_err(faulty)
+}
+
+/// What is wrong with a text that is rendered later, if anything.
+pub(crate) fn fault(text: &str) -> Option<Problem> {
+    let fault =
+        Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;
+    Some(faulty(format!("the template cannot be read: {fault}")))
+}
+
+fn faulty(message: String) -> Problem {
+    Problem::new("", message).with_help(
+        "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it as it is",
+    )
 }
 
 /// The content of a file: text without white space around it, or what a JSON or YAML file says.

@@ -108,10 +108,9 @@ impl Frame {
         max_tokens: u32,
         own: impl FnOnce() -> OwnWords,
     ) -> Result<Inquiry, Unasked> {
-        prompt.inquiry(evidence, vars, max_tokens, own).map_err(|why| {
-            let message = format!("The question to the judge cannot be put: {why}");
-            Unasked::Never(Box::new(self.errored(EVAL_ERROR, message)))
-        })
+        prompt
+            .inquiry(evidence, vars, max_tokens, own)
+            .map_err(|why| Unasked::Never(Box::new(self.errored(EVAL_ERROR, cannot_be_put(&why)))))
     }
 
     /// The result where there is no reply that could be read.
@@ -236,6 +235,11 @@ impl<T: Grader> Assertion for One<T> {
             None => instructions,
         })
     }
+}
+
+/// Says that a question is not put, and why.
+pub(crate) fn cannot_be_put(why: &str) -> String {
+    format!("The question to the judge cannot be put: {why}")
 }
 
 /// A problem of the configuration, at a key of it.

@@ -28,7 +28,9 @@ pub(crate) use choice::{
 };
 pub(crate) use context::{ContextSource, asked, context_of, question_of};
 pub(crate) use fence::{digest, fenced, fenced_together};
-pub(crate) use grading::{Frame, Graded, Grader, One, Unasked, at, held, share_held};
+pub(crate) use grading::{
+    Frame, Graded, Grader, One, Unasked, at, cannot_be_put, held, share_held,
+};
 pub use instructions::Instructions;
 pub(crate) use panel::Panel;
 pub use panel::{Agg, JudgeBlock, Jury, judged_by};
@@ -52,11 +54,11 @@ pub(crate) const JUDGE_EVAL_ERROR: Code =
 
 /// How much of a reply is shown in messages, in characters.
 const SHOWN: usize = 200;
-/// How much of a reply is quoted to the judge that is asked again, in characters.
-const QUOTED: usize = 2_000;
 /// What to do where the answer is longer than the judge was allowed to make it.
 const CUT_OFF: &str = ". Give the model that judges more tokens in the config file, with `params: { maxTokens: … }`: \
                        what it thinks before it answers is counted";
+/// How much of a reply is quoted to the judge that is asked again, in characters.
+const QUOTED: usize = 2_000;
 
 /// The rule about fenced text, which is part of every judge's instructions.
 macro_rules! data_rule {
@@ -104,8 +106,6 @@ impl Reading<'_> {
     pub(crate) fn shown(&self) -> String {
         self.text.chars().take(SHOWN).collect()
     }
-}
-
 
     /// What it was, and what to do where it was cut off, for whoever reads why there is no verdict.
     pub(crate) fn told(&self) -> String {
@@ -115,6 +115,8 @@ impl Reading<'_> {
         };
         format!("The judge replied: {:?}{advice}", self.shown())
     }
+}
+
 /// Why there is no verdict.
 #[derive(Debug)]
 pub(crate) enum Obstacle<'a> {
@@ -254,7 +256,7 @@ impl Obstacle<'_> {
             Self::Unreadable { why, reply } => {
                 let message = format!("Failed to parse judge response: {why}. {}", reply.told());
                 AssertionResult::errored(assertion, label, unreadable, message)
-                    .with_metadata("reply", shown)
+                    .with_metadata("reply", reply.shown())
                     .with_metadata("judgeModel", reply.judge)
             }
             Self::Unanswered(Some(err @ AskError::Provider(_))) => {

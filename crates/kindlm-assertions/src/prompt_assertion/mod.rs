@@ -5,18 +5,23 @@ mod reply;
 mod rule;
 mod when;
 
+use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, PROMPT_ASSERTION as ID, Problem, Question,
+    AssertionResult, Class, Execution, FailureCode, PROMPT_ASSERTION as ID, Problem, Question,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::check::negate;
-use crate::judging::{Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer, digest};
+use crate::judging::{
+    Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer, cannot_be_put, digest,
+};
+use crate::template::Env;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 use question::{SYSTEM, inquiry};
 use reply::{Judgement, Judgements};
@@ -71,6 +76,7 @@ struct PromptAssertion {
     rules: Vec<(Rule, When)>,
     model: Option<String>,
     negate: bool,
+    env: Env,
 }
 
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
@@ -99,6 +105,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
                     .with_help("give every assertion an id of its own"),
             );
         }
+        problems.extend(rule.faults().map(|it| it.under(&format!("/assertions/{index}"))));
         match When::new(rule.when.take(), setup) {
             Ok(when) => rules.push((rule, when)),
             Err(problem) => problems.push(problem.under(&format!("/assertions/{index}/when"))),
@@ -107,7 +114,8 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
     if !problems.is_empty() {
         return Err(problems);
     }
-    Ok(Arc::new(PromptAssertion { rules, model: config.model, negate: own.negate }))
+    let (model, negate, env) = (config.model, own.negate, Env::of(setup));
+    Ok(Arc::new(PromptAssertion { rules, model, negate, env }))
 }
 
 impl PromptAssertion {
@@ -116,12 +124,33 @@ impl PromptAssertion {
         self.rules.iter().map(|(rule, when)| (rule, when.applies(evidence))).collect()
     }
 
+    /// The rules as the judge is told them, or why that cannot be done.
+    fn told<'r>(
+        &self,
+        rules: &[&'r Rule],
+        execution: &Execution,
+    ) -> Result<Vec<Cow<'r, Rule>>, String> {
+        let variables = LazyCell::new(|| self.env.with(&execution.vars));
+        let told = |rule: &&'r Rule| {
+            if rule.is_template() {
+                rule.filled(&variables).map(Cow::Owned)
+            } else {
+                Ok(Cow::Borrowed(*rule))
+            }
+        };
+        rules.iter().map(told).collect()
+    }
+
     /// The results of the rules that apply, in their order, and those of ids that the judge has made up.
     fn judged(&self, rules: &[&Rule], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if rules.is_empty() {
             return Vec::new();
         }
-        let inquiry = inquiry(self.model.as_ref(), rules, evidence.execution);
+        let rules = match self.told(rules, evidence.execution) {
+            Ok(rules) => rules,
+            Err(why) => return rules.iter().map(|rule| unasked(rule, &why)).collect(),
+        };
+        let inquiry = inquiry(self.model.as_ref(), &rules, evidence.execution);
         let lost = |rule: &Rule, obstacle: &Obstacle<'_>| {
             obstacle.result(ID, &rule.id, PARSE_ERROR).with_metadata("id", rule.id.as_str())
         };
@@ -131,7 +160,7 @@ impl PromptAssertion {
         };
         let said = |reply: &Reading<'_>| {
             let own = inquiry.own_words(reply);
-            Judgements::read(own.as_deref().map_err(String::as_str), ids(rules))
+            Judgements::read(own.as_deref().map_err(String::as_str), ids(&rules))
         };
         let (mut judgements, mut reply) = (said(&first), first);
         let mut unanswered = None;
@@ -153,12 +182,12 @@ impl PromptAssertion {
     }
 }
 
-fn ids<'r>(rules: &'r [&Rule]) -> impl Iterator<Item = &'r str> {
+fn ids<'r>(rules: &'r [Cow<'_, Rule>]) -> impl Iterator<Item = &'r str> {
     rules.iter().map(|rule| rule.id.as_str())
 }
 
 /// A reply is read in full only if it names every id exactly once.
-fn read_strictly(rules: &[&Rule], reply: &str) -> Result<Judgements, String> {
+fn read_strictly(rules: &[Cow<'_, Rule>], reply: &str) -> Result<Judgements, String> {
     let judgements = Judgements::read(Ok(reply), ids(rules));
     judgements.flaw().map_or(Ok(judgements), Err)
 }
@@ -181,6 +210,7 @@ impl Assertion for PromptAssertion {
         if !scripts.is_empty() || rules.is_empty() {
             return scripts;
         }
+        let Ok(rules) = self.told(&rules, evidence.execution) else { return Vec::new() };
         inquiry(self.model.as_ref(), &rules, evidence.execution)
             .questions(evidence.answers, |reply| read_strictly(&rules, reply))
     }
@@ -223,6 +253,11 @@ impl Assertion for PromptAssertion {
     }
 }
 
+/// The result for a rule that nobody is asked about.
+fn unasked(rule: &Rule, why: &str) -> AssertionResult {
+    AssertionResult::errored(ID, &rule.id, JUDGE_EVAL_ERROR.code, cannot_be_put(why))
+}
+
 /// The result for one of the rules.
 fn known(rule: &Rule, judgements: &Judgements, reply: &Reading<'_>) -> AssertionResult {
     let result = match judgements.of(&rule.id) {
@@ -237,7 +272,7 @@ fn known(rule: &Rule, judgements: &Judgements, reply: &Reading<'_>) -> Assertion
         Err(why) => {
             let message = format!("The judge gave no verdict: {why}. {}", reply.told());
             AssertionResult::errored(ID, &rule.id, PARSE_ERROR, message)
-                .with_metadata("reply", shown)
+                .with_metadata("reply", reply.shown())
         }
     };
     result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", reply.judge)

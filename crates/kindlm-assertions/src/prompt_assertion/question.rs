@@ -1,5 +1,7 @@
 //! The one question to the judge about all rules that apply.
 
+use std::borrow::Cow;
+
 use kindlm_types::{Execution, Message, ResponseFormat, Role, ecma};
 use serde_json::{Value, json};
 
@@ -26,7 +28,11 @@ pub(super) const SYSTEM: &str = concat!(
 const TOKENS: (u32, u32) = (256, 128);
 
 /// Asks about these rules. What never varies comes first, what varies most last.
-pub(super) fn inquiry(model: Option<&String>, rules: &[&Rule], execution: &Execution) -> Inquiry {
+pub(super) fn inquiry(
+    model: Option<&String>,
+    rules: &[Cow<'_, Rule>],
+    execution: &Execution,
+) -> Inquiry {
     let count = u32::try_from(rules.len()).unwrap_or(u32::MAX);
     let rules = serde_json::to_value(rules).unwrap_or_default();
     let data = fenced_together(&[

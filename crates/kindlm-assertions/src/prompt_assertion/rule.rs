@@ -2,21 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use kindlm_types::Problem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::expect::fault;
+use crate::template::{Variables, is_template};
+
 /// One rule that a prompt sets. What is serialized of it is what the judge is told.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Rule {
     /// Names the rule in results.
     #[schemars(length(min = 1))]
     pub(super) id: String,
-    /// The rule as the prompt has it.
+    /// The rule as the prompt has it; a template over the variables of the test.
     #[schemars(length(min = 1))]
     pub(super) instruction: String,
-    /// Questions that must all be answered with yes; the instruction alone if there are none.
+    /// Questions that must all be answered with yes, templates too; the instruction alone if there are none.
     #[serde(default)]
     pub(super) criteria: Vec<String>,
     /// The share of the rule in the mean score, from 0; 1 if it is not given. A rule of weight 0 does not fail.
@@ -29,7 +33,7 @@ pub(super) struct Rule {
 }
 
 /// When a rule applies.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum WhenEntry {
     /// A script that says `true` or `false`: an expression, the body of a function of `output` and `context`, or
@@ -37,4 +41,29 @@ pub(super) enum WhenEntry {
     Script(#[schemars(length(min = 1))] String),
     /// Values that variables of the test must have; of a list, one of them.
     Vars(#[schemars(extend("minProperties" = 1))] BTreeMap<String, Value>),
+}
+
+impl Rule {
+    /// What is wrong with the templates in it. Points from the rule.
+    pub(super) fn faults(&self) -> impl Iterator<Item = Problem> {
+        let criteria = self.criteria.iter().enumerate();
+        let criteria = criteria.map(|(index, it)| (format!("/criteria/{index}"), it));
+        let texts = std::iter::once(("/instruction".to_owned(), &self.instruction)).chain(criteria);
+        texts.filter_map(|(at, text)| Some(fault(text)?.under(&at)))
+    }
+
+    /// Whether what the judge is told of it depends on variables.
+    pub(super) fn is_template(&self) -> bool {
+        is_template(&self.instruction) || self.criteria.iter().any(|it| is_template(it))
+    }
+
+    /// The rule with its variables filled in, or why that cannot be done.
+    pub(super) fn filled(&self, variables: &Variables) -> Result<Self, String> {
+        let criteria = self.criteria.iter().map(|it| variables.render(it));
+        Ok(Self {
+            instruction: variables.render(&self.instruction)?,
+            criteria: criteria.collect::<Result<_, _>>()?,
+            ..self.clone()
+        })
+    }
 }

@@ -258,3 +258,38 @@ fn ids_must_differ() {
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].pointer, "/assertions/1/id");
 }
+
+#[test]
+fn the_judge_is_told_the_values_of_variables() {
+    let rule = json!({"id": "a", "instruction": "Call {{ who }} by name", "criteria": ["Is it {{ who }}?"]});
+    let assertion = build(&json!({"assertions": [rule]}), Own::default(), &setup()).unwrap();
+    let vars = json!({"who": "Ada"}).as_object().cloned().unwrap();
+    let execution = Execution { vars, ..Execution::default() };
+    let answers = Answers::default();
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+    let questions = assertion.questions(&evidence);
+    let [Question::Judge(question)] = &questions[..] else { panic!("{questions:?}") };
+    let told = r#"[{"id":"a","instruction":"Call Ada by name","criteria":["Is it Ada?"]}]"#;
+    assert!(question.user.ends_with(told), "{}", question.user);
+}
+
+#[test]
+fn templates_that_cannot_be_read_or_rendered_are_told() {
+    let rules = |text: &str| json!({"assertions": [{"id": "a", "instruction": "x", "criteria": ["y", text]}]});
+    let problems = build(&rules("{{ who"), Own::default(), &setup()).unwrap_err();
+    assert_eq!(problems[0].pointer, "/assertions/0/criteria/1");
+    // What is not permitted is found out when it is rendered.
+    let assertion = build(&rules("{{ env.HOME }}"), Own::default(), &setup()).unwrap();
+    let (execution, answers) = (Execution::default(), Answers::default());
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+    assert_eq!(assertion.questions(&evidence), []);
+    let results = assertion.evaluate(&evidence);
+    assert_eq!(
+        results[0].verdict.message(),
+        Some(
+            "The question to the judge cannot be put: the environment variable `HOME` may not be read here"
+        )
+    );
+}

@@ -150,7 +150,8 @@ impl Subject {
         report: Option<(&AnyReport<'_>, &str)>,
     ) -> Outcome {
         let ids: Vec<String> = self.models.iter().map(|it| it.id.clone()).collect();
-        let mut setup = Setup::new(&self.files, Some(&ids)).with_yaml(kindlm_config::yaml);
+        let setup = Setup::new(&self.files, Some(&ids)).with_yaml(kindlm_config::yaml);
+        let mut setup = setup.telling_missing();
         setup.judging = self.judging.clone();
         if let Some(suite) = &self.suite {
             setup.scripts = suite.scripts.clone();

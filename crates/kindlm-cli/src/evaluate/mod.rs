@@ -62,7 +62,7 @@ impl<'a> Evaluator<'a> {
         echo: bool,
     ) -> Self {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
-        let setup = Setup::new(files, models).with_yaml(kindlm_config::yaml);
+        let setup = Setup::new(files, models).with_yaml(kindlm_config::yaml).telling_missing();
         let totals = Totals::default();
         let (basis, control, threshold) = (None, Control::default(), None);
         Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
@@ -293,7 +293,8 @@ impl<'a> Evaluator<'a> {
             if list.as_array().is_none_or(|it| !it.is_empty()) {
                 entry["assert"] =
                     serde_json::json!([{"type": "prompt-assertion", "assertions": list}]);
-                checks.extend(compiled(&entry, &self.setup, &Map::new(), |it| {
+                *by_variables |= self.setup.has_templates(&entry);
+                checks.extend(compiled(&entry, &self.setup, vars, |it| {
                     it.strip_prefix("/assert/0").unwrap_or(it).to_owned()
                 })?);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_assertions::Check;
-use kindlm_types::ProblemKind;
+use kindlm_types::{Problem, ProblemKind};
 use serde_json::{Map, Value};
 
 use super::Loader;
@@ -74,12 +74,13 @@ impl Loader<'_> {
             self.lint_schemas(piece, at, expect);
         }
         for problem in problems {
-            let outside = problem.kind == ProblemKind::File { outside: true };
-            let is_mild = self.is_translated && problem.kind == ProblemKind::MissingVariable;
-            let mut diagnostic = piece.problem(problem.under(at));
-            if is_mild {
-                diagnostic = diagnostic.into_warning();
+            let problem = problem.under(at);
+            if problem.kind == ProblemKind::MissingVariable {
+                self.push_missing(piece, problem);
+                continue;
             }
+            let outside = problem.kind == ProblemKind::File { outside: true };
+            let mut diagnostic = piece.problem(problem);
             if outside {
                 diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
             }
@@ -88,5 +89,11 @@ impl Loader<'_> {
         self.refer_judges(piece, at, expect);
         self.note_judged(piece, at, &checks);
         checks
+    }
+
+    /// Tells that a variable has no value; where promptfoo's words are translated, an empty text stands for it.
+    pub(super) fn push_missing(&mut self, piece: Piece<'_>, problem: Problem) {
+        let diagnostic = piece.problem(problem);
+        self.push(if self.is_translated { diagnostic.into_warning() } else { diagnostic });
     }
 }

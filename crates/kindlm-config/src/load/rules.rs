@@ -84,7 +84,7 @@ impl Loader<'_> {
         rules: &Rules,
         vars: &Map<String, Value>,
     ) {
-        let shared = rules.value.as_array().map_or(&[][..], Vec::as_slice);
+        let shared = rules.list();
         self.meet(shared, vars);
         let mut own = Vec::new();
         lists(expect, at, &mut own);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use kindlm_assertions::Check;
 use kindlm_engine::Digest;
-use kindlm_types::{AssertionSetInfo, Place, suggest};
-use serde_json::{Value, json};
+use kindlm_template::is_template;
+use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, suggest};
+use serde_json::{Map, Value, json};
 
 use super::Loader;
 use super::test::FILE;
@@ -35,6 +36,12 @@ pub(super) struct Rules {
     /// As they are written; null if there are none.
     pub(super) value: Value,
     pub(super) checks: Arc<[Check]>,
+}
+
+impl Rules {
+    pub(super) fn list(&self) -> &[Value] {
+        self.value.as_array().map_or(&[], Vec::as_slice)
+    }
 }
 
 impl Loader<'_> {
@@ -134,14 +141,10 @@ impl Loader<'_> {
         if rules.is_empty() {
             return Vec::new();
         }
-        // The list form is the one way to make a check; pointers come back out of its wrapping.
-        let block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
-        let (checks, problems) = kindlm_assertions::compile(&block, &self.setup);
-        let unwrapped = problems.into_iter().map(|mut it| {
-            it.pointer = it.pointer.replacen("/assert/0/assertions", "", 1);
-            it
-        });
-        self.report(piece, at, unwrapped.collect());
+        let (checks, mut problems) = self.compile_rules(rules, None, &Map::new());
+        // Which variables there are is the tests' to say.
+        problems.retain(|it| it.kind != ProblemKind::MissingVariable);
+        self.report(piece, at, problems);
         // The one check is the list of rules.
         let list = checks.iter().cloned().map(|it| Check { at: String::new(), ..it });
         self.note_judged(piece, at, &list.collect::<Vec<_>>());
@@ -160,7 +163,7 @@ impl Loader<'_> {
         if names.is_empty() {
             return Arc::clone(base);
         }
-        let mut rules = base.value.as_array().cloned().unwrap_or_default();
+        let mut rules = base.list().to_vec();
         for (index, name) in names.iter().enumerate() {
             let Some(name) = name.as_str().filter(|it| !it.is_empty()) else { continue };
             let at = format!("{at}/{KEY}/{index}");
@@ -195,8 +198,9 @@ impl Loader<'_> {
         if let Some(known) = self.sets.compiled.get(&key) {
             return Arc::clone(known);
         }
-        let checks = self.rule_checks(piece, at, value.as_array().map_or(&[][..], Vec::as_slice));
-        let rules = Arc::new(Rules { value, checks: checks.into() });
+        let rules = Rules { value, ..Rules::default() };
+        let checks = self.rule_checks(piece, at, rules.list()).into();
+        let rules = Arc::new(Rules { checks, ..rules });
         self.sets.compiled.insert(key, Arc::clone(&rules));
         rules
     }
@@ -210,16 +214,58 @@ impl Loader<'_> {
         if let Some(known) = self.sets.compiled.get(&key) {
             return Arc::clone(known);
         }
-        let entry = json!({"type": "prompt-assertion", "assertions": rules.value});
-        let block = json!({"judging": judging, "assert": [entry]});
-        let (checks, problems) = kindlm_assertions::compile(&block, &self.setup);
-        if !problems.is_empty() {
+        let (checks, problems) = self.compile_rules(rules.list(), Some(judging), &Map::new());
+        if problems.iter().any(|it| it.kind != ProblemKind::MissingVariable) {
             // What is wrong with `judging` is told where the whole of `expect` is read.
             return rules;
         }
         let judged = Arc::new(Rules { value: rules.value.clone(), checks: checks.into() });
         self.sets.compiled.insert(key, Arc::clone(&judged));
         judged
+    }
+
+    /// Makes the check that judges these rules. Problems point from the list of rules, but for those of `judging`.
+    fn compile_rules(
+        &self,
+        rules: &[Value],
+        judging: Option<&Value>,
+        vars: &Map<String, Value>,
+    ) -> (Vec<Check>, Vec<Problem>) {
+        // The list form is the one way to make a check; pointers come back out of its wrapping.
+        let mut block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
+        if let Some(judging) = judging {
+            block["judging"] = judging.clone();
+        }
+        let (checks, mut problems) = kindlm_assertions::compile_with(&block, &self.setup, vars);
+        for problem in &mut problems {
+            problem.pointer = problem.pointer.replacen("/assert/0/assertions", "", 1);
+        }
+        (checks, problems)
+    }
+
+    /// Tells which variables the rules of a prompt and of sets name that a test has no value for; `at` leads to the test.
+    pub(super) fn check_named(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        rules: &Rules,
+        vars: &Map<String, Value>,
+    ) {
+        if !is_template(&rules.value.to_string()) {
+            return;
+        }
+        let (_, problems) = self.compile_rules(rules.list(), None, vars);
+        for mut problem in problems {
+            if problem.kind != ProblemKind::MissingVariable {
+                continue;
+            }
+            let index = problem.pointer.split('/').nth(1).and_then(|it| it.parse::<usize>().ok());
+            let rule = index.and_then(|it| rules.list().get(it));
+            let id = rule.and_then(|it| super::text(it, "id")).unwrap_or_default();
+            problem.message = format!("in the rule `{id}`, {}", problem.message);
+            problem.pointer = format!("{at}/name");
+            self.push_missing(piece, problem);
+        }
     }
 }
 

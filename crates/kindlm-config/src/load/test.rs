@@ -344,6 +344,7 @@ impl Loader<'_> {
         let base = prompt.map(|it| Arc::clone(&it.rules)).unwrap_or_default();
         let rules = self.with_sets(piece, at, value, &base);
         let rules = self.judged_as(value, rules);
+        self.check_named(piece, at, &rules, given);
         let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
         // Of what is broken nobody knows whether it would check something.
         let is_whole = turns_are_whole && self.found.errors.len() == errors;

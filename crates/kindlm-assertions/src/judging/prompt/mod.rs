@@ -3,7 +3,6 @@
 mod replaced;
 
 use std::borrow::Cow;
-use std::fmt;
 
 use kindlm_types::{Problem, ResponseFormat, Role, ecma};
 use schemars::JsonSchema;
@@ -11,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Inquiry, digest};
-use crate::template::Variables;
+use crate::template::Env;
 use crate::{Evidence, Setup};
 use replaced::Said;
 
@@ -80,16 +79,10 @@ pub(crate) struct GradingPrompt {
     digest: String,
 }
 
+#[derive(Debug)]
 struct Replaced {
     messages: Vec<Said>,
-    env: Map<String, Value>,
-}
-
-/// Without the environment, which may hold secrets.
-impl fmt::Debug for Replaced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replaced").field("messages", &self.messages).finish_non_exhaustive()
-    }
+    env: Env,
 }
 
 /// A question in KindLM's own words.
@@ -115,7 +108,7 @@ impl GradingPrompt {
         let messages = replaced::messages(replaced, setup).map_err(under)?;
         let texts: Vec<&str> = messages.iter().map(|it| it.content.as_str()).collect();
         let digest = digest(&texts);
-        let replaced = Some(Replaced { messages, env: setup.env.clone() });
+        let replaced = Some(Replaced { messages, env: Env::of(setup) });
         Ok(Self { system, slot, replaced, digest })
     }
 
@@ -174,7 +167,7 @@ impl GradingPrompt {
         debug_assert!(vars.iter().map(|it| &it.0).eq(self.slot.gives), "{:?}", self.slot);
         let mut all = evidence.execution.vars.clone();
         all.extend(vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        let variables = Variables::new(&all, &replaced.env);
+        let variables = replaced.env.with(&all);
         let (mut system, mut user) = (Vec::new(), Vec::new());
         for message in &replaced.messages {
             let said = variables.render(&message.content)?;
