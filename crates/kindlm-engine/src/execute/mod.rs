@@ -14,8 +14,10 @@ mod verdict;
 mod workspace;
 
 use std::collections::{BTreeMap, HashSet};
+use std::future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult, Workspaces};
@@ -223,12 +225,12 @@ impl Running<'_> {
         let unjudged = &unjudged;
         let gathering = &Gathering::default();
         let alone = stream::select_all(queues.into_iter().map(|queue| {
-            let queue = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
-            gathering
-                .held(queue)
+            let units = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
+            stream::iter(units)
                 .map(|(index, unit)| {
                     // It has some 10 KiB, and is moved several times before it begins.
                     Box::pin(async move {
+                        gathering.over().await;
                         let ended = if unjudged.contains(&index) {
                             self.unit_again(index, unit).await
                         } else {
@@ -239,9 +241,11 @@ impl Running<'_> {
                 })
                 .buffer_unordered(concurrency)
         }));
-        let rounds = gathering
-            .held(rounds.into_iter())
-            .map(|round| async move { self.round(&round).await })
+        let rounds = stream::iter(rounds)
+            .map(|round| async move {
+                gathering.over().await;
+                self.round(&round).await
+            })
             .buffer_unordered(concurrency);
         let mut finished = stream::select(alone, rounds);
         while let Some(ended) = gathering.next(&mut finished).await {
@@ -270,33 +274,42 @@ impl Running<'_> {
 
 /// Whether what has finished is being brought together, and nothing is to be begun.
 #[derive(Default)]
-struct Gathering(AtomicBool);
+struct Gathering {
+    is_under_way: AtomicBool,
+    /// Who would have begun meanwhile.
+    waiting: Mutex<Vec<Waker>>,
+}
 
 impl Gathering {
     /// What finishes next, with what has finished at the same time: it is kept with one write. Nothing is begun before
     /// that, as it might be lost, too.
     async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
         let mut ended = finished.next().await?;
-        self.0.store(true, Ordering::Relaxed);
+        self.is_under_way.store(true, Ordering::Relaxed);
         while ended.len() < AT_ONCE
             && let Some(Some(more)) = finished.next().now_or_never()
         {
             ended.extend(more);
         }
-        self.0.store(false, Ordering::Relaxed);
+        self.is_under_way.store(false, Ordering::Relaxed);
+        self.waiting().drain(..).for_each(Waker::wake);
         Some(ended)
     }
 
-    /// The items, none of which comes meanwhile.
-    fn held<I: Iterator + Unpin>(&self, mut items: I) -> impl Stream<Item = I::Item> {
-        stream::poll_fn(move |context| {
-            if self.0.load(Ordering::Relaxed) {
-                // It is over as soon as whoever asks now has been answered.
-                context.waker().wake_by_ref();
+    /// Waits until nothing is being brought together.
+    async fn over(&self) {
+        future::poll_fn(|context| {
+            if self.is_under_way.load(Ordering::Relaxed) {
+                self.waiting().push(context.waker().clone());
                 return Poll::Pending;
             }
-            Poll::Ready(items.next())
+            Poll::Ready(())
         })
+        .await;
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -181,6 +181,20 @@ async fn so_many_failures_stop_the_run() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn nothing_is_begun_while_answers_that_came_together_are_still_to_be_counted() {
+    let names: Vec<String> = (0..300).map(|it| format!("bad {it}")).collect();
+    let mut suite = suite(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    for case in &mut suite.cases {
+        edit(case, |it| it.checks = vec![says("good")].into());
+    }
+    // A hundred answers come at once. More than are counted at a time, and among the rest is the one that is too many.
+    let options = RunOptions { max_failures: Some(80), ..at_once(100) };
+    let fake = Fake::new(|_, prompt| Ok(Reply { latency_ms: 50.0, ..reply(last_user(prompt)) }));
+    executed(&suite, &options, &fake).await;
+    assert_eq!(fake.asked().len(), 100);
+}
+
 /// Answers for model `a` only when nothing is left to do for `b`, as a model does that is asked slowly.
 struct Slow {
     left: tokio::sync::Semaphore,

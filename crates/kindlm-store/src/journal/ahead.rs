@@ -16,18 +16,24 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// So many bytes are read at once, half of them before the piece that is asked for: what stands close by, in whatever
-    /// order, is then there. What has been read must not change. With 0, only what is asked for is read.
+    /// So many bytes are read at once: what follows the piece that is asked for, and some of what stands before it, as those
+    /// who ask go forward with a few steps back. What has been read must not change. A piece as large as that is read by
+    /// itself, so with 0 only what is asked for is.
     pub(super) fn new(file: File, bytes: u64) -> Self {
         Self { file, at_once: bytes, start: 0, window: Vec::new() }
     }
 
     /// Reads a piece; less of it where the file ends before.
     pub(super) fn read(&mut self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
-        let end = offset.saturating_add(len);
+        if len >= self.at_once {
+            let mut piece = Vec::new();
+            self.file.seek(SeekFrom::Start(offset))?;
+            (&mut self.file).take(len).read_to_end(&mut piece)?;
+            return Ok(piece);
+        }
         let read = self.start.saturating_add(self.window.len() as u64);
-        if offset < self.start || end > read || self.at_once == 0 {
-            self.fill(offset, end)?;
+        if offset < self.start || offset.saturating_add(len) > read {
+            self.fill(offset)?;
         }
         let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let rest = self.window.get(from..).unwrap_or_default();
@@ -35,18 +41,22 @@ impl Ahead {
         Ok(rest.get(..len).unwrap_or_default().to_vec())
     }
 
-    fn fill(&mut self, offset: u64, end: u64) -> io::Result<()> {
+    fn fill(&mut self, offset: u64) -> io::Result<()> {
         self.window.clear();
-        self.start = offset.saturating_sub(self.at_once / 2);
-        let end = end.max(self.start.saturating_add(self.at_once));
+        self.start = offset.saturating_sub(self.at_once / BEFORE);
         self.file.seek(SeekFrom::Start(self.start))?;
-        let read = (&mut self.file).take(end - self.start).read_to_end(&mut self.window);
+        // What is asked for ends in it, as it is shorter than what is read at once.
+        let at_once = self.at_once.saturating_add(self.at_once / BEFORE);
+        let read = (&mut self.file).take(at_once).read_to_end(&mut self.window);
         if read.is_err() {
             self.window.clear();
         }
         read.map(|_| ())
     }
 }
+
+/// The part of what is read at once that is read besides, of what stands before.
+const BEFORE: u64 = 8;
 
 #[cfg(test)]
 mod tests {

@@ -176,7 +176,7 @@ pub struct CallRange {
 }
 
 impl CallRange {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 }

@@ -6,7 +6,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::execution::{ExecutionError, Turn};
+use super::execution::{CallRange, ExecutionError};
 use super::result::Status;
 use crate::{
     AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionResult, FailureCode,
@@ -82,7 +82,7 @@ impl Serialize for Line<'_> {
             output,
             output_json: output_json.as_ref(),
             tool_calls,
-            turns: turns.iter().cloned().map(Turn::from).collect(),
+            turns: Turns(turns),
             requests: *requests,
             usage: *usage,
             latency_ms: *latency_ms,
@@ -134,8 +134,8 @@ struct Borrowed<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_json: Option<&'a Value>,
     tool_calls: &'a [ToolCall],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    turns: Vec<Turn>,
+    #[serde(skip_serializing_if = "Turns::is_empty")]
+    turns: Turns<'a>,
     requests: u32,
     usage: Usage,
     latency_ms: Option<f64>,
@@ -199,6 +199,66 @@ impl Serialize for Named {
             map.serialize_entry(&it.name, &it.score.get())?;
         }
         map.end()
+    }
+}
+
+struct Turns<'a>(&'a [crate::Turn]);
+
+impl Turns<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Turns<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Turn::from))
+    }
+}
+
+/// [`Turn`](super::Turn): the same.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Turn<'a> {
+    label: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_json: Option<&'a Value>,
+    tool_calls: CallRange,
+    #[serde(skip_serializing_if = "CallRange::is_empty")]
+    events: CallRange,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<u32>,
+    usage: Usage,
+    latency_ms: f64,
+}
+
+impl<'a> From<&'a crate::Turn> for Turn<'a> {
+    fn from(it: &'a crate::Turn) -> Self {
+        let crate::Turn {
+            label,
+            user,
+            text,
+            output_json,
+            tool_calls,
+            events,
+            requests,
+            usage,
+            latency_ms,
+        } = it;
+        Self {
+            label,
+            user: user.as_deref(),
+            text,
+            output_json: output_json.as_ref(),
+            tool_calls: CallRange { start: tool_calls.start, end: tool_calls.end },
+            events: CallRange { start: events.start, end: events.end },
+            requests: Some(*requests).filter(|it| *it > 0),
+            usage: *usage,
+            latency_ms: *latency_ms,
+        }
     }
 }
 
