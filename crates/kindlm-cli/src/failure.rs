@@ -4,6 +4,7 @@ use std::io;
 
 use kindlm_reporters::one_line;
 use kindlm_store::StoreError;
+use kindlm_store::journal::JournalError;
 use kindlm_types::ExitStatus;
 
 /// Why a command could not do what was asked.
@@ -54,6 +55,17 @@ impl Failure {
     pub(crate) fn store(err: &StoreError) -> Self {
         match err {
             StoreError::Io { .. } => Self::internal(err.to_string()),
+            StoreError::Journal(err) => Self::journal(err),
+            _ => Self::input(err.to_string()),
+        }
+    }
+
+    /// A journal that cannot be used is the user's to choose otherwise; one that cannot be written is not.
+    pub(crate) fn journal(err: &JournalError) -> Self {
+        match err {
+            JournalError::Io { .. } | JournalError::NotKept { .. } => {
+                Self::internal(err.to_string())
+            }
             _ => Self::input(err.to_string()),
         }
     }

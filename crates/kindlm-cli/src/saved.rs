@@ -11,9 +11,6 @@ use kindlm_types::{AnyReport, Report};
 use crate::project::Place;
 use crate::{Failure, Io, resume};
 
-/// The file of a report in the folder of its run.
-const REPORT: &str = "report.json";
-
 /// A report, and what it is called in messages.
 pub(crate) struct Saved {
     /// The report, of which a case is read when it is asked for.
@@ -23,42 +20,37 @@ pub(crate) struct Saved {
 }
 
 /// The report of a run: by its id, from a file, or that of the last run.
-pub(crate) fn find(io: &Io, place: &Place, run: Option<&str>) -> Result<Saved, Failure> {
+pub(crate) fn find(io: &mut Io, place: &Place, run: Option<&str>) -> Result<Saved, Failure> {
     let runs = Runs::new(place.state());
     let Some(run) = run else {
         let last = runs.last().map_err(|err| Failure::store(&err))?;
-        check_finished(&runs, last.as_deref(), &|_| true)?;
+        check_finished(io, &runs, last.as_deref(), &|_| true)?;
         let id = last.ok_or_else(|| {
             Failure::input(format!("there is no run yet in `{}`", place.state().display()))
                 .with_help("run `kindlm test` first, or name the file of a report")
         })?;
         return by_id(&runs, &id);
     };
-    match as_file(io, run) {
+    match as_file(&io.working_dir, run) {
         Some(path) => from_file(&path, run),
         None => by_id(&runs, run),
     }
 }
 
-/// Makes sure that no run began after `last` and never ended: what is said of the last run would be of another one.
+/// Makes sure that no run began after `last` and was broken off: what is said of the last run would be of another one. One
+/// that is still going is told and passed over.
 pub(crate) fn check_finished(
+    io: &mut Io,
     runs: &Runs,
     last: Option<&str>,
     is_meant: &dyn Fn(&Journal) -> bool,
 ) -> Result<(), Failure> {
-    for id in runs.journals().map_err(|err| Failure::store(&err))?.iter().rev() {
-        if last.is_some_and(|last| id.as_str() <= last) {
-            break;
-        }
-        let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
-        if folder.join(REPORT).exists() {
-            continue;
-        }
-        // Without a first line nothing was sent.
-        let Ok(journal) = Journal::open(folder) else { continue };
-        if is_meant(&journal) {
-            return Err(unfinished(&journal, "the last run"));
-        }
+    let newer = runs.unfinished_after(last).map_err(|err| Failure::store(&err))?;
+    for journal in newer.iter().filter(|it| is_meant(it)) {
+        let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
+        let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
+        let id = &journal.header().run;
+        io.tell(&format!("the run `{id}` is still going ({holder}) and passed over"));
     }
     Ok(())
 }
@@ -79,9 +71,9 @@ pub(crate) fn keep(io: &mut Io, place: &Place, report: &AnyReport<'_>, quiet: bo
     }
 }
 
-/// Whether a word names a file rather than a run.
-fn as_file(io: &Io, run: &str) -> Option<PathBuf> {
-    let path = io.working_dir.join(run);
+/// The file that a word names, if it does not name a run.
+pub(crate) fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
+    let path = working_dir.join(run);
     let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();
     (looks_like || path.exists()).then_some(path)
 }
@@ -90,7 +82,7 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
     // The folder of a run, or the journal in it.
     let folder = if path.ends_with(journal::FILE) { path.parent() } else { Some(path) };
     let folder = folder.filter(|it| it.is_dir());
-    let path = folder.map_or_else(|| path.to_owned(), |it| it.join(REPORT));
+    let path = folder.map_or_else(|| path.to_owned(), |it| it.join(Runs::REPORT));
     if let Some(Ok(journal)) = folder.filter(|_| !path.exists()).map(Journal::open) {
         return Err(unfinished(&journal, "the run"));
     }
@@ -113,16 +105,31 @@ fn unfinished(journal: &Journal, called: &str) -> Failure {
         Ok(index) => format!("{} of {planned} executions are done", index.done()),
         Err(err) => err.to_string(),
     };
-    let why = match &index {
-        Ok(index) if index.done() as u64 >= planned => "it was not written",
-        _ => "it was never finished",
+    let (why, advice) = match (journal.holder(), &index) {
+        (Err(err), _) => return Failure::journal(&err),
+        (Ok(Some(holder)), _) => (
+            format!("is still going ({holder}) and has no report yet"),
+            "wait until it has ended".to_owned(),
+        ),
+        (Ok(None), Ok(index)) if index.done() as u64 >= planned => {
+            ("has no report, as it was not written".to_owned(), how_to_finish(journal))
+        }
+        (Ok(None), _) => {
+            ("has no report, as it was never finished".to_owned(), how_to_finish(journal))
+        }
     };
-    let advice = if resume::is_of_trace(journal) {
-        "run `kindlm trace` again: what the agent did then is not done again".to_owned()
-    } else {
-        format!("finish it with `kindlm test --resume {id}`, where it was begun")
-    };
-    Failure::input(format!("{called} `{id}` has no report, as {why}: {done}")).with_help(advice)
+    Failure::input(format!("{called} `{id}` {why}: {done}")).with_help(advice)
+}
+
+fn how_to_finish(journal: &Journal) -> String {
+    if resume::is_of_trace(journal) {
+        return "run `kindlm trace` again: what the agent did then is not done again".to_owned();
+    }
+    let id = &journal.header().run;
+    // A suite that has changed since cannot go on.
+    format!(
+        "finish it with `kindlm test --resume {id}`, where it was begun, or start a new run with `kindlm test`"
+    )
 }
 
 fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {

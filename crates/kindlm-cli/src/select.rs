@@ -6,8 +6,8 @@ use kindlm_engine::{
     Durations, Filter, Fingerprint, Pattern, Plan, PlanError, RunOptions, Shard, Suite, Targets,
     TestCase, plan as planned, shard as part_of,
 };
-use kindlm_store::Runs;
 use kindlm_store::journal::Journal;
+use kindlm_store::{Runs, SavedCases};
 use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
 
 use crate::args::SelectArgs;
@@ -89,45 +89,32 @@ pub(crate) fn part(
 /// What did not pass in the last run of the suite.
 fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let runs = Runs::new(place.state());
+    let (found, traced) = last_of(io, place, &runs, suite)?;
     // Several suites may share a folder, and what `kindlm trace` began is passed over.
     let is_meant = |it: &Journal| it.header().suite == suite.info.name && !is_of_trace(it);
-    let last = runs.last().map_err(|err| Failure::store(&err))?;
-    saved::check_finished(&runs, last.as_deref(), &is_meant)?;
-    let mut report = saved::find(io, place, last.as_deref())?.report;
-    if !is_of(&report, suite) || is_traced(&report) {
-        let ids = runs.list().map_err(|err| Failure::store(&err))?;
-        let reports = ids.iter().rev().filter_map(|id| runs.open(id).ok());
-        let mut traced = None;
-        let mut reports = reports.filter(|it| is_of(it, suite)).filter(|it| {
-            if is_traced(it) {
-                traced.get_or_insert_with(|| it.run.id.clone());
-            }
-            !is_traced(it)
-        });
-        let found = reports.next();
-        drop(reports);
-        let name = &suite.info.name;
-        report = match (found, &traced) {
-            (Some(report), _) => report,
-            (None, Some(id)) => {
-                return Err(Failure::input(format!(
-                    "the last run of the suite `{name}`, `{id}`, is of `kindlm trace`, and what the agent did then is not done again"
-                ))
-                .with_help("run `kindlm trace` again, or `kindlm test` without `--failed`"));
-            }
-            (None, None) => {
-                return Err(Failure::input(format!("there is no run of the suite `{name}` yet"))
-                    .with_help("run `kindlm test` first"));
-            }
-        };
-        if let Some(traced) = traced {
+    let last = found.as_ref().map(|it| it.run.id.as_str());
+    saved::check_finished(io, &runs, last, &is_meant)?;
+    let name = &suite.info.name;
+    let report = match (found, traced) {
+        (Some(report), None) => report,
+        (Some(report), Some(traced)) => {
             let id = &report.run.id;
             io.tell(&format!(
                 "the run `{traced}` is of `kindlm trace` and passed over: the last of `kindlm test` is `{id}`"
             ));
+            report
         }
-        saved::check_finished(&runs, Some(&report.run.id), &is_meant)?;
-    }
+        (None, Some(id)) => {
+            return Err(Failure::input(format!(
+                "the last run of the suite `{name}`, `{id}`, is of `kindlm trace`, and what the agent did then is not done again"
+            ))
+            .with_help("run `kindlm trace` again, or `kindlm test` without `--failed`"));
+        }
+        (None, None) => {
+            return Err(Failure::input(format!("there is no run of the suite `{name}` yet"))
+                .with_help("run `kindlm test` first"));
+        }
+    };
     let id = &report.run.id;
     let mut targets = Targets::default();
     let mut gone = Vec::new();
@@ -163,6 +150,32 @@ fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure>
         io.tell(&format!("warning: {message}"));
     }
     Ok(targets)
+}
+
+/// The report of the last run of the suite that sent something, and the last run of `kindlm trace` after it.
+fn last_of(
+    io: &mut Io,
+    place: &Place,
+    runs: &Runs,
+    suite: &Suite,
+) -> Result<(Option<Report<SavedCases>>, Option<String>), Failure> {
+    if let Some(id) = runs.last().map_err(|err| Failure::store(&err))? {
+        let report = saved::find(io, place, Some(&id))?.report;
+        if is_of(&report, suite) && !is_traced(&report) {
+            return Ok((Some(report), None));
+        }
+    }
+    let mut traced = None;
+    let ids = runs.list().map_err(|err| Failure::store(&err))?;
+    // Those that cannot be read tell nothing.
+    let reports = ids.iter().rev().filter_map(|id| runs.open(id).ok());
+    for report in reports.filter(|it| is_of(it, suite)) {
+        if !is_traced(&report) {
+            return Ok((Some(report), traced));
+        }
+        traced.get_or_insert(report.run.id);
+    }
+    Ok((None, traced))
 }
 
 /// What is not as it was when it was last run.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::BaselineError;
+use crate::journal::JournalError;
 
 /// Why something could not be kept or found.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,9 @@ pub enum StoreError {
         /// What is wrong with it.
         source: BaselineError,
     },
+    /// The journal of a run cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The file of a judge's calibrations cannot be used.
     #[error(
         "cannot use the calibration `{path}`: {message}; remove it, or restore it from version control"

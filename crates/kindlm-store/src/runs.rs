@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{CaseResult, Report};
 
 use crate::error::is_absent;
+use crate::journal::{self, Journal, JournalError};
 use crate::{Draft, ReportError, SavedCases, StoreError, atomic, name};
 
 /// The reports of past runs: `runs/<run-id>/report.json` and `last-run` below a state folder.
@@ -18,6 +19,9 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// The name of the file of a report in the folder of its run.
+    pub const REPORT: &str = "report.json";
+
     /// The runs below a state folder, normally `.kindlm` beside the config file. It need not exist.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self { state: state.into() }
@@ -25,7 +29,7 @@ impl Runs {
 
     /// The file of a run's report.
     pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
-        Ok(self.run_folder(id)?.join("report.json"))
+        Ok(self.run_folder(id)?.join(Self::REPORT))
     }
 
     /// The folder of a run, where its journal is. It need not exist.
@@ -69,12 +73,31 @@ impl Runs {
 
     /// The ids of all runs that have a report, oldest first.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
-        self.having("report.json")
+        self.having(Self::REPORT)
     }
 
     /// The ids of all runs that have a journal, oldest first: those that can be resumed, ended or not.
     pub fn journals(&self) -> Result<Vec<String>, StoreError> {
-        self.having(crate::journal::FILE)
+        self.having(journal::FILE)
+    }
+
+    /// The journals of the runs that began after `last` and have no report, newest first: they are still going, or were
+    /// broken off, or their report could not be written. One without a first line is left out: before that is there,
+    /// nothing is sent.
+    pub fn unfinished_after(&self, last: Option<&str>) -> Result<Vec<Journal>, StoreError> {
+        let mut found = Vec::new();
+        let ids = self.journals()?;
+        for id in ids.iter().rev().take_while(|id| last.is_none_or(|last| id.as_str() > last)) {
+            if self.path(id)?.exists() {
+                continue;
+            }
+            match Journal::open(self.run_folder(id)?) {
+                Ok(journal) => found.push(journal),
+                Err(JournalError::Header { .. }) => {}
+                Err(err) => return Err(err.into()),
+            }
+        }
+        Ok(found)
     }
 
     fn having(&self, file: &str) -> Result<Vec<String>, StoreError> {

@@ -39,7 +39,7 @@ fn find(io: &mut Io, place: &Place, suite: &Suite, run: Option<&str>) -> Result<
     let runs = Runs::new(place.state());
     let open = |id: &str| {
         let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
-        Journal::open(folder).map_err(|err| failure(&err))
+        Journal::open(folder).map_err(|err| Failure::journal(&err))
     };
     let name = &suite.info.name;
     if let Some(id) = run {
@@ -68,7 +68,7 @@ fn find(io: &mut Io, place: &Place, suite: &Suite, run: Option<&str>) -> Result<
                 io.tell(&format!("the run `{id}` is passed over: {err}"));
                 continue;
             }
-            Err(err) => return Err(failure(&err)),
+            Err(err) => return Err(Failure::journal(&err)),
         };
         // Several suites may share a folder.
         if journal.header().suite == *name && !is_of_trace(&journal) {
@@ -119,7 +119,7 @@ impl Past {
 
     /// What is still to be done of the plan.
     pub(crate) fn open(&self, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
-        let index = self.0.index().map_err(|err| failure(&err))?;
+        let index = self.0.index().map_err(|err| Failure::journal(&err))?;
         let mut open = plan.clone();
         open.units.retain(|unit| {
             let case = suite.cases.get(unit.case).map_or("", |it| &it.name);
@@ -179,7 +179,7 @@ impl Identity<'_> {
         let secrets = Secrets::of(io, &self.suite.providers);
         if let Some(Past(journal)) = past {
             let resumed = JournalWriter::resume(&journal, Durability::Flush);
-            let (writer, index) = resumed.map_err(|err| failure(&err))?;
+            let (writer, index) = resumed.map_err(|err| Failure::journal(&err))?;
             let (done, all) = (index.done(), self.plan.units.len());
             io.tell(&if done < all {
                 format!("run {}: {done} of {all} executions are done, going on", self.info.id)
@@ -192,7 +192,7 @@ impl Identity<'_> {
         let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
         let writer = JournalWriter::create(folder, &self.header()?, Durability::Flush);
         let writer = writer.map_err(|err| {
-            failure(&err).with_help(
+            Failure::journal(&err).with_help(
                 "nothing was sent: what is paid for is kept there as it comes; without that, use `--no-journal`",
             )
         })?;
@@ -231,14 +231,4 @@ pub(crate) fn advice(place: &Place, id: &str, summary: &Summary) -> Option<Strin
     };
     let command = command(place, id);
     Some(format!("{what}: {command} runs what is missing or errored, and nothing else"))
-}
-
-/// A journal that cannot be used is the user's to choose otherwise; one that cannot be written is not.
-fn failure(err: &JournalError) -> Failure {
-    match err {
-        JournalError::Io { .. } | JournalError::NotKept { .. } => {
-            Failure::internal(err.to_string())
-        }
-        _ => Failure::input(err.to_string()),
-    }
 }

@@ -208,9 +208,25 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
             assert_eq!(code, Some(2), "{args:?}: {stderr}");
             let expected = format!("the last run `{second_id}` {why}");
             assert!(stderr.contains(&expected), "{args:?}: {stderr}");
-            assert!(stderr.contains(&format!("kindlm test --resume {second_id}")), "{stderr}");
+            let help = format!(
+                "`kindlm test --resume {second_id}`, where it was begun, or start a new run"
+            );
+            assert!(stderr.contains(&help), "{stderr}");
         }
     }
+    // While somebody is at it, it is in nobody's way; it is told.
+    let held = Journal::open(&second).unwrap();
+    let held = JournalWriter::resume(&held, Durability::Flush).unwrap();
+    for args in [&["report"][..], &["gate"], &["test", "--failed"]] {
+        let (code, stderr) = said(args);
+        assert_eq!(code, Some(0), "{args:?}: {stderr}");
+        let expected = format!("the run `{second_id}` is still going (process ");
+        assert!(stderr.contains(&expected), "{args:?}: {stderr}");
+    }
+    let (code, stderr) = said(&["report", second_id]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains(") and has no report yet: 1 of "), "{stderr}");
+    drop(held);
     assert_eq!(said(&["report", id.trim()]).0, Some(0));
     // One without a first line was killed before anything was sent, and is in nobody's way.
     let torn = folder.join(".kindlm/runs/99990101-000000-000-0000");

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use super::Holder;
 use crate::error::words;
 
 /// Why a journal could not be written or read.
@@ -47,7 +48,7 @@ pub enum JournalError {
     /// Somebody else is writing the journal.
     #[error(
         "{who} is writing `{path}`: wait until that run has ended, or stop it",
-        who = process(*.pid)
+        who = Holder { pid: *.pid }
     )]
     Locked {
         /// The journal.
@@ -91,12 +92,5 @@ pub enum JournalError {
 impl JournalError {
     pub(super) fn io(action: &'static str, path: &Path, err: &io::Error) -> Self {
         Self::Io { action, path: path.display().to_string(), message: words(err) }
-    }
-}
-
-fn process(pid: Option<u32>) -> String {
-    match pid {
-        Some(pid) => format!("process {pid}"),
-        None => "another process".to_owned(),
     }
 }

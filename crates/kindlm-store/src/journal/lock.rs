@@ -1,10 +1,12 @@
 //! One process at a time: a lock on a file beside the journal.
 
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use super::JournalError;
+use crate::error::is_absent;
 
 /// Beside the journal and not the journal itself: where locks bind, readers of it would be locked out too.
 const FILE: &str = "lock";
@@ -32,7 +34,7 @@ impl Lock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let journal = folder.join(super::FILE).display().to_string();
-                return Err(JournalError::Locked { path: journal, pid: holder(&mut file) });
+                return Err(JournalError::Locked { path: journal, pid: written(&mut file) });
             }
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(err)) => return Err(JournalError::io("lock", &path, &err)),
@@ -50,8 +52,43 @@ impl Drop for Lock {
     }
 }
 
+/// Who is writing a journal: `process 4711`, or `another process` if it did not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process, if it said so.
+    pub pid: Option<u32>,
+}
+
+impl Holder {
+    /// Who has the lock of a run's folder; `None` if nobody has. It is not taken: whoever wants it gets it.
+    pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
+        let path = folder.join(FILE);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(err) if is_absent(&err) => return Ok(None),
+            Err(err) => return Err(JournalError::io("read", &path, &err)),
+        };
+        // Several may look at once. What a killed process has written there says nothing: its lock is gone.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => Ok(Some(Self { pid: written(&mut file) })),
+            Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => Ok(None),
+            Err(TryLockError::Error(err)) => Err(JournalError::io("lock", &path, &err)),
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("another process"),
+        }
+    }
+}
+
 /// The process that says it has the lock.
-fn holder(file: &mut File) -> Option<u32> {
+fn written(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()

@@ -64,6 +64,7 @@ pub use error::JournalError;
 pub use header::{Header, PlannedCase, VERSION};
 pub use heads::Heads;
 pub use index::Index;
+pub use lock::Holder;
 pub use reader::{Entries, Entry, Journal, Place, Reader};
 pub use writer::{Durability, JournalWriter};
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ahead::Ahead;
-use super::{FILE, Header, Index, JournalError, VERSION};
+use super::{FILE, Header, Holder, Index, JournalError, VERSION};
 use crate::error::is_absent;
 
 /// How much is read at once: executions end nearly in the order in which reports have them, so the next one is in it.
@@ -158,6 +158,11 @@ impl Journal {
     /// The folder that it is in.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Who is writing it, while its run is still going.
+    pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
+        Holder::of(&self.folder)
     }
 
     /// All entries in the order in which they were written, superseded ones included.

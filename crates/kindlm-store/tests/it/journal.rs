@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use kindlm_store::journal::{
-    Durability, Header, Journal, JournalError, JournalWriter, PlannedCase,
+    Durability, Header, Holder, Journal, JournalError, JournalWriter, PlannedCase,
 };
-use kindlm_store::{Digest, Runs};
+use kindlm_store::{Digest, Runs, StoreError};
 use kindlm_testing::sample_report;
 use kindlm_types::{ExecutionError, ExecutionResult, Outcome, Usage};
 use proptest::prelude::*;
@@ -294,9 +294,13 @@ fn one_process_at_a_time_appends_and_anybody_reads() {
         );
     }
     assert_eq!(results(folder.path()).unwrap().len(), 1);
+    let own = Holder { pid: Some(std::process::id()) };
+    assert_eq!(journal.holder().unwrap(), Some(own), "and once more: {:?}", journal.holder());
     drop(writer);
+    assert_eq!(journal.holder().unwrap(), None);
     // Whoever was killed has left its number, and no lock.
     fs::write(folder.path().join("lock"), "1\n").unwrap();
+    assert_eq!(journal.holder().unwrap(), None);
     let (writer, _) = JournalWriter::resume(&journal, Durability::Flush).unwrap();
     fs::write(folder.path().join("lock"), "").unwrap();
     let err = JournalWriter::resume(&journal, Durability::Flush).unwrap_err().to_string();
@@ -342,6 +346,22 @@ fn runs_with_a_journal_are_found_without_a_report() {
     assert_eq!(runs.journals().unwrap(), ["20261120-1", "20261120-2"]);
     assert_eq!(runs.list().unwrap(), ["20261120-0"]);
     assert!(runs.run_folder("../x").is_err());
+    let unfinished = |last| {
+        let found = runs.unfinished_after(last).unwrap();
+        found.iter().map(|it| it.folder().file_name().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(unfinished(None), ["20261120-2", "20261120-1"]);
+    assert_eq!(unfinished(Some("20261120-1")), ["20261120-2"]);
+    runs.save("20261120-2", "{}").unwrap();
+    assert_eq!(unfinished(None), ["20261120-1"]);
+    // Before the first line is whole, nothing is sent; what another KindLM has begun is not passed over.
+    let other = runs.run_folder("20261120-3").unwrap();
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("journal.jsonl"), "{\"schemaVersion\"").unwrap();
+    assert_eq!(unfinished(None), ["20261120-1"]);
+    fs::write(other.join("journal.jsonl"), "{\"schemaVersion\":99}\n").unwrap();
+    let err = runs.unfinished_after(None).unwrap_err();
+    assert!(matches!(err, StoreError::Journal(JournalError::Version { .. })), "{err}");
 }
 
 #[test]
