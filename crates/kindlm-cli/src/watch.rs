@@ -23,6 +23,9 @@ use crate::{Failure, Io, commands, explain, project};
 /// there are only few files.
 const EVERY: Duration = Duration::from_millis(300);
 
+/// How many more looks, three as often as others, a file must be missing before it is taken for removed.
+const UNTIL_GONE: u32 = 5;
+
 /// Runs until it is interrupted; ends as the last run did, or as interrupted if that was cut short.
 pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     args.watch = false;
@@ -55,9 +58,10 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
                 changed = files.changed() => Some(changed),
             }
         });
-        let Some(changed) = changed else { return Ok(status) };
+        let Some((changed, now)) = changed else { return Ok(status) };
         let name = changed.file_name().unwrap_or(changed.as_os_str()).to_string_lossy();
-        io.tell(&format!("`{}` was saved\n", kindlm_reporters::one_line(&name)));
+        let what = if now.is_some() { "saved" } else { "removed" };
+        io.tell(&format!("`{}` was {what}\n", kindlm_reporters::one_line(&name)));
     }
 }
 
@@ -111,19 +115,20 @@ impl Files {
     }
 
     /// Waits until one of them is changed, made or removed, and then until it is left alone.
-    async fn changed(&self) -> PathBuf {
+    async fn changed(&self) -> (PathBuf, Mark) {
         loop {
             tokio::time::sleep(EVERY).await;
             let Some((path, _)) = self.0.iter().find(|(path, old)| mark(path) != **old) else {
                 continue;
             };
-            // Editors write in several steps.
-            let mut last = mark(path);
+            // Editors write in several steps, and some remove a file before it is there again.
+            let (mut last, mut looks) = (mark(path), 0);
             loop {
                 tokio::time::sleep(EVERY / 3).await;
                 let now = mark(path);
-                if now == last && now.is_some() {
-                    return path.clone();
+                looks = if now == last { looks + 1 } else { 0 };
+                if looks >= if now.is_some() { 1 } else { UNTIL_GONE } {
+                    return (path.clone(), now);
                 }
                 last = now;
             }

@@ -55,7 +55,11 @@ fn a_saved_file_starts_another_run_that_asks_only_for_what_is_new() {
 
     fs::write(folder.path().join("cases.jsonl"), "{").unwrap();
     until("(exit code 2)");
+    fs::rename(folder.path().join("cases.jsonl"), folder.path().join("other.jsonl")).unwrap();
+    until("`cases.jsonl` was removed");
+    until("(exit code 2)");
     cases(&["a"]);
+    until("`cases.jsonl` was saved");
     until("watching 2 files (exit code 0)");
     assert_eq!(server.requests().len(), 3);
 
