@@ -40,7 +40,7 @@ const COMPLIANCE: &str = "compliance";
 pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let Project { place, mut suite, files } = project::open(io, &args.suite, purpose(&args))?;
     let (args, past) = resume::settled(io, &place, &suite, args)?;
-    let arguments = resume::arguments_of(&args);
+    let arguments = resume::arguments_of(io, &place, &args);
     let verbosity = verbosity(args.quiet, args.verbose);
     let reports = project::reports(&place, &suite, args.suite.allow_outside)?;
     let options = options_of(&args);

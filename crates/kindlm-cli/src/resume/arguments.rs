@@ -1,33 +1,72 @@
 //! The arguments that say what a run is: kept with it, so that going on with it needs none of them.
 
+use std::path::Path;
+
 use clap::{Parser as _, ValueEnum as _};
 
-use crate::Failure;
 use crate::args::{Cli, Command, SelectArgs, TestArgs};
 use crate::responses::ResponsesArgs;
 use crate::values::Tag;
+use crate::{Failure, saved};
+
+/// What paths are relative to: where KindLM was called, as they are given, and where the suite is, as they are kept. A run
+/// may go on from another folder, and with its suite in another place.
+#[derive(Clone, Copy)]
+pub(super) struct Base<'a> {
+    pub(super) working_dir: &'a Path,
+    pub(super) folder: &'a Path,
+}
+
+impl Base<'_> {
+    fn kept(self, given: &Path) -> String {
+        let path = self.working_dir.join(given);
+        path.strip_prefix(self.folder).unwrap_or(&path).display().to_string()
+    }
+
+    /// A run keeps its id; what stands for a file has a slash, and so is not taken for one.
+    fn kept_run(self, named: &str) -> String {
+        match saved::as_file(self.working_dir, named) {
+            Some(path) => Path::new(".").join(self.kept(&path)).display().to_string(),
+            None => named.to_owned(),
+        }
+    }
+
+    /// Arguments that were kept, as they are to be given here.
+    fn given(self, mut args: TestArgs) -> TestArgs {
+        if let Some(folder) = &mut args.responses.responses_dir {
+            *folder = self.folder.join(&*folder);
+        }
+        if let Some(named) = &mut args.select.shard_durations
+            && named.contains(['/', '\\'])
+        {
+            let path = Path::new(named).strip_prefix(".").unwrap_or(Path::new(named));
+            *named = self.folder.join(path).display().to_string();
+        }
+        args
+    }
+}
 
 /// The arguments that decide which executions a run has and what comes of them, always written in the same way.
 ///
 /// Left out is what may be another for the rest of a run: reports, progress, concurrency, timeouts, and the limits that
 /// stop it.
-pub(super) fn of(args: &TestArgs) -> Vec<String> {
-    let mut all = fixed(args);
-    all.extend(sources(args));
+pub(super) fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
+    let mut all = fixed(args, base);
+    all.extend(sources(args, base));
     all
 }
 
 /// Where answers come from: so it stays, unless something else is asked for.
-fn sources(args: &TestArgs) -> Vec<String> {
+fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let ResponsesArgs { responses, responses_dir } = &args.responses;
     let source = responses.and_then(|it| it.to_possible_value());
     let source = source.map(|it| format!("--responses={}", it.get_name()));
-    let folder = responses_dir.as_ref().map(|it| format!("--responses-dir={}", it.display()));
+    let folder = responses_dir.as_ref().map(|it| format!("--responses-dir={}", base.kept(it)));
     source.into_iter().chain(folder).collect()
 }
 
 /// What cannot be another for the rest of a run.
-fn fixed(args: &TestArgs) -> Vec<String> {
+fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let SelectArgs { tags, tests, models, failed, changed, shard, shard_durations } = &args.select;
     let mut all = Vec::new();
     let mut add = |name: &str, value: &str| all.push(format!("--{name}={value}"));
@@ -47,7 +86,7 @@ fn fixed(args: &TestArgs) -> Vec<String> {
         add("shard", &format!("{}/{}", shard.index, shard.count));
     }
     if let Some(report) = shard_durations {
-        add("shard-durations", report);
+        add("shard-durations", &base.kept_run(report));
     }
     if let Some(runs) = args.runs {
         add("runs", &runs.to_string());
@@ -65,7 +104,12 @@ fn fixed(args: &TestArgs) -> Vec<String> {
 }
 
 /// The arguments to go on with `run`, which was begun with `begun`: those, unless others are given.
-pub(super) fn again(given: TestArgs, run: &str, begun: &[String]) -> Result<TestArgs, Failure> {
+pub(super) fn again(
+    given: TestArgs,
+    run: &str,
+    begun: &[String],
+    base: Base<'_>,
+) -> Result<TestArgs, Failure> {
     let words = ["kindlm", "test"].into_iter().chain(begun.iter().map(String::as_str));
     let Ok(Command::Test(before)) = Cli::try_parse_from(words).map(|it| it.command) else {
         return Err(Failure::input(format!(
@@ -74,7 +118,8 @@ pub(super) fn again(given: TestArgs, run: &str, begun: &[String]) -> Result<Test
         ))
         .with_help("use the KindLM that began it, or start a new run"));
     };
-    let (now, then) = (fixed(&given), fixed(&before));
+    let before = base.given(before);
+    let (now, then) = (fixed(&given, base), fixed(&before, base));
     if !now.is_empty() && now != then {
         let then = if then.is_empty() { "no such arguments".to_owned() } else { shown(&then) };
         let message =
@@ -117,6 +162,30 @@ mod tests {
         }
     }
 
+    fn here() -> Base<'static> {
+        Base { working_dir: Path::new("/p"), folder: Path::new("/p") }
+    }
+
+    #[test]
+    fn paths_lead_to_the_same_place_from_another_folder() {
+        let above = Base { working_dir: Path::new("/"), folder: Path::new("/p") };
+        let below = Base { working_dir: Path::new("/p/sub"), folder: Path::new("/p") };
+        let moved = Base { working_dir: Path::new("/q"), folder: Path::new("/q") };
+        let given =
+            "--responses cache --responses-dir p/kept --shard 1/2 --shard-durations p/r.json";
+        let begun = of(&parsed(given), above);
+        let kept = "--shard=1/2 --shard-durations=./r.json --responses=cache --responses-dir=kept";
+        assert_eq!(begun.join(" "), kept);
+        for (base, folder) in [(above, "/p"), (below, "/p"), (moved, "/q")] {
+            let args = again(parsed("--resume"), "r", &begun, base).unwrap();
+            assert_eq!(args.responses.responses_dir, Some(Path::new(folder).join("kept")));
+            assert_eq!(args.select.shard_durations, Some(format!("{folder}/r.json")));
+            assert_eq!(of(&args, base), begun);
+        }
+        let outside = of(&parsed("--responses cache --responses-dir /else/kept"), below);
+        assert_eq!(outside.last().unwrap(), "--responses-dir=/else/kept");
+    }
+
     #[test]
     fn what_a_run_was_begun_with_holds_again() {
         for (given, kept) in [
@@ -124,7 +193,7 @@ mod tests {
             ("-q --concurrency 3 --max-failures 2 --timeout 3s", ""),
             ("--tags a,!b --test /x/ --test y*", "--tags=a --tags=!b --test=/x/ --test=y*"),
             ("--models m --runs 3 --strict", "--models=m --runs=3 --strict"),
-            ("--shard 2/3 --shard-durations r.json", "--shard=2/3 --shard-durations=r.json"),
+            ("--shard 2/3 --shard-durations r.json", "--shard=2/3 --shard-durations=./r.json"),
             ("--gate 90% --baseline old", "--gate=0.9 --baseline=old"),
             ("--gate 1%", "--gate=0.01"),
             ("--gate 100", "--gate=100%"),
@@ -135,27 +204,28 @@ mod tests {
                 "--strict --responses=cache --responses-dir=kept",
             ),
         ] {
-            let begun = of(&parsed(given));
+            let begun = of(&parsed(given), here());
             assert_eq!(begun.join(" "), kept);
             for args in [parsed("--resume"), parsed(&format!("--resume r {given}"))] {
-                assert_eq!(of(&again(args, "r", &begun).unwrap()), begun);
+                assert_eq!(of(&again(args, "r", &begun, here()).unwrap(), here()), begun);
             }
-            assert!(again(parsed("--resume --runs 7"), "r", &begun).is_err());
+            assert!(again(parsed("--resume --runs 7"), "r", &begun, here()).is_err());
         }
     }
 
     #[test]
     fn answers_come_from_where_they_came_from_unless_said_otherwise() {
-        let begun = of(&parsed("--runs 2 --responses replay --responses-dir kept"));
+        let begun = of(&parsed("--runs 2 --responses replay --responses-dir kept"), here());
         for (given, expected) in [
             ("", "--runs=2 --responses=replay --responses-dir=kept"),
             ("--responses live", "--runs=2 --responses=live --responses-dir=kept"),
             ("--responses cache --responses-dir d", "--runs=2 --responses=cache --responses-dir=d"),
         ] {
-            let args = again(parsed(&format!("--resume {given}")), "r", &begun).unwrap();
-            assert_eq!(of(&args).join(" "), expected);
+            let args = again(parsed(&format!("--resume {given}")), "r", &begun, here()).unwrap();
+            assert_eq!(of(&args, here()).join(" "), expected);
         }
-        let message = again(parsed("--resume --runs 3"), "r", &begun).unwrap_err().message.unwrap();
+        let message =
+            again(parsed("--resume --runs 3"), "r", &begun, here()).unwrap_err().message.unwrap();
         assert!(message.contains("begun with `--runs=2` and cannot"), "{message}");
     }
 }

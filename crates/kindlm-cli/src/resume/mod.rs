@@ -14,6 +14,7 @@ use crate::project::{CONFIG, Place};
 use crate::secrets::Secrets;
 use crate::{Failure, Io};
 
+use arguments::Base;
 pub(crate) use kept::Kept;
 
 /// Stands in the place of the arguments of runs of `kindlm trace`, which cannot go on: their spans are gone.
@@ -31,7 +32,11 @@ pub(crate) fn settled(
 ) -> Result<(TestArgs, Option<Past>), Failure> {
     let Some(run) = &given.resume else { return Ok((given, None)) };
     let past = find(io, place, suite, run.as_deref())?;
-    Ok((past.arguments(given)?, Some(past)))
+    Ok((past.arguments(given, base(io, place))?, Some(past)))
+}
+
+fn base<'a>(io: &'a Io, place: &'a Place) -> Base<'a> {
+    Base { working_dir: &io.working_dir, folder: &place.folder }
 }
 
 /// Finds the run that is to go on: by its id, or the newest one of the suite.
@@ -95,10 +100,10 @@ fn with_newest(failure: Failure, runs: &Runs) -> Failure {
 
 impl Past {
     /// The arguments to go on with: those that the run was begun with.
-    fn arguments(&self, given: TestArgs) -> Result<TestArgs, Failure> {
+    fn arguments(&self, given: TestArgs, base: Base<'_>) -> Result<TestArgs, Failure> {
         let header = self.0.header();
         let begun: Vec<String> = header.arguments.iter().map(ToString::to_string).collect();
-        arguments::again(given, &header.run, &begun)
+        arguments::again(given, &header.run, &begun, base)
     }
 
     /// The test cases of the run, each with its models.
@@ -148,8 +153,8 @@ pub(crate) struct Identity<'a> {
 }
 
 /// The arguments that must stay the same while a run lasts.
-pub(crate) fn arguments_of(args: &TestArgs) -> Vec<String> {
-    arguments::of(args)
+pub(crate) fn arguments_of(io: &Io, place: &Place, args: &TestArgs) -> Vec<String> {
+    arguments::of(args, base(io, place))
 }
 
 impl Identity<'_> {
