@@ -128,10 +128,14 @@ fn has_results(path: &Path) -> io::Result<bool> {
     Ok(has("results") && has("outcome") || has("error") && has("line"))
 }
 
+/// The result of a record; `None` for what a malformed line came to.
+pub(super) fn result(line: &[u8]) -> Option<Evaluation> {
+    serde_json::from_slice(line).ok()
+}
+
 /// The result of a line, if it is an answer: errored records and malformed lines are evaluated again.
 pub(super) fn answered(line: &[u8]) -> Option<Evaluation> {
-    let evaluation: Evaluation = serde_json::from_slice(line).ok()?;
-    (evaluation.outcome != Outcome::Errored).then_some(evaluation)
+    result(line).filter(|it| it.outcome != Outcome::Errored)
 }
 
 #[cfg(test)]

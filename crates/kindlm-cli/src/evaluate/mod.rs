@@ -151,6 +151,17 @@ impl<'a> Evaluator<'a> {
         Some(status(evaluation.outcome, &[]))
     }
 
+    /// Counts the result of a record that was evaluated before, as it stands; says how it went.
+    fn take_over(&self, kept: &[u8], number: u64) -> ExitStatus {
+        let Some(evaluation) = kept::result(kept) else {
+            self.totals.malformed();
+            return ExitStatus::InvalidInput;
+        };
+        self.notes.kept();
+        self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
+        status(evaluation.outcome, &[])
+    }
+
     /// Keeps the results for which there is no record in this stream.
     fn keep_rest(&self, mut rest: Kept, output: &mut dyn Write) -> io::Result<()> {
         // Where no more records are taken in, they are those of the rest.

@@ -35,8 +35,8 @@ enum Work {
     Lines(Vec<u8>),
     /// A line, and the result that it had before.
     Known(Vec<u8>, Vec<u8>),
-    /// A line that is too long to be looked at.
-    TooLong,
+    /// A line that is too long to be looked at, and whether it had a result before: the same one.
+    TooLong { was_known: bool },
 }
 
 /// The results of a job, in order.
@@ -100,9 +100,12 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
         let Ok(job) = job else { return };
         let mut done = Done { text: Vec::new(), status: ExitStatus::Success };
         match job.work {
-            // Nothing is begun any more; what was known before stays known.
-            Work::Known(_, kept) if is_stopped => done.text = kept,
-            Work::Lines(_) | Work::TooLong if is_stopped => {}
+            // Nothing is begun any more; what was known before stays known, each in its place.
+            Work::Known(_, kept) if is_stopped => {
+                done.status = evaluator.take_over(&kept, job.first);
+                done.text = kept;
+            }
+            Work::Lines(_) | Work::TooLong { was_known: false } if is_stopped => {}
             Work::Lines(lines) => {
                 for (line, number) in lines.split(|&it| it == b'\n').zip(job.first..) {
                     // A byte order mark is how some programs say "UTF-8".
@@ -119,7 +122,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
                 done.status =
                     known.unwrap_or_else(|| evaluator.record(&line, job.first, &mut done.text));
             }
-            Work::TooLong => {
+            Work::TooLong { .. } => {
                 let error = format!("the line is longer than {} MiB", LONGEST >> 20);
                 let malformed = Malformed { id: None, error };
                 done.status = evaluator.refuse(malformed, job.first, &mut done.text);
@@ -240,10 +243,8 @@ impl Feed<'_> {
                     skipping = true;
                     pending.clear();
                     // It had a result of its own, which said the same.
-                    if let Some(kept) = &mut self.kept {
-                        kept.next();
-                    }
-                    self.send(Work::TooLong, 1)
+                    let was_known = self.kept.as_mut().is_some_and(|it| it.next().is_some());
+                    self.send(Work::TooLong { was_known }, 1)
                 }
                 None => true,
             };
@@ -324,7 +325,7 @@ mod tests {
         for job in todo {
             match job.work {
                 Work::Known(..) => unreachable!("nothing was kept"),
-                Work::TooLong => lines.push((job.first, "too long".to_owned())),
+                Work::TooLong { .. } => lines.push((job.first, "too long".to_owned())),
                 Work::Lines(block) => {
                     assert!(!one_by_one || block.split_inclusive(|&it| it == b'\n').count() == 1);
                     for (line, number) in block.split(|&it| it == b'\n').zip(job.first..) {
