@@ -20,10 +20,6 @@ pub(crate) struct Findings {
     pub(crate) confusion: Confusion,
     /// Labelled outputs that the judge gave no usable answer for.
     pub(crate) errored: u64,
-    /// Among them those for which the provider failed.
-    pub(crate) lost: u64,
-    /// Among them those that the judge was not asked about.
-    pub(crate) unasked: u64,
     /// For each criterion or rule, if there are several: what it is about.
     pub(crate) groups: Vec<(String, Confusion)>,
     /// Where the judge gives scores: the best threshold for them.
@@ -41,8 +37,6 @@ impl Findings {
             samples: Vec::new(),
             confusion: Confusion::default(),
             errored: 0,
-            lost: 0,
-            unasked: 0,
             groups: Vec::new(),
             best: None,
             weighted: None,
@@ -53,11 +47,7 @@ impl Findings {
             let Some(human) = sample.human else { continue };
             let passed = human >= label_threshold;
             match &sample.judge {
-                Judged::Errored { why, .. } => {
-                    findings.errored += 1;
-                    findings.lost += u64::from(*why == Obstacle::Provider);
-                    findings.unasked += u64::from(*why == Obstacle::Unasked);
-                }
+                Judged::Errored { .. } => findings.errored += 1,
                 Judged::Said { pass, score, .. } => {
                     findings.confusion.add(passed, *pass);
                     findings.group(&sample.about).add(passed, *pass);
@@ -90,6 +80,14 @@ impl Findings {
     /// How many outputs have a label, and an answer of the judge or not.
     pub(crate) fn labelled(&self) -> u64 {
         self.confusion.total() + self.errored
+    }
+
+    /// What kept the judge from an answer, for each output that it gave none for, labelled or not.
+    pub(crate) fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
+        self.samples.iter().filter_map(|it| match &it.judge {
+            Judged::Errored { why, .. } => Some(*why),
+            Judged::Said { .. } => None,
+        })
     }
 
     /// How many of the outputs without a label the judge passed, and how many it judged.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use super::evaluate::{client, judge as named_judge, shorthand};
 use crate::args::{CalibrateArgs, ConfigArgs};
 use crate::bench::{self, Bench};
-use crate::calibrate::{self, Correction, Findings, Known, Labels, Question};
+use crate::calibrate::{self, Correction, Findings, Known, Labels, Obstacle, Question};
 use crate::failure::Outcome;
 use crate::interrupt::heed;
 use crate::programs::Purpose;
@@ -140,6 +140,33 @@ fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
     Ok(Question { criteria: args.criteria.clone(), assertions, check, min_score: args.min_score })
 }
 
+/// Says what the judge gave no usable answer for, and what comes of that.
+fn unjudged(findings: &Findings, tell: &mut dyn FnMut(&str)) -> ExitStatus {
+    let obstacles: Vec<Obstacle> = findings.obstacles().collect();
+    let unlabelled = obstacles.len() as u64 - findings.errored;
+    if obstacles.is_empty() && findings.confusion.total() > 0 {
+        return ExitStatus::Success;
+    }
+    let what_now = if obstacles.iter().any(|it| *it != Obstacle::Unreadable) {
+        "`--responses cache` asks only for those once more"
+    } else {
+        "its replies there cannot be read: have another model judge, or take out of the file what nobody could judge"
+    };
+    if findings.errored > 0 || findings.confusion.total() == 0 {
+        let (errored, all) = (findings.errored, findings.labelled());
+        tell(&format!("not kept: {errored} of {all} labelled outputs were not judged; {what_now}"));
+    }
+    if unlabelled > 0 {
+        let all = findings.unlabelled().1 + unlabelled;
+        tell(&format!("{unlabelled} of {all} outputs without a label were not judged; {what_now}"));
+    }
+    if obstacles.contains(&Obstacle::Provider) {
+        ExitStatus::ProviderError
+    } else {
+        ExitStatus::GatesFailed
+    }
+}
+
 impl Subject {
     fn calibrate(
         &self,
@@ -194,23 +221,10 @@ impl Subject {
             io.width().clamp(60, 120),
         );
         show(args, io, &json, &table)?;
+        let unjudged = unjudged(&findings, &mut |text| io.tell(text));
         // Agreement on the outputs that the judge could be read on says nothing about the others.
         if findings.errored > 0 || findings.confusion.total() == 0 {
-            let what_now = if findings.lost + findings.unasked > 0 {
-                "`--responses cache` asks only for those once more"
-            } else {
-                "its replies there cannot be read: have another model judge, or take out of the file what nobody could judge"
-            };
-            io.tell(&format!(
-                "not kept: {} of {} labelled outputs were not judged; {what_now}",
-                findings.errored,
-                findings.labelled()
-            ));
-            return Ok(if findings.lost > 0 {
-                ExitStatus::ProviderError
-            } else {
-                ExitStatus::GatesFailed
-            });
+            return Ok(unjudged);
         }
         if !args.no_save {
             let template = Calibration {
@@ -229,7 +243,7 @@ impl Subject {
             };
             self.keep(io, &bench, findings.calibration(template))?;
         }
-        Ok(ExitStatus::Success)
+        Ok(unjudged)
     }
 
     /// Who judges the rows of a plan: whom the command line names, if it names somebody.

@@ -156,6 +156,34 @@ fn a_judge_that_is_not_reached_is_not_calibrated() {
 }
 
 #[test]
+fn an_output_without_a_label_that_is_not_judged_is_told_and_no_success() {
+    for (reply, code, words) in [
+        (MockReply::error(400, "no"), 3, "`--responses cache` asks only for those once more"),
+        (MockReply::text("I would rather not say."), 1, "its replies there cannot be read"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let server = MockServer::answering(move |request| {
+            let has = |text: &str| request.body.windows(text.len()).any(|it| it == text.as_bytes());
+            match (has("[-] 5"), has("[+]")) {
+                (true, _) => reply.clone(),
+                (_, true) => MockReply::text(r#"{"score": 0.9, "reasoning": "yes"}"#),
+                _ => MockReply::text(r#"{"score": 0.1, "reasoning": "no"}"#),
+            }
+        })
+        .unwrap();
+        suite(folder, &server.url(), 0.6);
+        labels(folder, [2, 0, 0, 2], [3, 1]);
+        let output = kindlm(folder, &CALIBRATE);
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        let words = format!("1 of 4 outputs without a label were not judged; {words}");
+        assert!(said(&output).contains(&words), "{}", said(&output));
+        // What people have labelled is whole.
+        assert!(folder.join(".kindlm/calibrations").exists());
+    }
+}
+
+#[test]
 fn numbers_that_do_not_exist_are_said_to_be_none() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
