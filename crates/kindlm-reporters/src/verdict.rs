@@ -66,19 +66,25 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
     let trouble = totals.failed + totals.errored;
     match (broken, all) {
         (0, 0) => "there are no gates".to_owned(),
-        (0, _) if trouble > 0 => {
-            format!("every gate held, although {} did not", plural(trouble, "case"))
+        (0, _) if trouble == 0 => held(report),
+        (0, _) if idle(report) > 0 => {
+            format!("{}; {} did not hold", held(report), plural(trouble, "case"))
         }
+        (0, _) => format!("every gate held, although {} did not", plural(trouble, "case")),
         (1, 1) => "the gate is broken".to_owned(),
-        (0, _) => held(report),
         _ => format!("{} of {} broken", count(broken), plural(all, "gate")),
     }
 }
 
-/// How many gates held where none is broken. One that had nothing to measure has not held anything.
-pub(crate) fn held(report: &AnyReport<'_>) -> String {
+/// How many gates had nothing to measure: these have not held anything.
+pub(crate) fn idle(report: &AnyReport<'_>) -> u64 {
     let idle = report.gates.iter().filter(|it| it.outcome == GateOutcome::NothingToMeasure);
-    let (idle, all) = (idle.count() as u64, report.gates.len() as u64);
+    idle.count() as u64
+}
+
+/// How many gates held where none is broken.
+pub(crate) fn held(report: &AnyReport<'_>) -> String {
+    let (idle, all) = (idle(report), report.gates.len() as u64);
     match (all - idle, idle) {
         (0, 1) => "the gate had nothing to measure".to_owned(),
         (0, idle) => format!("none of {} gates had anything to measure", count(idle)),

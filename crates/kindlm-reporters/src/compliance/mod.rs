@@ -6,11 +6,11 @@ mod markdown;
 use std::fmt::{self, Write as _};
 
 use askama::Template;
-use kindlm_types::{AnyReport, ExitStatus, GateOutcome, ModelTotals, Summary, ecma};
+use kindlm_types::{AnyReport, ExitStatus, ModelTotals, Summary, ecma};
 use sha2::{Digest as _, Sha256};
 
 use crate::amount::{cost, count, duration};
-use crate::{Meta, Registration, RenderError, Style};
+use crate::{Meta, Registration, RenderError, Style, verdict as common};
 use content::Content;
 pub(crate) use markdown::Markdown;
 
@@ -161,9 +161,8 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
 
 /// How many quality gates held where none is broken.
 fn quality(report: &AnyReport<'_>) -> String {
-    let all = report.gates.len();
-    let idle = report.gates.iter().filter(|it| it.outcome == GateOutcome::NothingToMeasure).count();
-    match idle {
+    let all = report.gates.len() as u64;
+    match common::idle(report) {
         0 => format!("all {all} quality gates held"),
         idle => {
             format!("{} of {all} quality gates held, {idle} had nothing to measure", all - idle)

@@ -47,6 +47,15 @@ fn says_it_when_gates_hold_although_cases_do_not() {
     report.gates.iter_mut().for_each(|gate| gate.outcome = GateOutcome::Held);
     let text = render("pretty", &report, &Style::default());
     assert!(text.contains("PASSED  every gate held, although 5 cases did not\n"), "{text}");
+    report.gates[0].outcome = GateOutcome::NothingToMeasure;
+    let text = render("pretty", &report, &Style::default());
+    let held = report.gates.len() - 1;
+    let words =
+        format!("PASSED  {held} gates held, 1 had nothing to measure; 5 cases did not hold\n");
+    assert!(text.contains(&words), "{text}");
+    report.gates.iter_mut().for_each(|gate| gate.outcome = GateOutcome::NothingToMeasure);
+    let text = render("pretty", &report, &Style::default());
+    assert!(text.contains("had anything to measure; 5 cases did not hold\n"), "{text}");
 }
 
 #[test]
