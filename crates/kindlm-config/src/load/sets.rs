@@ -57,8 +57,11 @@ impl Loader<'_> {
         }
     }
 
-    /// Warns of sets that nobody refers to: nothing of them is checked.
+    /// Warns of sets that nobody refers to: nothing of them is checked. Nobody knows where tests could not be read.
     pub(super) fn report_unused_sets(&mut self, piece: Piece<'_>) {
+        if !self.found.errors.is_empty() {
+            return;
+        }
         let names = self.sets.names.iter().filter(|it| !self.sets.used.contains(*it));
         for name in names.cloned().collect::<Vec<_>>() {
             let message = format!("no prompt and no test refers to the assertion set `{name}`");

@@ -412,3 +412,17 @@ fn what_is_wrong_with_sets_is_told_where_it_is_written() {
     let twice = said(&load_with(&text.replace("tune, ", ""), &files));
     assert!(twice.contains("the set `same` has another assertion with the id `formal`"), "{twice}");
 }
+
+#[test]
+fn nobody_knows_which_sets_are_used_where_tests_cannot_be_read() {
+    let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\nproviders: { echo: {} }\n\
+        models: [{ id: e, provider: echo, model: e }]\nprompts: { p: { user: hi } }\n\
+        assertionSets:\n  tone: [{ id: formal, instruction: Be formal. }]\ntests: file://cases.jsonl\n";
+    let warned = |files: &Memory| {
+        let warnings = load_with(text, files).warnings;
+        warnings.iter().any(|it| it.message.contains("refers to the assertion set `tone`"))
+    };
+    assert!(!warned(&Memory::default()), "the dataset is missing");
+    let row = "{\"name\": \"a\", \"prompt\": \"p\"}\n";
+    assert!(warned(&Memory::of([("cases.jsonl", row)])));
+}
