@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Execution, Trace, ecma};
+use kindlm_types::{AssertionResult, Channel, Execution, Trace, ecma};
 use serde_json::{Map, Value};
 
 use crate::codes::EVIDENCE_MISSING;
@@ -49,6 +49,20 @@ pub(crate) fn whole_trace<'a>(
     match execution.gaps.first() {
         None => Ok(trace),
         Some(gap) => Err(missing(assertion, label, &format!("The trace is not complete: {gap}"))),
+    }
+}
+
+/// Why not all of a kind is told, as the end of a sentence: what is known to be missing, or who must vouch for it.
+pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
+    match execution.gaps.first() {
+        Some(gap) => format!(": {gap}"),
+        None => {
+            let word = channel.as_str();
+            format!(
+                ". A command says so with {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with \
+                 `complete_for: [{word}]`"
+            )
+        }
     }
 }
 

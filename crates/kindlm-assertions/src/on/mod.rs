@@ -10,7 +10,7 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::evidence::missing;
+use crate::evidence::{missing, untold_of};
 use crate::grade::parsed;
 use crate::scripting::{output_value, prompt};
 use crate::untold::{NO_OUTPUT, inputs_are_untold, is_untold};
@@ -151,11 +151,8 @@ impl Selector {
             if execution.tells_all(channel) {
                 return Ok(());
             }
-            let word = channel.as_str();
-            Err(Unknown(format!(
-                "the source does not tell all of it. A command says that it does with \
-                 {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with `complete_for: [{word}]`"
-            )))
+            let why = untold_of(execution, channel);
+            Err(Unknown(format!("the source does not tell all of it{why}")))
         };
         let told = |value: Option<Value>, why: &str| {
             value.map(Cow::Owned).ok_or_else(|| Unknown(why.to_owned()))
@@ -217,10 +214,13 @@ impl Selector {
             "vars" => Ok(Cow::Owned(Value::Object(execution.vars.clone()))),
             "metadata" => Ok(Cow::Owned(Value::Object(execution.metadata.clone()))),
             // The roots are a closed list, of which this is the last.
-            _ => told(
-                execution.trace.as_ref().and_then(|it| serde_json::to_value(it).ok()),
-                "the execution has no trace",
-            ),
+            _ => match (&execution.trace, execution.gaps.first()) {
+                (Some(_), Some(gap)) => Err(Unknown(format!("the trace is not complete: {gap}"))),
+                (trace, _) => told(
+                    trace.as_ref().and_then(|it| serde_json::to_value(it).ok()),
+                    "the execution has no trace",
+                ),
+            },
         }
     }
 }
@@ -283,8 +283,8 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
         value => (ecma::stringify(&value), Some(value)),
     };
     // The value is there, whatever the source does not tell beside it.
-    let coverage = Coverage::Complete;
-    Execution { output, output_json, tool_calls: Vec::new(), coverage, ..before.clone() }
+    let (coverage, gaps) = (Coverage::Complete, Vec::new());
+    Execution { output, output_json, tool_calls: Vec::new(), coverage, gaps, ..before.clone() }
 }
 
 /// What nobody told of a call.

@@ -148,3 +148,18 @@ fn what_nobody_told_of_a_call_is_unknown_wherever_it_is_looked_at() {
     let told = Execution { trace: None, ..traced };
     assert_eq!(find("toolCalls[1].input", &told), Selected::Value(json!(null)));
 }
+
+#[test]
+fn what_is_told_is_seen_where_something_else_is_not() {
+    let cut = Execution { gaps: vec!["a line was cut".to_owned()], ..execution() };
+    for written in ["vars.city", "latencyMs", "input", "finishReason"] {
+        let Selected::Value(value) = find(written, &cut) else { panic!("{written}") };
+        assert!(!is_untold(&in_place_of_the_output(&cut, value)), "{written}");
+    }
+    let traced = Execution { trace: Some(Box::default()), ..cut };
+    for written in ["output", "toolCalls", "events", "usage", "trace", "trace.spans"] {
+        let Unknown(why) = find(written, &traced) else { panic!("{written}") };
+        let names_it = why.contains("a line was cut") || matches!(written, "output" | "usage");
+        assert!(names_it, "{written}: {why}");
+    }
+}

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Facts, Problem, ToolCall};
+use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, Problem, ToolCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::{knows_tool_calls, metadata, missing};
+use crate::evidence::{knows_tool_calls, metadata, missing, untold_of};
 use crate::glob;
 use crate::grade::Grade;
 use crate::named::{nameless, times};
 use crate::range::Range;
-use crate::untold::calls_are_untold;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup, skills};
 
 const ID: &str = "skill-used";
@@ -41,7 +40,6 @@ pub(crate) static REGISTRATION: Registration = Registration {
 };
 
 const LABEL: &str = "Skills used";
-const UNKNOWN: &str = "It is not known which skills were used: give `metadata.skillCalls` or `tool_calls` in the record";
 
 /// Which skills must be used.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -170,23 +168,53 @@ impl Skill {
     }
 }
 
-/// The skills that were used, in order; `None` if that is not known.
-fn used(execution: &Execution) -> Option<Vec<Skill>> {
-    if !execution.gaps.is_empty() {
-        return None;
-    }
-    match metadata(execution, "skillCalls").and_then(Value::as_array) {
-        Some(calls) => Some(calls.iter().filter_map(Skill::told).collect()),
-        None if knows_tool_calls(execution) && !calls_are_untold(execution) => {
-            let events = execution.events();
-            let actions = Facts::of(&events).actions;
-            let has_failed = |call: &&ToolCall| {
-                actions.iter().any(|it| it.call_id == call.id && skills::has_failed(it.state))
-            };
-            let calls = execution.tool_calls.iter().filter(|it| !has_failed(it));
-            Some(calls.filter_map(Skill::loaded).collect())
+/// The skills that were used.
+struct Used {
+    /// As far as they are told, in order.
+    skills: Vec<Skill>,
+    /// Why there may be more, if there may.
+    more: Option<String>,
+}
+
+impl Used {
+    fn of(execution: &Execution) -> Self {
+        let told = metadata(execution, "skillCalls").and_then(Value::as_array);
+        let more = match (&told, execution.gaps.first()) {
+            (_, Some(gap)) => Some(gap.clone()),
+            (Some(_), None) => None,
+            (None, None) if !knows_tool_calls(execution) => {
+                Some("give `metadata.skillCalls` or `tool_calls` in the record".to_owned())
+            }
+            (None, None) => (!execution.tells_all(Channel::Actions)).then(|| {
+                let why = untold_of(execution, Channel::Actions);
+                format!("the source does not tell all calls of tools{why}")
+            }),
+        };
+        if let Some(calls) = told {
+            return Self { skills: calls.iter().filter_map(Skill::told).collect(), more };
         }
-        None => None,
+        let events = execution.events();
+        let actions = Facts::of(&events).actions;
+        let has_failed = |call: &&ToolCall| {
+            actions.iter().any(|it| it.call_id == call.id && skills::has_failed(it.state))
+        };
+        let calls = execution.tool_calls.iter().filter(|it| !has_failed(it));
+        Self { skills: calls.filter_map(Skill::loaded).collect(), more }
+    }
+}
+
+impl Expected {
+    /// Whether a verdict remains what it is, however many more skills were used.
+    fn is_certain(&self, pass: bool, negate: bool, skills: &[Skill]) -> bool {
+        match self {
+            _ if negate => !pass,
+            Self::All(_) => pass,
+            Self::Counted(_, range) if pass => range.max.is_none(),
+            Self::Counted(wanted, range) => {
+                let count = skills.iter().filter(|it| wanted.matches(it)).count();
+                range.max.is_some_and(|max| u64::try_from(count).is_ok_and(|it| it > max))
+            }
+        }
     }
 }
 
@@ -247,14 +275,17 @@ fn counted(wanted: &Wanted, range: Range, skills: &[Skill], negate: bool) -> Gra
 
 impl Assertion for SkillUsed {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let Some(skills) = used(evidence.execution) else {
-            return missing(ID, LABEL, UNKNOWN);
-        };
+        let Used { skills, more } = Used::of(evidence.execution);
         let grade = match &self.expected {
             Expected::All(wanted) => all(wanted, &skills, self.negate),
             Expected::Counted(wanted, range) => counted(wanted, *range, &skills, self.negate),
         };
-        vec![grade.result(ID, LABEL)]
+        match more {
+            Some(why) if !self.expected.is_certain(grade.pass, self.negate, &skills) => {
+                missing(ID, LABEL, &format!("It is not known which skills were used: {why}"))
+            }
+            _ => vec![grade.result(ID, LABEL)],
+        }
     }
 
     fn sees_output(&self) -> bool {
