@@ -1,6 +1,7 @@
 //! What checks of workspaces share: finding the evidence, and saying which files are meant.
 
-use std::ffi::OsStr;
+mod left_out;
+
 use std::fmt;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -10,6 +11,7 @@ use kindlm_types::{AssertionResult, FileTree, Problem};
 use crate::behaviour::names;
 use crate::codes::EVIDENCE_MISSING;
 use crate::{Evidence, Own};
+use left_out::{LeftOut, alternatives, left_out};
 
 /// What the agent left behind; without it nothing can be said, whichever way round a check is written.
 pub(crate) fn workspace<'e>(
@@ -97,7 +99,8 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
     let plain = parts.collect::<Vec<_>>().join("/");
     let drive = written.get(1..3).is_some_and(|it| it == ":/" || it == ":\\");
-    let leads_out = written.starts_with('/') || plain.split('/').any(|it| it == "..");
+    let leads_out = written.starts_with('/')
+        || alternatives(&plain).iter().any(|it| it.split('/').any(|it| it == ".."));
     // Before a letter or a digit a backslash means nothing in a glob: somebody has a path of Windows in mind.
     let mut after = written.split('\\').skip(1);
     let is_windows = after.any(|it| it.starts_with(|it: char| it.is_alphanumeric()));
@@ -105,32 +108,18 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
         let message = format!("`{written}` is no path within a workspace");
         return Err(vec![Problem::new(at, message).with_help(help)]);
     }
-    if let Some(part) = plain.split(['/', '{', '}', ',']).find(|it| means_what_is_left_out(it)) {
-        let message = if FileTree::leaves_out(OsStr::new(part)) {
-            format!("`{written}` is in `{part}`, which is never looked at")
-        } else {
-            let names = FileTree::LEFT_OUT.join("` and `");
-            format!("`{written}` may mean `{names}`, which are never looked at")
+    if let Some(found) = left_out(&plain) {
+        let message = match found {
+            LeftOut::Is(part) => format!("`{written}` is in `{part}`, which is never looked at"),
+            LeftOut::MayBe => {
+                let names = FileTree::LEFT_OUT.join("` and `");
+                format!("`{written}` may mean `{names}`, which are never looked at")
+            }
         };
         let help = "use `command-succeeded` with a command that looks there, such as `git diff --exit-code main`";
         return Err(vec![Problem::new(at, message).with_help(help)]);
     }
     Ok(plain)
-}
-
-/// Whether a part of a path, or of a glob, is a name that is never looked at, or can hardly mean another: `.gi?` does,
-/// `.*` and `*` are all sorts of names.
-fn means_what_is_left_out(part: &str) -> bool {
-    let literal = part.chars().filter(|it| !matches!(it, '*' | '?' | '[' | ']')).count();
-    let glob = || GlobBuilder::new(part).literal_separator(true).build().ok();
-    FileTree::leaves_out(OsStr::new(part))
-        || (literal > 1
-            && !part.starts_with('*')
-            && part.contains(['*', '?', '['])
-            && glob().is_some_and(|it| {
-                let it = it.compile_matcher();
-                FileTree::LEFT_OUT.iter().any(|name| it.is_match(name))
-            }))
 }
 
 /// The path of a file that stays inside the workspace, as evidence has paths.

@@ -1,5 +1,6 @@
 //! `in-diff`: what the agent changed has a text somewhere.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindlm_types::workspace::{ChangeKind, FileChange};
@@ -115,46 +116,8 @@ impl Assertion for InDiff {
                 Err(err) => return given_up(ID, &self.label, &err),
             }
         }
-        let unread = |is_it: &dyn Fn(&FileChange) -> bool| -> Vec<&str> {
-            changes.iter().filter(|it| is_it(it)).map(|it| it.path.as_str()).collect()
-        };
-        // Of files that are gone there is nothing to be read but lines that were removed.
-        let is_meant = |it: &FileChange| {
-            it.change != ChangeKind::Deleted || matches!(self.within, Within::Removed)
-        };
-        let binary = unread(&|it| it.binary && is_meant(it));
-        let cut = unread(&|it| it.cut && is_meant(it));
-        if found.is_empty() && !binary.is_empty() {
-            let message = format!(
-                "{} was not found, but what is no text was not read: {}. Say with `path` which files are meant, or leave out with `workspace.ignore` what nobody wrote",
-                self.phrase,
-                names(binary)
-            );
-            return missing(ID, &self.label, message);
-        }
-        // Of a text in another encoding only ASCII could be read.
-        let half_read = |it: &FileChange| {
-            [&it.text, &it.patch]
-                .into_iter()
-                .flatten()
-                .any(|it| it.contains(char::REPLACEMENT_CHARACTER))
-        };
-        let other = if self.phrase.is_plain() { Vec::new() } else { unread(&half_read) };
-        if found.is_empty() && !other.is_empty() {
-            let message = format!(
-                "{} was not found, but what is not UTF-8 could only be read in part: {}. Say with `path` which files are meant, or look for a text of ASCII characters",
-                self.phrase,
-                names(other)
-            );
-            return missing(ID, &self.label, message);
-        }
-        if found.is_empty() && !cut.is_empty() {
-            let message = format!(
-                "{} was not found, but not all that changed was kept: {}. Raise `workspace.maxDiffBytes`, or leave out with `workspace.ignore` what nobody wrote",
-                self.phrase,
-                names(cut)
-            );
-            return missing(ID, &self.label, message);
+        if let Some(why) = self.unread(&changes).filter(|_| found.is_empty()) {
+            return missing(ID, &self.label, format!("{} was not found, but {why}", self.phrase));
         }
         let reason = format!("{} is in: {}", self.phrase, names(found.iter().copied()));
         decided(ID, &self.label, self.own, !found.is_empty(), reason)
@@ -162,21 +125,61 @@ impl Assertion for InDiff {
 }
 
 impl InDiff {
-    fn is_in(&self, change: &FileChange) -> Result<bool, SearchError> {
-        let text = change.text.as_deref().unwrap_or_default();
-        let lines = |sign: char| -> String {
+    /// In what it is looked for.
+    fn searched<'c>(&self, change: &'c FileChange) -> Vec<Cow<'c, str>> {
+        let text = || Cow::Borrowed(change.text.as_deref().unwrap_or_default());
+        let lines = |sign: char| {
             // What stands before the first hunk are the names of the file; `--- x` in a hunk is a line `-- x`.
             let patch = change.patch.as_deref().unwrap_or_default().lines();
             let hunks = patch.skip_while(|it| !it.starts_with("@@"));
-            hunks.filter_map(|it| it.strip_prefix(sign)).collect::<Vec<_>>().join("\n")
+            let lines: Vec<&str> = hunks.filter_map(|it| it.strip_prefix(sign)).collect();
+            Cow::Owned(lines.join("\n"))
         };
         match (self.within, &change.patch) {
-            (Within::Content, _) => {
-                Ok(self.phrase.is_in(&change.path)? || self.phrase.is_in(text)?)
-            }
-            (Within::Added, None) => self.phrase.is_in(text),
-            (Within::Added, Some(_)) => self.phrase.is_in(&lines('+')),
-            (Within::Removed, _) => self.phrase.is_in(&lines('-')),
+            (Within::Content, _) => vec![Cow::Borrowed(&change.path), text()],
+            (Within::Added, None) => vec![text()],
+            (Within::Added, Some(_)) => vec![lines('+')],
+            (Within::Removed, _) => vec![lines('-')],
         }
+    }
+
+    fn is_in(&self, change: &FileChange) -> Result<bool, SearchError> {
+        for text in self.searched(change) {
+            if self.phrase.is_in(&text)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Why it may be in what changed although it was not found there, and what to do.
+    fn unread(&self, changes: &[&FileChange]) -> Option<String> {
+        let files = |is_it: &dyn Fn(&FileChange) -> bool| {
+            let files: Vec<&str> =
+                changes.iter().filter(|it| is_it(it)).map(|it| it.path.as_str()).collect();
+            Some(files).filter(|it| !it.is_empty()).map(names)
+        };
+        // Of files that are gone there is nothing to be read but lines that were removed.
+        let is_meant = |it: &FileChange| {
+            it.change != ChangeKind::Deleted || matches!(self.within, Within::Removed)
+        };
+        if let Some(files) = files(&|it| it.binary && is_meant(it)) {
+            return Some(format!(
+                "what is no text was not read: {files}. Say with `path` which files are meant, or leave out with `workspace.ignore` what nobody wrote"
+            ));
+        }
+        // Of a text in another encoding only ASCII could be read.
+        let is_half_read = |it: &FileChange| {
+            self.searched(it).iter().any(|it| it.contains(char::REPLACEMENT_CHARACTER))
+        };
+        if let Some(files) = files(&|it| !self.phrase.is_plain() && is_half_read(it)) {
+            return Some(format!(
+                "what is not UTF-8 could only be read in part: {files}. Say with `path` which files are meant, or look for a text of ASCII characters"
+            ));
+        }
+        let files = files(&|it| it.cut && is_meant(it))?;
+        Some(format!(
+            "not all that changed was kept: {files}. Raise `workspace.maxDiffBytes`, or leave out with `workspace.ignore` what nobody wrote"
+        ))
     }
 }
