@@ -233,10 +233,11 @@ impl Outcome {
     /// The outcome of an execution that passes if the weighted mean of its scores reaches a threshold (with a
     /// tolerance of 1e-9), whichever checks failed.
     ///
-    /// What could not be judged stays errored. Without any score there is nothing to hold against the threshold,
-    /// and the checks decide.
+    /// What could not be judged stays errored. Without any score there is nothing to hold against the threshold: then
+    /// the checks decide, unless some were skipped that might have given one.
     pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
         let outcome = Self::of(results);
+        let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });
         match (outcome, crate::weighted_score(results)) {
             (Self::Passed | Self::Scored | Self::Failed, Some(score)) => {
                 if score < threshold - 1e-9 {
@@ -247,6 +248,7 @@ impl Outcome {
                     Self::Passed
                 }
             }
+            (Self::Passed | Self::Scored, None) if results.iter().any(is_skipped) => Self::Skipped,
             _ => outcome,
         }
     }
@@ -281,5 +283,27 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_of_nothing_is_not_reached_where_something_was_skipped() {
+        let weightless = AssertionResult { weight: 0.0, ..AssertionResult::pass("a", "a") };
+        let skipped = AssertionResult::skipped("b", "b", "not yet");
+        for (results, expected) in [
+            (vec![weightless.clone(), skipped.clone()], Outcome::Skipped),
+            (vec![weightless.clone()], Outcome::Passed),
+            (vec![AssertionResult::pass("c", "c"), skipped.clone()], Outcome::Passed),
+            (
+                vec![AssertionResult::errored("d", "d", FailureCode::new("D"), "d"), skipped],
+                Outcome::Errored,
+            ),
+        ] {
+            assert_eq!(Outcome::against(0.5, &results), expected, "{results:?}");
+        }
     }
 }

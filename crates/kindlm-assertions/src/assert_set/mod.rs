@@ -162,6 +162,10 @@ impl Set {
             _ if parts.iter().all(|it| matches!(it.verdict, Verdict::Skipped { .. })) => {
                 AssertionResult::skipped(ID, LABEL, "no check of the set applies")
             }
+            // A share of nothing is neither reached nor missed.
+            _ if self.threshold.is_some() && score.is_none() => {
+                AssertionResult::skipped(ID, LABEL, "no check of the set that weighs applies")
+            }
             _ => self.judged(&parts, score.unwrap_or_default()),
         };
         let kind = if self.negate { NOT_ASSERT_SET } else { ID };

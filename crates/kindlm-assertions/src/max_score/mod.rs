@@ -218,6 +218,6 @@ impl Assertion for MaxScore {
     }
 
     fn measures(&self) -> bool {
-        true
+        self.how.method == Method::Sum
     }
 }
