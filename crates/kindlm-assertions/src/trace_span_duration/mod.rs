@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: ASSERTION_FAILED, summary: "Spans took longer, or with `not-` none did." },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "The execution has no trace, or spans of it did not come.",
+                summary: "The execution has no trace, spans of it did not come, or it is not known how long one took.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -83,6 +83,11 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 /// A span and how long it took, in milliseconds.
 type Took<'a> = (&'a str, f64);
 
+/// How long a span took in milliseconds, if that is known.
+fn took(span: &Span) -> Option<f64> {
+    span.end_time.map(|end| end - span.start_time).filter(|it| *it >= 0.0)
+}
+
 /// The value that this share of the sorted values does not exceed: the nearest rank, as in
 /// <https://en.wikipedia.org/wiki/Percentile#The_nearest-rank_method>.
 fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
@@ -107,17 +112,21 @@ impl Limit {
     /// The name of a span that is meant, and of which nobody knows how long it took.
     fn untimed<'t>(&self, trace: &'t Trace) -> Option<&'t str> {
         let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
-        let has_time = |it: &&Span| it.end_time.is_some_and(|end| end >= it.start_time);
-        meant.filter(|it| !has_time(it)).map(|it| it.name.as_str()).next()
+        meant.filter(|it| took(it).is_none()).map(|it| it.name.as_str()).next()
     }
 
+    /// Whether it remains that the spans take too long, however long the others took. Of a share of them it depends.
+    fn is_certain(&self, holds: bool) -> bool {
+        !holds && self.percentile.is_none()
+    }
+
+    /// What the spans say of which it is known how long they took.
     fn grade(&self, trace: &Trace) -> (bool, String) {
         let Self { pattern, .. } = self;
         let max = ecma::number(self.max);
-        let complete = trace.spans.iter().filter(|it| glob::matches(&it.name, pattern));
-        let mut spans: Vec<Took<'_>> = complete
-            .filter_map(|it| Some((it.name.as_str(), it.end_time? - it.start_time)))
-            .collect();
+        let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, pattern));
+        let mut spans: Vec<Took<'_>> =
+            meant.filter_map(|it| Some((it.name.as_str(), took(it)?))).collect();
         if spans.is_empty() {
             let reason =
                 format!("No spans found matching pattern \"{pattern}\" with complete timing data");
@@ -164,13 +173,15 @@ impl Assertion for TraceSpanDuration {
             Ok(trace) => trace,
             Err(results) => return results,
         };
-        if let Some(span) = self.limit.untimed(trace) {
+        let (holds, reason) = self.limit.grade(trace);
+        if let Some(span) = self.limit.untimed(trace)
+            && !self.limit.is_certain(holds)
+        {
             let message = format!(
                 "It is not known how long `{span}` took: the trace does not say when it began or when it ended"
             );
             return missing(ID, &label, &message);
         }
-        let (holds, reason) = self.limit.grade(trace);
         vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
     }
 
