@@ -9,7 +9,7 @@ use minijinja::{
 };
 use serde_json::Value;
 
-use crate::{filters, methods};
+use crate::{bounded, filters, methods};
 
 /// The steps that one template may take; a bound for loops in loops.
 const FUEL: u64 = 1_000_000;
@@ -21,6 +21,7 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine.set_formatter(|out, _: &mut State, value| print(out, value));
     engine.set_fuel(Some(FUEL));
     engine.set_unknown_method_callback(|_, value, name, args| methods::call(value, name, args));
+    bounded::add_to(&mut engine);
     filters::add_to(&mut engine);
     engine
 });

@@ -17,6 +17,7 @@
 //! assert_eq!(fault.help.unwrap(), "did you mean `upper`?");
 //! ```
 
+mod bounded;
 mod engine;
 mod filters;
 mod methods;

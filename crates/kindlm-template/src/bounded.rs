@@ -1,0 +1,118 @@
+//! Filters of the engine that write as much as they are told to: here they refuse what no memory holds.
+
+use std::sync::LazyLock;
+
+use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja};
+
+use crate::methods::LONGEST;
+
+/// The widest indent of JSON.
+const WIDEST: usize = 100;
+
+/// The engine as it comes.
+static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut engine = Environment::new();
+    engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+    engine
+});
+
+/// How much a filter would write, as far as its arguments say.
+type Length = fn(&[Jinja]) -> usize;
+
+/// The filters, with what each would write.
+const FILTERS: [(&str, Length); 5] = [
+    ("batch", |args| number(args.get(1))),
+    ("format", |args| args.first().and_then(Jinja::as_str).map_or(0, |it| widest(it, args))),
+    ("indent", |args| {
+        let lines = args.first().and_then(Jinja::as_str).map_or(0, |it| it.lines().count());
+        width(args, "width").saturating_mul(lines)
+    }),
+    ("slice", |args| number(args.get(1))),
+    ("tojson", |args| if width(args, "indent") > WIDEST { usize::MAX } else { 0 }),
+];
+
+pub(crate) fn add_to(engine: &mut Environment<'static>) {
+    for (name, length) in FILTERS {
+        engine.add_filter(name, move |args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            if length(&args) > LONGEST {
+                let message = format!("`{name}` would write more than 1,000,000 characters");
+                return Err(Error::new(ErrorKind::InvalidOperation, message));
+            }
+            BUILT_IN.empty_state().apply_filter(name, &args)
+        });
+    }
+}
+
+/// A number that says how much; what is none is for the filter to refuse.
+fn number(value: Option<&Jinja>) -> usize {
+    let Some(value) = value.filter(|it| it.kind() == ValueKind::Number) else { return 0 };
+    match usize::try_from(value.clone()) {
+        Ok(number) => number,
+        // One that does not fit is more than any that does.
+        Err(_) if value.is_integer() && *value > Jinja::from(0) => usize::MAX,
+        Err(_) => 0,
+    }
+}
+
+/// The second argument, which may be written with its name.
+fn width(args: &[Jinja], name: &str) -> usize {
+    let named = args.iter().filter(|it| it.is_kwargs()).find_map(|it| it.get_attr(name).ok());
+    number(args.get(1)).max(number(named.as_ref()))
+}
+
+/// The greatest width, or number of digits, in a text such as `%5.2f`. Where it says `*`, an argument has it.
+fn widest(format: &str, args: &[Jinja]) -> usize {
+    let mut most = 0;
+    for spec in format.split('%').skip(1) {
+        let end = spec.find(|it: char| it.is_alphabetic()).unwrap_or(spec.len());
+        for part in spec[..end].split(|it: char| !it.is_ascii_digit()).filter(|it| !it.is_empty()) {
+            most = most.max(part.parse().unwrap_or(usize::MAX));
+        }
+        if spec[..end].contains('*') {
+            most = args.iter().skip(1).map(|it| number(Some(it))).fold(most, usize::max);
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Variables;
+    use serde_json::{Map, json};
+
+    #[test]
+    fn what_no_memory_holds_is_refused() {
+        let vars = json!({"n": 5_000_000_000_u64, "l": [1, 2, 3], "o": {"a": 1}});
+        let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
+        for template in [
+            "{{ 'a\nb' | indent(9223372036854775000) }}",
+            "{{ 'a\nb' | indent(width=9223372036854775000) }}",
+            "{{ 'a\nb\nc' | indent(400000) }}",
+            "{{ '%9223372036854775000s' | format(1) }}",
+            "{{ '%.9223372036854775000f' | format(1.5) }}",
+            "{{ '%*d' | format(9223372036854775000, 1) }}",
+            "{{ [1] | batch(9223372036854775000, 'x') }}",
+            "{{ [1] | batch(92233720368547750000000, 'x') }}",
+            "{{ l | slice(9223372036854775000) }}",
+            "{{ o | tojson(indent=9223372036854775000) }}",
+            "{{ o | tojson(9223372036854775000) }}",
+        ] {
+            let words = variables.render(template).unwrap_err();
+            assert!(words.contains("more than 1,000,000 characters"), "{template}: {words}");
+        }
+        for (template, expected) in [
+            ("{{ 'a\nb' | indent(2) }}", "a\n  b"),
+            ("{{ 'a\nb' | indent(width=2, first=true) }}", "  a\n  b"),
+            ("{{ '%5d|%-3s|%.2f' | format(n, 'x', 1.5) }}", "5000000000|x  |1.50"),
+            ("{{ '100% of %s' | replace('100%', 'all') | format('it') }}", "all of it"),
+            ("{{ l | batch(2, n) }}", "1,2,3,5000000000"),
+            ("{{ l | slice(2) | first }}", "1,2"),
+            ("{{ n | tojson }} {{ l | tojson }}", "5000000000 [1, 2, 3]"),
+            ("{{ o | tojson(indent=2) }}", "{\n  \"a\": 1\n}"),
+        ] {
+            assert_eq!(variables.render(template).as_deref(), Ok(expected), "{template}");
+        }
+    }
+}
