@@ -27,6 +27,7 @@ mod event;
 mod execution;
 mod exit;
 mod files;
+mod host;
 mod limits;
 mod price;
 mod problem;
@@ -60,6 +61,7 @@ pub use event::{
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Written};
 pub use exit::ExitStatus;
 pub use files::{FileError, FileTree, Files, NoFiles};
+pub use host::HostPattern;
 pub use limits::Limits;
 pub use price::Price;
 pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};

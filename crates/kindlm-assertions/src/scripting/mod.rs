@@ -3,7 +3,6 @@
 mod body;
 mod context;
 pub(crate) mod grading;
-mod hosts;
 pub(crate) mod interpreted;
 mod predicate;
 mod said;

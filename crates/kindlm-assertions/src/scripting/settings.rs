@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_types::Problem;
 use kindlm_types::script::{ScriptPermissions, ScriptRuntime};
+use kindlm_types::{HostPattern, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::hosts;
 use crate::Setup;
 
 /// The `scripts` block, of the config file or of one check: who runs scripts, and what they may do.
@@ -35,7 +34,9 @@ impl ScriptsBlock {
     /// What of it means nothing, by pointers from the block.
     pub fn problems(&self) -> Vec<Problem> {
         let hosts = self.net.iter().flatten().enumerate();
-        hosts.filter_map(|(at, it)| Some(hosts::fault(it)?.under(&format!("/net/{at}")))).collect()
+        hosts
+            .filter_map(|(at, it)| Some(HostPattern::parse(it).err()?.under(&format!("/net/{at}"))))
+            .collect()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kindlm_types::BoxFuture;
 use kindlm_types::script::ScriptPermissions;
+use kindlm_types::{BoxFuture, HostPattern};
 use serde_json::Value;
 use url::Url;
 
@@ -132,36 +132,15 @@ fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
     }
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default();
-    if hosts.iter().any(|pattern| matches(pattern, host, port)) {
+    // What is no pattern was told where it is written, and permits nothing.
+    let mut patterns = hosts.iter().filter_map(|it| HostPattern::parse(it).ok());
+    if patterns.any(|it| it.matches(host, port)) {
         return Ok(());
     }
     let with_port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     Err(format!(
         "fetch of {host}{with_port} is not permitted: add `{host}{with_port}` to `scripts.net`"
     ))
-}
-
-/// `example.com`, `*.example.com` (any name below it), `localhost:8080`; without a port, any port.
-fn matches(pattern: &str, host: &str, port: Option<u16>) -> bool {
-    let pattern = pattern.to_ascii_lowercase();
-    let (name, wanted) = match pattern.rsplit_once(':') {
-        Some((name, digits))
-            if !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit()) =>
-        {
-            (name, Some(digits.parse::<u16>().ok()))
-        }
-        _ => (pattern.as_str(), None),
-    };
-    // What is no port is not any port.
-    if wanted.is_some_and(|it| it.is_none() || it != port) {
-        return false;
-    }
-    match name.strip_prefix("*.") {
-        Some(parent) => {
-            host.strip_suffix(parent).is_some_and(|sub| sub.ends_with('.') && sub.len() > 1)
-        }
-        None => host == name,
-    }
 }
 
 /// The usual words for a status.
@@ -208,6 +187,11 @@ mod tests {
             ("127.0.0.1", "http://127.0.0.1:1/", true),
             ("127.0.0.1:99999", "http://127.0.0.1:1/", false),
             ("[::1]:80", "http://[::1]/", true),
+            ("[0:0:0:0:0:0:0:1]", "http://[::1]/", true),
+            ("[::ffff:127.0.0.1]", "http://[::ffff:127.0.0.1]/", true),
+            ("EXAMPLE.com", "https://example.com/", true),
+            ("xn--bcher-kva.de", "https://bücher.de/", true),
+            ("my_service:8080", "http://my_service:8080/", true),
             ("example.com", "https://example.com@evil.org/", false),
             ("example.com", "ftp://example.com/", false),
             ("example.com", "file:///etc/passwd", false),
