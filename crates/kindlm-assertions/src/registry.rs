@@ -83,6 +83,11 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether a result of it is a tie: neither this verdict nor its opposite.
+    fn is_tie(&self, _result: &AssertionResult) -> bool {
+        false
+    }
+
     /// What its judges are told; `None` if it asks no judge.
     ///
     /// Unlike a question it depends on nothing but the configuration, so it is known before anything has happened.

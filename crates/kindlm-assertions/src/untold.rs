@@ -22,9 +22,6 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
             && !execution.tells_all(Channel::Messages))
 }
 
-/// Why nobody knows what an execution cost whose tokens nobody has told: see [`Execution::is_uncounted`].
-pub(crate) const NO_USAGE: &str = "no answer of the provider tells its `usage`, the tokens that it took, so no price says what it cost";
-
 /// Whether calls of tools may have been left out, by spans or because not all that happened is told: that none was seen
 /// is no proof then.
 pub(crate) fn calls_are_untold(execution: &Execution) -> bool {
@@ -49,8 +46,13 @@ pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bo
             || execution.recorded_events.iter().any(is_it))
 }
 
-/// The result of a check of an output that nobody has told.
-pub(crate) fn untold(id: &str, label: Option<&str>, execution: &Execution) -> Vec<AssertionResult> {
+/// The result of a check of an output that nobody has told, which may have been able to name another value with `on`.
+pub(crate) fn untold(
+    id: &str,
+    label: Option<&str>,
+    execution: &Execution,
+    takes_on: bool,
+) -> Vec<AssertionResult> {
     let message = match (&execution.trace, execution.gaps.first()) {
         (Some(_), Some(gap)) => {
             format!("The trace is not complete, and so the output is not known: {gap}")
@@ -60,11 +62,13 @@ pub(crate) fn untold(id: &str, label: Option<&str>, execution: &Execution) -> Ve
         }
         (Some(_), None) => "The spans do not tell what the agent said: let its instrumentation record texts \
             (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
-            `trace.spanMapping.outputTextAttr`; a check of something else names it with `on`"
+            `trace.spanMapping.outputTextAttr`"
             .to_owned(),
-        (None, None) => {
-            format!("The output is not known: {NO_OUTPUT}; a check of something else names it with `on`")
-        }
+        (None, None) => format!("The output is not known: {NO_OUTPUT}"),
+    };
+    let message = match execution.gaps.first() {
+        None if takes_on => format!("{message}; a check of something else names it with `on`"),
+        _ => message,
     };
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
 }

@@ -176,6 +176,20 @@ impl Execution {
     pub fn is_uncounted(&self) -> bool {
         self.requests > 0 && !self.usage.has_parts()
     }
+
+    /// Why no price says what [uncounted](Self::is_uncounted) requests cost, as the end of a sentence.
+    pub fn why_uncounted(&self) -> Option<&'static str> {
+        if !self.is_uncounted() {
+            return None;
+        }
+        Some(if self.usage == Usage::default() {
+            "no answer of the provider tells its `usage`, the tokens that it took, so no price says what it cost"
+        } else if self.usage.partial {
+            "not every answer of the provider tells its `usage`, the tokens that it took, so no price says what all of them cost"
+        } else {
+            "the provider tells only how many tokens it took in all, and those that are asked and those that are answered have different prices"
+        })
+    }
 }
 
 /// Why an execution could not be carried out.

@@ -39,6 +39,11 @@ impl Phrase {
     /// Ready to be looked for; `at` is where it is written.
     pub(crate) fn pattern(self, at: &str) -> Result<PhrasePattern, Vec<Problem>> {
         match self {
+            // The schema has seen it before its variables were filled in.
+            Self::Text(text) if text.is_empty() => Err(vec![
+                Problem::new(at, "the text to look for is empty")
+                    .with_help("an empty text is in every text: write what must be there"),
+            ]),
             Self::Text(text) => Ok(PhrasePattern::Text(text)),
             Self::Regex(Regex { regex }) => Pattern::compile(&regex)
                 .map(PhrasePattern::Regex)

@@ -55,6 +55,9 @@ impl Default for Options {
     }
 }
 
+/// Where entries of the list form are written: these may have `on`.
+const LISTED: &str = "/assert/";
+
 /// Why an assertion cannot be shown its evidence yet, or at all.
 enum Blind {
     /// Transforms must run first.
@@ -224,7 +227,8 @@ impl Check {
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if self.is_untold(evidence) {
-            return untold(self.meta.id, self.assertion.label(), evidence.execution);
+            let takes_on = self.at.starts_with(LISTED) && self.assertion.sees_output();
+            return untold(self.meta.id, self.assertion.label(), evidence.execution, takes_on);
         }
         let mut results = self.assertion.evaluate(evidence);
         if let Some(gap) = evidence.execution.gaps.first() {
@@ -238,7 +242,7 @@ impl Check {
             }
         }
         if self.options.negate {
-            results = negate(self.meta.id, results);
+            results = negate_unless(|it| self.assertion.is_tie(it), self.meta.id, results);
         }
         results
     }
@@ -311,7 +315,8 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
 }
 
 impl Check {
-    /// Whether it has a part in a mean of scores: it has a weight, and so has something in it.
+    /// Whether it has a part in a mean of scores: it has a weight, and so has something in it. One that is skipped has it
+    /// again when it is made.
     pub fn weighs(&self) -> bool {
         self.options.weight != 0.0 && self.assertion.weighs()
     }
@@ -320,7 +325,16 @@ impl Check {
 /// The opposite of "all of these hold": fails when all do, passes as soon as one does not.
 ///
 /// What was errored could have been the one that does not hold, so without a failure it decides.
-pub(crate) fn negate(id: &str, mut results: Vec<AssertionResult>) -> Vec<AssertionResult> {
+pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionResult> {
+    negate_unless(|_| false, id, results)
+}
+
+/// The same; a tie passes neither way.
+fn negate_unless(
+    is_tie: impl Fn(&AssertionResult) -> bool,
+    id: &str,
+    mut results: Vec<AssertionResult>,
+) -> Vec<AssertionResult> {
     let failed = results.iter().position(|it| matches!(it.verdict, Verdict::Fail { .. }));
     if failed.is_none() && results.iter().any(|it| matches!(it.verdict, Verdict::Errored { .. })) {
         results.retain(|it| matches!(it.verdict, Verdict::Errored { .. }));
@@ -339,7 +353,7 @@ pub(crate) fn negate(id: &str, mut results: Vec<AssertionResult>) -> Vec<Asserti
     });
     let mut result = results.swap_remove(chosen);
     // A judge that said both said nothing that could be turned round.
-    let is_tie = result.metadata.get("tie") == Some(&Value::Bool(true));
+    let is_tie = is_tie(&result);
     result.verdict = match &result.verdict {
         Verdict::Fail { message, .. } if is_tie => Verdict::Fail {
             code: NEGATION_FAILED,

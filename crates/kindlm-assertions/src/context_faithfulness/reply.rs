@@ -47,13 +47,25 @@ fn in_prose(reply: &str) -> Result<Vec<bool>, String> {
     }
     let one = |text: &str| {
         let line = text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default();
-        let has = |word| words(line).any(|it| it == word);
-        if has("yes") && has("no") {
+        if is_both(line) {
             return Err("a verdict is both yes and no".to_owned());
         }
-        verdict(words(text).next().unwrap_or("nothing"))
+        verdict(words(line).next().unwrap_or("nothing"))
     };
     lower.split(VERDICT).skip(1).map(one).collect()
+}
+
+/// Whether a line begins with both verdicts: `yes and no`, `no/yes`. Behind the first word there may be reasons.
+fn is_both(line: &str) -> bool {
+    let words: Vec<&str> = words(line).collect();
+    let are_both = |a: &str, b: &str| matches!((a, b), ("yes", "no") | ("no", "yes"));
+    match words.as_slice() {
+        [first, "and" | "or", second, ..] | [first, second] => are_both(first, second),
+        [first, second, ..] => {
+            are_both(first, second) && line.contains(&format!("{first}/{second}"))
+        }
+        _ => false,
+    }
 }
 
 fn verdict(word: &str) -> Result<bool, String> {
@@ -80,6 +92,11 @@ mod tests {
             ("Final verdict for each statement in order: Yes. No.", Ok(vec![true, false])),
             ("Verdict: Yes", Err("there are 2 statements, and it has verdicts on 1")),
             ("1. Verdict: Yes and no\n2. Verdict: no", Err("a verdict is both yes and no")),
+            ("1. Verdict: no/yes, who knows\n2. Verdict: no", Err("a verdict is both yes and no")),
+            (
+                "1. Verdict: Yes, there is no doubt.\n2. Verdict: No. Yes is wrong",
+                Ok(vec![true, false]),
+            ),
             (
                 r#"{"verdicts": []} {"verdicts": [{"supported": true}, {"supported": true}]}"#,
                 Err("it gives several different `verdicts`"),

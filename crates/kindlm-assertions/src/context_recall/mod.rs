@@ -156,7 +156,8 @@ fn in_lines(reply: &str) -> Result<Vec<Statement>, String> {
     Ok(found)
 }
 
-/// The statement of a line, if the line has a label. One that is negated, or none of the two, says neither.
+/// The statement of a line, if the line has a label: the last brackets that are one. One that is negated, or none of the
+/// two, says neither. Other brackets belong to the statement.
 fn tagged(line: &str) -> Result<Option<Statement>, String> {
     let lower = line.to_ascii_lowercase();
     let mut found: Option<(usize, bool)> = None;
@@ -165,7 +166,7 @@ fn tagged(line: &str) -> Result<Option<Statement>, String> {
         let attributed = match label.trim() {
             "attributed" => true,
             "not attributed" => false,
-            other if other.contains("attribut") => {
+            other if other.ends_with("attributed") => {
                 return Err(format!(
                     "`[{other}]` is neither `[Attributed]` nor `[Not Attributed]`"
                 ));
@@ -175,17 +176,17 @@ fn tagged(line: &str) -> Result<Option<Statement>, String> {
         if found.is_some_and(|(_, other)| other != attributed) {
             return Err("it gives a statement both labels".to_owned());
         }
-        let before = lower[..start].trim_end();
-        let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
-        if matches!(word, "not" | "never" | "no" | "cannot") || word.ends_with("n't") {
-            return Err(format!("it says that a statement is `{word} [{}]`", label.trim()));
-        }
-        found.get_or_insert((start, attributed));
+        found = Some((start, attributed));
     }
-    Ok(found.map(|(end, attributed)| {
-        let text = unmarked(&line[..end]).trim_end().to_owned();
-        Statement { text, attributed }
-    }))
+    let Some((end, attributed)) = found else { return Ok(None) };
+    let before = lower[..end].trim_end();
+    let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
+    if matches!(word, "not" | "never" | "cannot") || word.ends_with("n't") {
+        let label = if attributed { "attributed" } else { "not attributed" };
+        return Err(format!("it says that a statement is `{word} [{label}]`"));
+    }
+    let text = unmarked(&line[..end]).trim_end().to_owned();
+    Ok(Some(Statement { text, attributed }))
 }
 
 fn reply_schema() -> Value {
@@ -224,6 +225,10 @@ mod tests {
             ),
             ("1. a\n   [Attributed]", Ok(vec![("", true)])),
             ("a, [see 1]. [Attributed]", Ok(vec![("a, [see 1].", true)])),
+            (
+                "1. It reads `[data-attribute]`. [Attributed]\n2. The answer is no [Not Attributed]",
+                Ok(vec![("It reads `[data-attribute]`.", true), ("The answer is no", false)]),
+            ),
             ("1. a. Not [Attributed]", Err("it says that a statement is `not [attributed]`")),
             (
                 "1. a. It isn't [Attributed]",

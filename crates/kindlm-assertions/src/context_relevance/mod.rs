@@ -147,19 +147,27 @@ fn picked(reply: &str) -> Result<Vec<String>, String> {
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
     let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
-    let is_negated = |it: &String| {
-        let before = it.to_lowercase();
-        let before = before.split(INSUFFICIENT).next().unwrap_or_default();
-        before
-            .split(|it: char| !it.is_alphanumeric())
-            .any(|it| matches!(it, "no" | "not" | "never"))
-    };
-    let is_insufficient = |it: &String| it.to_lowercase().contains(INSUFFICIENT);
-    match lines.iter().filter(|it| is_insufficient(it)).count() {
+    // What follows those words alone says why.
+    if lines.first().is_some_and(|it| is_insufficient(it)) {
+        return Ok(Vec::new());
+    }
+    let says_so = |it: &String| it.to_lowercase().contains(INSUFFICIENT);
+    match lines.iter().filter(|it| says_so(it)).count() {
         0 => Ok(lines),
-        1 if lines.len() == 1 && !lines.iter().any(is_negated) => Ok(Vec::new()),
+        1 if lines.len() == 1 && !lines.iter().any(|it| is_negated(it)) => Ok(Vec::new()),
         _ => Err("it is not clear whether it says that the information is insufficient".to_owned()),
     }
+}
+
+/// Whether a line is those words and nothing else.
+fn is_insufficient(line: &str) -> bool {
+    line.trim_matches(|it: char| !it.is_alphanumeric()).eq_ignore_ascii_case(INSUFFICIENT)
+}
+
+fn is_negated(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let before = lower.split(INSUFFICIENT).next().unwrap_or_default();
+    before.split(|it: char| !it.is_alphanumeric()).any(|it| matches!(it, "no" | "not" | "never"))
 }
 
 fn reply_schema() -> Value {
@@ -180,6 +188,8 @@ mod tests {
         let unclear = "it is not clear whether it says that the information is insufficient";
         for (reply, expected) in [
             ("Insufficient Information.", Ok(vec![])),
+            ("**Insufficient Information**\nThe context is about Rome.", Ok(vec![])),
+            ("a.\nInsufficient Information", Err(unclear)),
             ("a.\n- b.", Ok(vec!["a.", "b."])),
             ("There is not insufficient information.", Err(unclear)),
             ("a.\nThere is no insufficient information.", Err(unclear)),

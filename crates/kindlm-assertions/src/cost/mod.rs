@@ -13,7 +13,6 @@ use crate::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::config::read;
 use crate::evidence::reported;
 use crate::grade::PASSED;
-use crate::untold::NO_USAGE;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup};
 
 const ID: &str = "cost";
@@ -88,7 +87,7 @@ fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<Asse
     execution.cost_usd.or_else(told).ok_or_else(|| {
         let message = format!(
             "The cost is not known, so it cannot be held against ${max}; {}",
-            if execution.is_uncounted() { NO_USAGE } else { "configure the price of the model" }
+            execution.why_uncounted().unwrap_or("configure the price of the model")
         );
         vec![AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)]
     })

@@ -123,6 +123,9 @@ const SYSTEM: &str = concat!(
 
 const MAX_TOKENS: u32 = 512;
 
+/// Under which key a result says that the two orders of reading gave different verdicts.
+const TIE: &str = "tie";
+
 #[derive(Debug)]
 struct Drift(Config);
 
@@ -166,6 +169,10 @@ impl Assertion for Drift {
     fn instructions(&self) -> Option<Instructions<'_>> {
         let is_judged = self.0.method == Method::Judge;
         is_judged.then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline"))
+    }
+
+    fn is_tie(&self, result: &AssertionResult) -> bool {
+        result.metadata.contains_key(TIE)
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {
@@ -267,7 +274,7 @@ impl Drift {
             .with_metadata("judgeModel", judge)
             .with_metadata("driftByOrder", json!([first, second]));
         if is_tie {
-            result.with_metadata("tie", true).with_metadata("borderline", true)
+            result.with_metadata(TIE, true).with_metadata("borderline", true)
         } else {
             result
         }

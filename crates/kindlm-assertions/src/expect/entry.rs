@@ -99,10 +99,12 @@ impl Compiler<'_> {
             let key = if is_at_least { "atLeast" } else { "threshold" };
             let least = kindlm_types::ecma::number(least);
             let message = format!("`{key}` is {least}, and a score is from 0 to 1");
-            let problem = Problem::new(format!("{at}/{key}"), message).with_help(
-                "write a number from 0 to 1; what scripts or measures give is held against a `threshold`",
-            );
-            self.problems.push(problem);
+            let help = if is_at_least && built.as_ref().is_some_and(|it| it.assertion.measures()) {
+                "write a number from 0 to 1; what scripts or measures give is held against a `threshold`"
+            } else {
+                "write the least score that passes: 0.8, for example"
+            };
+            self.problems.push(Problem::new(format!("{at}/{key}"), message).with_help(help));
         }
         let check = built.filter(|_| self.faults() == before)?;
         if entry.contains_key(ON) && !check.assertion.sees_output() {
@@ -213,14 +215,9 @@ impl Compiler<'_> {
                 .with_help("write `require: true` beside `type: assert-set`");
             self.problems.push(problem);
         }
-        let is_at_least = map.contains_key("atLeast");
         let mut number = |key: &str| map.shift_remove(key)?.as_f64();
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
-        if let Some(problem) = Self::out_of_range(registration, options.threshold) {
-            let key = if is_at_least { "atLeast" } else { "threshold" };
-            self.problems.push(problem.under(&format!("{at}/{key}")));
-        }
         if options.require && options.weight == 0.0 {
             let message = "a check that is required must hold, and one of weight 0 does not fail";
             let problem = Problem::key(format!("{at}/require"), message)
@@ -235,20 +232,6 @@ impl Compiler<'_> {
             }
         }
         options
-    }
-
-    /// The problem of a threshold that no score can reach, or none can miss. Assertions that have a meaning of their own
-    /// for it know their range themselves.
-    fn out_of_range(registration: &Registration, threshold: Option<f64>) -> Option<Problem> {
-        let is_score = match registration.build {
-            Build::Plain(_) | Build::Judged(_) | Build::Graded(_) | Build::Set(_) => true,
-            Build::Own(_) | Build::Script(_) => false,
-        };
-        let threshold = threshold.filter(|it| is_score && !(0.0..=1.0).contains(it))?;
-        let told = kindlm_types::ecma::number(threshold);
-        let help = "a threshold is the least score that passes: 0.8, for example";
-        let message = format!("{told} is not between 0 and 1, as scores are");
-        Some(Problem::new("", message).with_help(help))
     }
 
     /// Reads or renders the `value` of assertions that want it so; returns it if it has changed.

@@ -166,6 +166,7 @@ impl Assertion for Judge {
 impl Judge {
     fn hold_against_threshold(&self, score: Score) -> Verdict {
         let (score, min_score) = (score.get(), self.config.min_score);
+        // To the last digit, as the original.
         if score >= min_score {
             return Verdict::Pass;
         }

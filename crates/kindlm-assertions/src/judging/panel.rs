@@ -459,6 +459,10 @@ impl Assertion for Paneled {
         self.assertion.decide(score)
     }
 
+    fn is_tie(&self, result: &AssertionResult) -> bool {
+        self.assertion.is_tie(result)
+    }
+
     fn compares(&self) -> bool {
         self.assertion.compares()
     }

@@ -27,6 +27,9 @@ pub(super) struct Ballot {
     pub(super) who: &'static str,
 }
 
+/// What one vote says of itself alone: of several it is not known by that whether they agree.
+const OF_ONE_VOTE: [&str; 3] = ["tie", "borderline", "driftByOrder"];
+
 /// The rule by which a check turns a score into a verdict.
 type Decide<'a> = &'a dyn Fn(Score) -> Option<Verdict>;
 
@@ -155,6 +158,9 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     let speaker = speakers.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     let Some(speaker) = speaker else { return uncounted(votes, 0, ballot) };
     let mut result = speaker.clone();
+    for key in OF_ONE_VOTE {
+        result.metadata.shift_remove(key);
+    }
     result.score = score.and_then(|it| Score::new(it).ok()).or(result.score);
     if let Some(verdict) = verdict {
         result.verdict = verdict;
@@ -238,7 +244,8 @@ fn share(part: usize, all: usize) -> f64 {
 
 /// The mean; `None` of nothing.
 fn mean(scores: &[f64]) -> Option<f64> {
-    /// To which part of 1: in floating point the mean of 0.7, 0.8 and 0.9 is a little less than 0.8, which it meets.
+    /// To which part of 1: in floating point the mean of 0.7, 0.8 and 0.9 is a little less than 0.8, which it meets, and
+    /// `judge` holds scores against its limit to the last digit.
     const EXACT: f64 = 1e12;
     let count = u32::try_from(scores.len()).ok().filter(|it| *it > 0)?;
     Some((scores.iter().sum::<f64>() / f64::from(count) * EXACT).round() / EXACT)
@@ -294,6 +301,16 @@ mod tests {
         ] {
             assert_eq!(mean(&scores), Some(expected), "{scores:?}");
         }
+    }
+
+    #[test]
+    fn what_one_vote_says_of_itself_is_not_said_of_several() {
+        let tie = || vote(0.9).with_metadata("tie", true).with_metadata("reasoning", "why");
+        let ballot = Ballot { how: How::Median, quorum: 2, who: "jurors" };
+        let (first, second, third) = (tie(), vote(0.9), vote(0.9));
+        let result = fold(&[&first, &second, &third], &ballot, &decide);
+        assert_eq!(result.metadata.keys().collect::<Vec<_>>(), ["reasoning"]);
+        assert!(fold(&[&first], &ballot, &decide).metadata.contains_key("tie"));
     }
 
     #[test]

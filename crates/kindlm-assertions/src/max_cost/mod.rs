@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::behaviour::Limit;
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::untold::NO_USAGE;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "max-cost";
@@ -56,11 +55,9 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 impl Assertion for MaxCost {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let shown = |cost: f64| format!("${cost}");
-        let unknown = if evidence.execution.is_uncounted() {
-            format!("It is not known what it cost: {NO_USAGE}")
-        } else {
-            "It is not known what it cost: give the model a price with `models[].price`, or `cost_usd` in the record".to_owned()
-        };
+        let no_price = "give the model a price with `models[].price`, or `cost_usd` in the record";
+        let why = evidence.execution.why_uncounted().unwrap_or(no_price);
+        let unknown = format!("It is not known what it cost: {why}");
         self.0.result(ID, evidence.execution.cost_usd, shown, &unknown)
     }
 

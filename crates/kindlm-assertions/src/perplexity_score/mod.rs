@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::check::TOLERANCE;
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::evidence::{NO_LOG_PROBS, log_probs, missing, perplexity};
 use crate::grade::{Grade, PASSED};
@@ -62,7 +63,7 @@ impl Assertion for PerplexityScore {
             return missing(ID, LABEL, NO_LOG_PROBS);
         };
         let score = 1.0 / (1.0 + perplexity(&log_probs));
-        let reached = self.threshold.map(|it| score >= it);
+        let reached = self.threshold.map(|it| score >= it - TOLERANCE);
         let pass = reached.is_none_or(|it| it != self.negate);
         let reason = match self.threshold.filter(|_| !pass) {
             None => PASSED.to_owned(),
@@ -80,6 +81,7 @@ impl Assertion for PerplexityScore {
         false
     }
 
+    /// promptfoo takes any number here, although the score is from 0 to 1/2.
     fn measures(&self) -> bool {
         true
     }

@@ -124,10 +124,6 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
             .with_help(format!("such as `{URL}`"));
         return Err(vec![problem]);
     };
-    if own.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
-        let problem = Problem::new("/threshold", "must be from 0 to 1, as the scores are");
-        return Err(vec![problem]);
-    }
     let timeout_ms = config.scripts.as_ref().and_then(|it| it.timeout_ms);
     let (net, env) = config.scripts.map_or((None, None), |it| (it.net, it.env));
     let block = ScriptsBlock { net, env, ..ScriptsBlock::default() };

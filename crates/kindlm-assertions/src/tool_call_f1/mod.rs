@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::check::TOLERANCE;
 use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::evidence::structured;
@@ -123,7 +124,7 @@ impl Assertion for ToolCallF1 {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let called = called(evidence.execution);
         let F1 { precision, recall, score } = F1::new(&self.expected, &called);
-        let pass = (score >= self.threshold) != self.negate;
+        let pass = (score >= self.threshold - TOLERANCE) != self.negate;
         let [shown, precision, recall] = [score, precision, recall].map(|it| ecma::to_fixed(it, 3));
         let lists =
             format!("Expected: [{}], Called: [{}]", listed(&self.expected), listed(&called));

@@ -75,9 +75,11 @@ impl Measurement for CostMaxUsd {
                 let s = if unknown == 1 { "" } else { "s" };
                 let why = match self.uncounted.min(unknown) {
                     0 => "so give their models a `price`".to_owned(),
-                    all if all == unknown => "as no answer told its `usage`".to_owned(),
+                    all if all == unknown => {
+                        "as answers do not tell their `usage` in full".to_owned()
+                    }
                     some => format!(
-                        "for {some} as no answer told its `usage`; give the models of the others a `price`"
+                        "for {some} as answers do not tell their `usage` in full; give the models of the others a `price`"
                     ),
                 };
                 format!(
