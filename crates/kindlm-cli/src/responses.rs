@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use kindlm_config::Programs;
 use kindlm_store::responses::{Mode, Responses, Tally};
 use kindlm_types::Files;
 use serde_json::{Map, Value};
@@ -84,6 +85,7 @@ impl ResponsesArgs {
         for (name, config) in providers {
             if self.mode() == Source::Live {
                 break;
+        let programs = Programs::new(files);
             }
             let Some((kind, own)) = kindlm_providers::configured(name, config) else { continue };
             responses = if DECIDED_BY_CONFIG.contains(&kind.meta.id) {
@@ -91,9 +93,9 @@ impl ResponsesArgs {
             } else {
                 responses.with_settings(name, settings(&own))
             };
-            let files = kindlm_config::files_named_in(files, config).into_iter();
-            responses =
-                responses.with_files(name, files.map(|(path, digest)| (path, digest.to_string())));
+            let files = programs.named_in(config);
+            let files = files.iter().map(|(path, digest)| (path.clone(), digest.to_string()));
+            responses = responses.with_files(name, files);
         }
         responses.check().map_err(|err| {
             let failure = Failure::input(err.to_string());

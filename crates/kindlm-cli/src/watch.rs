@@ -3,14 +3,14 @@
 //! Answers of models are kept and used again (`--responses cache`, unless another mode is asked for), so a run after
 //! a change asks only for what the change touches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use kindlm_engine::{CaseKind, Subject, Suite};
+use kindlm_config::Programs;
+use kindlm_engine::Suite;
 use kindlm_store::Folder;
 use kindlm_types::ExitStatus;
-use serde_json::json;
 
 use crate::args::{ConfigArgs, TestArgs};
 use crate::failure::Outcome;
@@ -68,24 +68,14 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
 /// The files that a suite is made of, and when each was changed.
 struct Files(BTreeMap<PathBuf, Mark>);
 
-/// Looks at the files of models, which are read only when these are asked.
+/// Looks at the files of models, which are read only when these are asked. Those of commands are looked at with the suite.
 fn look_at_programs(suite: &Suite, folder: &Folder) {
+    let programs = Programs::new(folder);
     let providers = suite.providers.values().cloned();
     let agents = suite.models.iter().filter_map(|it| serde_json::to_value(it.agent.as_ref()?).ok());
     for config in providers.chain(agents) {
         // The folder remembers what was asked for.
-        let _ = kindlm_config::files_named_in(folder, &config);
-    }
-    let commands = suite.cases.iter().filter(|it| it.kind == CaseKind::Command);
-    let bodies = commands.filter_map(|it| it.body.body().ok());
-    let lines: BTreeSet<String> = bodies
-        .filter_map(|it| match &it.subject {
-            Subject::Command { command_line } => Some(command_line.clone()),
-            Subject::Prompt { .. } | Subject::Transcript(_) => None,
-        })
-        .collect();
-    for line in lines {
-        let _ = kindlm_config::files_named_in(folder, &json!({"command": line}));
+        let _ = programs.named_in(&config);
     }
 }
 

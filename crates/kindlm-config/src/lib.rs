@@ -41,7 +41,7 @@ mod tree;
 mod written;
 
 pub use diagnostic::{Code, Diagnostic, Level, Related, render};
-pub use imports::{Parts, files_named_in};
+pub use imports::{Parts, Programs};
 pub use load::{Imported, Loaded, Sources, import, import_with, load, load_with};
 pub use schema::json_schema;
 pub use source::{MAX_BYTES, Position, Source, Span};

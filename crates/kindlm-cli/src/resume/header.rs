@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use kindlm_config::{Parts, Programs};
 use kindlm_engine::{Digest as Fingerprint, Model, Plan, Subject, Suite, TestCase};
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
 use kindlm_types::{Files, RunInfo};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::Failure;
 
@@ -26,10 +27,11 @@ pub(super) fn of<'a>(
     let mut header = Header::new(info.id.as_str(), info.version.as_str(), &*info.started_at, name);
     header.suite_digest = suite.info.config_sha256.as_deref().map(Cow::Borrowed);
     header.settings = settings(suite, baseline);
+    let programs = &Programs::new(files);
     header.models =
-        suite.models.iter().map(|it| (it.id.as_str().into(), model(suite, files, it))).collect();
+        suite.models.iter().map(|it| (it.id.as_str().into(), model(suite, programs, it))).collect();
     header.arguments = arguments.into_iter().map(Cow::Owned).collect();
-    let mut same = (Same::default(), Programs { files, known: BTreeMap::new() });
+    let mut same = (Same::default(), programs);
     for group in plan.units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
         let Some(unit) = group.first() else { continue };
         let Some(case) = suite.cases.get(unit.case) else { continue };
@@ -53,12 +55,12 @@ fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, st
     settings
 }
 
-fn model(suite: &Suite, files: &dyn Files, model: &Model) -> Digest {
+fn model(suite: &Suite, programs: &Programs<'_>, model: &Model) -> Digest {
     let mut provider = suite.providers.get(&model.provider).cloned().unwrap_or_default();
     if let Value::Object(config) = &mut provider {
         config.retain(|key, _| !FREE.contains(&key.as_str()));
     }
-    let mut programs = kindlm_config::files_named_in(files, &provider);
+    let mut files = Parts::clone(&programs.named_in(&provider));
     let params = serde_json::to_value(&model.params).unwrap_or_default();
     let mut parts =
         vec![Value::from(&*model.provider), Value::from(&*model.name), params, provider];
@@ -66,11 +68,11 @@ fn model(suite: &Suite, files: &dyn Files, model: &Model) -> Digest {
     if let Some(Ok(Value::Object(mut agent))) = model.agent.as_deref().map(serde_json::to_value) {
         agent.retain(|key, _| key != "timeoutMs" && key != "env");
         let agent = Value::Object(agent);
-        programs.extend(kindlm_config::files_named_in(files, &agent));
+        files.extend(Parts::clone(&programs.named_in(&agent)));
         parts.push(agent);
     }
-    if !programs.is_empty() {
-        parts.push(in_words(programs));
+    if !files.is_empty() {
+        parts.push(in_words(files));
     }
     digest(parts)
 }
@@ -80,7 +82,7 @@ fn planned<'a>(
     case: &'a TestCase,
     model: &'a str,
     repeats: u32,
-    (tools, programs): &mut (Same, Programs<'_>),
+    (tools, programs): &mut (Same, &Programs<'_>),
 ) -> Result<PlannedCase<'a>, Failure> {
     let body = case.body.body();
     let body = body.map_err(|err| Failure::internal(format!("`{}`: {err}", case.name)))?;
@@ -94,7 +96,7 @@ fn planned<'a>(
             "{:?} {said:?} {}{}",
             body.subject,
             body.max_turns,
-            programs.of(&body.subject)
+            files_of(programs, &body.subject)
         )),
         tools: tools.digest(format!("{:?}", body.tools)),
         vars: vars(&body.vars),
@@ -102,27 +104,13 @@ fn planned<'a>(
     })
 }
 
-/// The files of commands, looked up once for each command line.
-struct Programs<'a> {
-    files: &'a dyn Files,
-    known: BTreeMap<String, String>,
+/// What tells of the files of a command; empty for what is no command, or has none.
+fn files_of(programs: &Programs<'_>, subject: &Subject) -> String {
+    let Subject::Command { command_line } = subject else { return String::new() };
+    programs.of_command(command_line).map(|it| format!(" {it}")).unwrap_or_default()
 }
 
-impl Programs<'_> {
-    /// What the files of a command hold; empty for what is no command, or has none.
-    fn of(&mut self, subject: &Subject) -> String {
-        let Subject::Command { command_line } = subject else { return String::new() };
-        if let Some(known) = self.known.get(command_line) {
-            return known.clone();
-        }
-        let parts = kindlm_config::files_named_in(self.files, &json!({"command": command_line}));
-        let text = if parts.is_empty() { String::new() } else { format!(" {}", in_words(parts)) };
-        self.known.insert(command_line.clone(), text.clone());
-        text
-    }
-}
-
-fn in_words(parts: kindlm_config::Parts) -> Value {
+fn in_words(parts: Parts) -> Value {
     let parts = parts.into_iter().map(|(path, digest)| (path, digest.to_string().into()));
     Value::Object(parts.collect())
 }

@@ -12,19 +12,21 @@ use kindlm_types::{FileError, FileTree, Files};
 use serde_json::Value;
 
 use super::Loader;
-use crate::imports;
+use crate::imports::{self, Programs};
 
 /// Files that pass through to whoever asks, and are remembered by their digests.
 pub(super) struct Referred<'a> {
     files: &'a dyn Files,
     digests: Mutex<HashMap<String, Fingerprint>>,
+    programs: Programs<'a>,
     /// Of programs, with all that they import.
-    programs: Mutex<HashMap<String, Fingerprint>>,
+    whole: Mutex<HashMap<String, Fingerprint>>,
 }
 
 impl<'a> Referred<'a> {
     pub(super) fn new(files: &'a dyn Files) -> Self {
-        Self { files, digests: Mutex::default(), programs: Mutex::default() }
+        let programs = Programs::new(files);
+        Self { files, digests: Mutex::default(), programs, whole: Mutex::default() }
     }
 
     /// The digest of a file that was read, by its path as written; of a program, also of what it imports.
@@ -35,13 +37,18 @@ impl<'a> Referred<'a> {
         if !imports::is_program(path) {
             return Some(own);
         }
-        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(*programs.entry(path.to_owned()).or_insert_with(|| self.with_imports(path, own)))
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(*whole.entry(path.to_owned()).or_insert_with(|| self.with_imports(path, own)))
+    }
+
+    /// The digest of the files that a command line names, with all that these import; `None` where it names none.
+    pub(super) fn of_command(&self, line: &str) -> Option<Fingerprint> {
+        self.programs.of_command(line)
     }
 
     /// A program that imports nothing counts as its text does.
     fn with_imports(&self, path: &str, own: Fingerprint) -> Fingerprint {
-        let parts = imports::parts_of(self.files, path);
+        let parts = self.programs.of(path);
         if parts.len() <= 1 {
             return own;
         }
@@ -97,21 +104,21 @@ impl Loader<'_> {
     }
 
     /// Adds the content of the files that a value names; nothing if it names none.
-    pub(super) fn files_of(&self, value: &Value, digest: Digest) -> Digest {
+    fn files_of(&self, value: &Value, digest: Digest) -> Digest {
+        self.files_named(value).into_iter().fold(digest, Digest::fingerprint)
+    }
+
+    /// The digests of the files that a value names.
+    pub(super) fn files_named(&self, value: &Value) -> Vec<Fingerprint> {
         match value {
-            Value::String(text) => match self.file_of(text) {
-                Some(file) => digest.fingerprint(file),
-                None => digest,
-            },
-            Value::Array(items) => {
-                items.iter().fold(digest, |digest, it| self.files_of(it, digest))
-            }
+            Value::String(text) => self.file_of(text).into_iter().collect(),
+            Value::Array(items) => items.iter().flat_map(|it| self.files_named(it)).collect(),
             Value::Object(entries) => {
                 let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
                 sorted.sort_unstable_by_key(|(key, _)| *key);
-                sorted.into_iter().fold(digest, |digest, (_, it)| self.files_of(it, digest))
+                sorted.into_iter().flat_map(|(_, it)| self.files_named(it)).collect()
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => digest,
+            Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
         }
     }
 }

@@ -102,7 +102,8 @@ impl Loader<'_> {
             self.suite.info.assertion_sets.push(AssertionSetInfo { name, ..set_info(&own) });
         }
         let own = if own.is_empty() { Value::Null } else { Value::Array(own) };
-        let own = Arc::new(Rules { value: own, checks: checks.into() });
+        let files = self.files_named(&own).into();
+        let own = Arc::new(Rules { value: own, checks: checks.into(), files });
         let rules = self.with_sets(piece, at, &value, &own);
         if is_broken {
             return None;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kindlm_assertions::Check;
-use kindlm_engine::Digest;
+use kindlm_engine::{Digest, Fingerprint};
 use kindlm_template::is_template;
 use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, suggest};
 use serde_json::{Map, Value, json};
@@ -36,6 +36,8 @@ pub(super) struct Rules {
     /// As they are written; null if there are none.
     pub(super) value: Value,
     pub(super) checks: Arc<[Check]>,
+    /// Of the files that they name.
+    pub(super) files: Arc<[Fingerprint]>,
 }
 
 impl Rules {
@@ -203,7 +205,8 @@ impl Loader<'_> {
         }
         let rules = Rules { value, ..Rules::default() };
         let checks = self.rule_checks(piece, at, rules.list()).into();
-        let rules = Arc::new(Rules { checks, ..rules });
+        let files = self.files_named(&rules.value).into();
+        let rules = Arc::new(Rules { checks, files, ..rules });
         self.sets.compiled.insert(key, Arc::clone(&rules));
         rules
     }
@@ -222,7 +225,8 @@ impl Loader<'_> {
             // What is wrong with `judging` is told where the whole of `expect` is read.
             return rules;
         }
-        let judged = Arc::new(Rules { value: rules.value.clone(), checks: checks.into() });
+        let (value, files) = (rules.value.clone(), Arc::clone(&rules.files));
+        let judged = Arc::new(Rules { value, checks: checks.into(), files });
         self.sets.compiled.insert(key, Arc::clone(&judged));
         judged
     }

@@ -148,8 +148,10 @@ impl Loader<'_> {
         let vars = Value::Object(entry.vars);
         let digest =
             Digest::default().fingerprint(kit.digest).value(&vars).fingerprint(parts.expect);
-        // Conditions of rules may be in files.
-        let digest = self.files_of(&parts.rules.value, digest);
+        // Conditions of rules may be in files, and so is what a command runs.
+        let digest = parts.rules.files.iter().copied().fold(digest, Digest::fingerprint);
+        let digest =
+            self.command_files(&kit.subject, &vars).into_iter().fold(digest, Digest::fingerprint);
         let threshold = entry
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))
@@ -189,6 +191,14 @@ impl Loader<'_> {
             digest: Some(digest.finish()),
             body: Arc::new(Row { kit, vars, more, checks: parts.checks, expect: parts.written }),
         })
+    }
+
+    /// The digest of the files that the command of a test names; `None` for other tests.
+    fn command_files(&self, subject: &SubjectForm, vars: &Value) -> Option<Fingerprint> {
+        let SubjectForm::Command(form) = subject else { return None };
+        // What is missing is told where the command is read.
+        let line = form.fill(vars.as_object()?).ok()?;
+        self.referred.of_command(&line)
     }
 
     /// The scripts that make what checks see; `None` if one of them is broken, which is told.

@@ -423,6 +423,25 @@ fn nobody_knows_which_sets_are_used_where_tests_cannot_be_read() {
         warnings.iter().any(|it| it.message.contains("refers to the assertion set `tone`"))
     };
     assert!(!warned(&Memory::default()), "the dataset is missing");
-    let row = "{\"name\": \"a\", \"prompt\": \"p\"}\n";
+    let row = "{\"name\": \"a\", \"prompt\": \"p\", \"expect\": {}}\n";
     assert!(warned(&Memory::of([("cases.jsonl", row)])));
+}
+
+#[test]
+fn a_command_whose_files_change_is_another_test() {
+    let text = "kindlm: 1\nproject: demo\nsuite: { name: s }\ntests:\n\
+        - { name: agent, command: \"python3 {{program}} --fast\", vars: { program: agent.py }, expect: {} }\n\
+        - { name: other, command: echo agent, expect: {} }\n";
+    let digests = |agent: &str, tools: &str| {
+        let files = Memory::of([("agent.py", agent), ("tools.py", tools)]);
+        let cases = load_with(text, &files).suite.unwrap().cases;
+        cases.iter().map(|it| it.digest.unwrap()).collect::<Vec<_>>()
+    };
+    let before = digests("import tools", "1");
+    assert_eq!(before, digests("import tools", "1"));
+    for (agent, tools) in [("import tools  # new", "1"), ("import tools", "2")] {
+        let now = digests(agent, tools);
+        assert_ne!(before[0], now[0], "{agent}, {tools}");
+        assert_eq!(before[1], now[1], "it runs no file");
+    }
 }
