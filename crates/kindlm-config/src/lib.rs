@@ -43,6 +43,7 @@ mod written;
 pub use diagnostic::{Code, Diagnostic, Level, Related, render};
 pub use imports::{Parts, Programs};
 pub use load::{Imported, Loaded, Sources, import, import_with, load, load_with};
+pub use rows::{Row, Rows, rows};
 pub use schema::json_schema;
 pub use source::{MAX_BYTES, Position, Source, Span};
 pub use template::{Filled, fill};

@@ -9,23 +9,26 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{Source, Span};
 
 /// What would be read as one cell, and separates cells in other files.
-const SEPARATORS: [char; 3] = [';', '\t', '|'];
+const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 
 /// A row with its place: its first line.
-pub(crate) type Row = (Span, StringRecord);
+pub type Row = (Span, StringRecord);
 
-/// Reads the rows of a CSV file, the header first.
-pub(crate) fn rows(source: &Arc<Source>) -> Rows<'_> {
-    let reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .has_headers(false)
-        .from_reader(source.text().as_bytes());
-    Rows { source, records: reader.into_records(), width: None, is_done: false }
+/// Reads the rows of a table, the header first; `separator` stands between its cells: a comma in CSV files.
+pub fn rows(source: &Arc<Source>, separator: u8) -> Rows<'_> {
+    let records = reader(source.text(), separator).into_records();
+    Rows { source, separator, records, width: None, is_done: false }
 }
 
-/// The rows of a CSV file, or what is wrong with one.
-pub(crate) struct Rows<'s> {
+fn reader(text: &str, separator: u8) -> csv::Reader<&[u8]> {
+    let mut builder = csv::ReaderBuilder::new();
+    builder.flexible(true).has_headers(false).delimiter(separator).from_reader(text.as_bytes())
+}
+
+/// The rows of a table, or what is wrong with one.
+pub struct Rows<'s> {
     source: &'s Arc<Source>,
+    separator: u8,
     records: csv::StringRecordsIntoIter<&'s [u8]>,
     /// How many cells the header has.
     width: Option<usize>,
@@ -63,11 +66,7 @@ impl Rows<'_> {
             return false;
         }
         let probe = format!("{last}\n{MARK}");
-        let mut reader = csv::ReaderBuilder::new()
-            .flexible(true)
-            .has_headers(false)
-            .from_reader(probe.as_bytes());
-        let end = reader.records().last().and_then(Result::ok);
+        let end = reader(&probe, self.separator).records().last().and_then(Result::ok);
         end.is_none_or(|it| it.len() != 1 || it.get(0) != Some(MARK))
     }
 
@@ -82,10 +81,12 @@ impl Rows<'_> {
         let Some(width) = self.width else {
             self.width = Some(record.len());
             let only = record.get(0).filter(|_| record.len() == 1).unwrap_or_default();
-            if let Some(separator) = SEPARATORS.iter().find(|it| only.contains(**it)) {
+            let mut others = SEPARATORS.iter().filter(|it| **it != char::from(self.separator));
+            if let Some(other) = others.find(|it| only.contains(**it)) {
                 self.is_done = true;
                 let message = format!("the header has one column only: {only:?}");
-                let help = format!("separate the cells with commas, not with {separator:?}");
+                let meant = if self.separator == b'\t' { "tabs" } else { "commas" };
+                let help = format!("separate the cells with {meant}, not with {other:?}");
                 return Err(self.error(span, message, Some(&help)));
             }
             return Ok((span, record));
@@ -96,6 +97,12 @@ impl Rows<'_> {
         let message = format!("the row has {} cells, the header has {width}", record.len());
         let help = "put cells that contain commas or line breaks in quotes";
         Err(self.error(span, message, Some(help)))
+    }
+}
+
+impl std::fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").field("source", &self.source.name()).finish_non_exhaustive()
     }
 }
 
@@ -130,7 +137,7 @@ mod tests {
             }
             Err(it) => format!("{} ! {}", source.position(it.span.start).line, it.message),
         };
-        rows(&source).map(told).collect()
+        rows(&source, b',').map(told).collect()
     }
 
     #[test]

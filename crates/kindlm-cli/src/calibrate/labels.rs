@@ -1,5 +1,8 @@
 //! Reads what people said about outputs: a table, or an object on each line.
 
+use std::sync::Arc;
+
+use kindlm_config::{Source, Span};
 use serde_json::{Map, Value, json};
 
 use crate::Failure;
@@ -87,8 +90,8 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
     let mut problems = Problems::default();
     let ending = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
     let labels = match ending.as_str() {
-        "csv" => table(text, b',', &mut problems),
-        "tsv" => table(text, b'\t', &mut problems),
+        "csv" => table(name, text, b',', &mut problems),
+        "tsv" => table(name, text, b'\t', &mut problems),
         "jsonl" | "ndjson" => lines(text, &mut problems),
         _ => {
             return Err(Failure::input(format!(
@@ -109,45 +112,43 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
     Ok(labels)
 }
 
-fn table(text: &str, delimiter: u8, problems: &mut Problems) -> Labels {
+fn table(name: &str, text: &str, separator: u8, problems: &mut Problems) -> Labels {
     let mut labels = Labels::default();
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .has_headers(false)
-        .delimiter(delimiter)
-        .from_reader(text.as_bytes());
+    let source = Arc::new(Source::new(name, text));
     let mut header: Option<Vec<String>> = None;
-    for record in reader.records() {
-        let record = match record {
-            Ok(record) => record,
-            Err(err) => {
-                let line = err.position().map_or(1, csv::Position::line);
-                problems.add(line, format!("the row cannot be read: {err}"));
-                return labels;
+    for row in kindlm_config::rows(&source, separator) {
+        let span = row.as_ref().map_or_else(|wrong| wrong.span, |(span, _)| *span);
+        let line = source.position(span.start).line as u64;
+        let row = match row {
+            Ok((_, row)) if header.is_some() && row.iter().all(|it| it.trim().is_empty()) => {
+                continue;
+            }
+            Ok((_, row)) => row,
+            // Spreadsheets leave such rows behind.
+            Err(_) if is_blank(source.text(), span) => continue,
+            Err(wrong) => {
+                problems.add(line, wrong.message);
+                continue;
             }
         };
-        let line = record.position().map_or(1, |it| line_of(it, text));
         let Some(columns) = &header else {
-            let columns: Vec<String> = record.iter().map(|it| it.trim().to_owned()).collect();
+            let columns: Vec<String> = row.iter().map(|it| it.trim().to_owned()).collect();
             check_header(&columns, line, problems);
             header = Some(columns);
             continue;
         };
-        if record.iter().all(|it| it.trim().is_empty()) {
-            continue;
-        }
-        if record.len() != columns.len() {
-            let (cells, wanted) = (record.len(), columns.len());
-            problems.add(line, format!("the row has {cells} cells, the header has {wanted}"));
-            continue;
-        }
         let mut fields = Fields::new(line, problems);
-        for (name, cell) in columns.iter().zip(&record) {
+        for (name, cell) in columns.iter().zip(&row) {
             fields.text(name, cell, &mut labels.unused);
         }
         labels.rows.extend(fields.row());
     }
     labels
+}
+
+fn is_blank(text: &str, span: Span) -> bool {
+    let row = text.get(span.start as usize..span.end as usize);
+    row.is_some_and(|it| it.trim().is_empty())
 }
 
 fn check_header(columns: &[String], line: u64, problems: &mut Problems) {
@@ -358,14 +359,6 @@ fn human(value: &Value) -> Result<Option<f64>, String> {
     }
 }
 
-/// The line that a row begins on. The reader counts the empty lines before a row as a part of it.
-fn line_of(position: &csv::Position, text: &str) -> u64 {
-    let at = usize::try_from(position.byte()).unwrap_or(usize::MAX);
-    let rest = text.as_bytes().get(at..).unwrap_or_default();
-    let empty = rest.iter().take_while(|it| matches!(it, b'\n' | b'\r'));
-    position.line() + empty.filter(|it| **it == b'\n').count() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,6 +432,13 @@ mod tests {
             ),
             ("a.csv", "output,label\nHi,4\n", "a.csv:2: `label` is 4, and a score is from 0 to 1"),
             ("a.csv", "output,label\nHi\n", "a.csv:2: the row has 1 cells, the header has 2"),
+            (
+                "a.csv",
+                "output,label\n\"Hi,1\nHo,0\n",
+                "a.csv:2: a quote that begins in this row is not closed",
+            ),
+            ("a.csv", "output;label\nHi;1\n", "a.csv:1: the header has one column only"),
+            ("a.tsv", "output,label\nHi,1\n", "a.tsv:1: the header has one column only"),
             ("a.csv", "input,label\nHi,1\n", "a.csv:1: there is no column `output`"),
             ("a.csv", "output\nHi\n", "a.csv:1: there is no column `label`"),
             (

@@ -64,7 +64,7 @@ impl Column {
 impl Loader<'_> {
     pub(super) fn table(&mut self, source: &Arc<Source>, prompts: &Prompts) {
         let mut columns: Option<Vec<Column>> = None;
-        for row in rows(source) {
+        for row in rows(source, b',') {
             if self.found.is_full {
                 return;
             }

@@ -74,7 +74,7 @@ impl Translator<'_> {
         let source = Arc::new(Source::new(beside(self.source.name(), file), content));
         let mut headers: Option<Vec<String>> = None;
         let mut index = 0;
-        for read in rows(&source) {
+        for read in rows(&source, b',') {
             let (line, record) = match read {
                 Ok(read) => read,
                 Err(problem) => {
