@@ -6,13 +6,16 @@ use clap::{Args, ValueEnum};
 use kindlm_config::Programs;
 use kindlm_store::responses::{Mode, Responses, Tally};
 use kindlm_types::Files;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::secrets::Secrets;
 use crate::{Failure, Io};
 
 /// Providers whose whole configuration decides what they say, their address included.
 const DECIDED_BY_CONFIG: [&str; 4] = ["http", "command", "mcp", "scripted"];
+
+/// The provider of prepared answers.
+const PREPARED: &str = "scripted";
 
 /// What says where another provider is and how often it may be asked, and so changes no answer. Its file counts by its
 /// content.
@@ -82,10 +85,10 @@ impl ResponsesArgs {
         let folder = folder.strip_prefix(&io.working_dir).map_or(folder.clone(), Path::to_path_buf);
         let mut responses =
             Responses::new(folder, self.mode().into()).with_secrets(secrets.values());
+        let programs = Programs::new(files);
         for (name, config) in providers {
             if self.mode() == Source::Live {
                 break;
-        let programs = Programs::new(files);
             }
             let Some((kind, own)) = kindlm_providers::configured(name, config) else { continue };
             responses = if DECIDED_BY_CONFIG.contains(&kind.meta.id) {
@@ -108,6 +111,24 @@ impl ResponsesArgs {
         })?;
         Ok(responses)
     }
+}
+
+/// What decides what a provider answers, for whoever keeps what came of its answers: its settings, and the content of its
+/// files. Which key opens it decides nothing; and that there are more prepared answers makes none of before another.
+pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
+    let (kind, own) = kindlm_providers::configured(name, config)?;
+    let own = match kind.meta.id {
+        PREPARED => return None,
+        id if DECIDED_BY_CONFIG.contains(&id) => {
+            let mut own = config.as_object().cloned().unwrap_or_default();
+            own.remove("apiKeyEnv");
+            own
+        }
+        _ => settings(&own),
+    };
+    let files = programs.named_in(config);
+    let files = files.iter().map(|(path, digest)| (path.clone(), digest.to_string().into()));
+    Some(json!([name, own, files.collect::<Map<_, _>>()]))
 }
 
 /// What the configuration of a provider says of every request. What is off or empty says nothing.

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kindlm_config::Programs;
 use kindlm_engine::Suite;
 use kindlm_store::{Digest, Folder};
 use kindlm_types::{FileError, FileTree, Files};
 use serde_json::{Value, json};
+
+use crate::responses::decided_by;
 
 /// Files that pass through to whoever asks, and are remembered by their digests.
 pub(crate) struct Referred<'a> {
@@ -80,6 +83,11 @@ impl<'a> Basis<'a> {
         let scripts = format!("{:?}", suite.scripts);
         let more = json!([suite.judging, suite.assertion_templates, scripts]);
         self.setup.push_str(&more.to_string());
+        let programs = Programs::new(self.files.files);
+        let providers = suite.providers.iter();
+        for decides in providers.filter_map(|(name, it)| decided_by(name, it, &programs)) {
+            self.setup.push_str(&decides.to_string());
+        }
         if let Some(threshold) = suite.defaults.threshold {
             self.setup.push_str(&threshold.to_string());
         }
@@ -112,5 +120,29 @@ mod tests {
         ] {
             assert_eq!(names(text, "a.json"), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_decides_the_answers_of_who_judges_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("judge.js"), "1").unwrap();
+        let files = Folder::open(folder.path()).unwrap();
+        let referred = Referred::new(&files);
+        let digest = |providers: Value| {
+            let Value::Object(providers) = providers else { unreachable!("it is written below") };
+            let suite = Suite { providers, ..Suite::default() };
+            Basis::new(&referred, &[], None).with_suite(&suite).digest(b"{}", [None, None])
+        };
+        let script = |config: Value| json!({"script": {"file": "judge.js", "config": config}});
+        let before = digest(script(json!({"strict": true})));
+        assert_eq!(before, digest(script(json!({"strict": true}))));
+        assert_ne!(before, digest(script(json!({"strict": false}))));
+        std::fs::write(folder.path().join("judge.js"), "2").unwrap();
+        assert_ne!(before, digest(script(json!({"strict": true}))));
+        let http = |key: &str, url: &str| digest(json!({"http": {"url": url, "apiKeyEnv": key}}));
+        assert_eq!(http("A", "https://a.test"), http("B", "https://a.test"));
+        assert_ne!(http("A", "https://a.test"), http("A", "https://b.test"));
+        let openai = |body: Value| digest(json!({"openai": {"apiKeyEnv": "A", "body": body}}));
+        assert_ne!(openai(json!({"seed": 1})), openai(json!({"seed": 2})));
     }
 }
