@@ -11,7 +11,7 @@ use crate::{
 pub struct Transcript {
     /// What the agent was told before it said anything.
     pub input: Vec<Message>,
-    /// The last text that it said.
+    /// The text of its last answer.
     pub output: String,
     /// What happened, in order.
     pub events: Vec<Event>,
@@ -40,6 +40,15 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    /// Why the model stopped last, where somebody says so beside the conversation: that counts more than what the
+    /// messages say. But an answer that is marked as a refusal is one, whatever word it ended with.
+    pub fn finished(&self, said: Option<FinishReason>) -> Option<FinishReason> {
+        match &self.finish_reason {
+            Some(FinishReason::Refusal) => self.finish_reason.clone(),
+            own => said.or_else(|| own.clone()),
+        }
+    }
+
     /// The evidence that it is, in the place of what `begun` has of it.
     ///
     /// `labels` name its turns in their order. Turns without a label belong to the whole conversation only.

@@ -17,7 +17,7 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
     let tools = tools(value)?;
     let mut transcript = Transcript { usage, cost_usd, latency_ms, tools, ..transcript };
     let reason = FINISH.iter().find_map(|it| value.get(*it)?.as_str());
-    transcript.finish_reason = reason.map(finish_reason).or(transcript.finish_reason);
+    transcript.finish_reason = transcript.finished(reason.map(finish_reason));
     state(value, &mut transcript);
     ended(&mut transcript);
     // How it ended is a part of its last turn.
@@ -40,7 +40,7 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
 pub(super) const FINISH: [&str; 2] = ["finish_reason", "stop_reason"];
 
 /// Why the model stopped, in the words of either vendor.
-pub(super) fn finish_reason(word: &str) -> FinishReason {
+pub(crate) fn finish_reason(word: &str) -> FinishReason {
     match word {
         "end_turn" | "stop_sequence" => FinishReason::Stop,
         "max_tokens" => FinishReason::Length,

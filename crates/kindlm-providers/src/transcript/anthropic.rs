@@ -4,7 +4,7 @@ use kindlm_types::{ActionStatus, Event, Problem, ToolCall};
 use serde_json::Value;
 
 use super::Reading;
-use super::parts::{MEDIA, content, kind, result, text, text_of, unknown_role};
+use super::parts::{MEDIA, content, kind, result, text, text_of, told, unknown_role};
 
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
@@ -31,15 +31,30 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
         "assistant" => {
             reading.answer();
             reading.stopped(message);
-            for (block, at) in blocks(message, at)? {
-                match block {
-                    Block::Text(text) => reading.say(text),
-                    Block::Other(block) => other(block, &at, reading)?,
-                }
+            if told(message, "content").is_none() {
+                reading.without_content(at);
             }
+            answer(blocks(message, at)?, reading)?;
         }
         role => return Err(unknown_role(role, &ROLES, at)),
     }
+    Ok(())
+}
+
+/// Reads the blocks of an answer. Texts that follow one another are one message: they are parted where sources are
+/// named, and not where the model makes a pause.
+fn answer(blocks: Vec<(Block<'_>, String)>, reading: &mut Reading) -> Result<(), Problem> {
+    let mut said = String::new();
+    for (block, at) in blocks {
+        match block {
+            Block::Text(text) => said.push_str(text),
+            Block::Other(block) => {
+                reading.say(&std::mem::take(&mut said));
+                other(block, &at, reading)?;
+            }
+        }
+    }
+    reading.say(&said);
     Ok(())
 }
 
@@ -91,14 +106,14 @@ fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> 
         } else {
             content.clone()
         };
-        reading.answered(id, output, status, &format!("{at}/tool_use_id"))?;
+        reading.answered(id, Some(output), status, &format!("{at}/tool_use_id"))?;
     } else if kind.ends_with("thinking") {
         let thought = block.get("thinking").and_then(Value::as_str).unwrap_or_default();
         reading.push(Event::Thinking { text: thought.to_owned() });
     } else if MEDIA.contains(&kind) {
         reading.no_text(kind);
     } else {
-        reading.not_understood(kind);
+        reading.not_understood(kind, at);
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::Reading;
 use super::openai::called;
-use super::parts::{content, result, text, text_of, unknown_role};
+use super::parts::{self, content, result, text, text_of, told, unknown_role};
+use super::tools::{self, Own};
 
 const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 
@@ -16,40 +17,25 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         None => "message",
         Some(_) => text(item, "type", at)?,
     };
-    let is_output = kind.ends_with("_output");
-    let status = item.get("status").and_then(Value::as_str).filter(|_| !is_output);
-    match status {
-        None | Some("completed") => {}
-        // Of a call it is the result, which is told below.
-        Some("failed") if kind == "mcp_call" => {}
-        Some("failed") => {
-            reading.goes_on();
-            let message = format!("`{kind}` at {at} has the status `failed`");
-            reading.push(Event::Error { message });
+    if let Some(called) = kind.strip_suffix("_output") {
+        return output(called, kind, item, at, reading);
+    }
+    status(kind, item, at, reading);
+    match kind {
+        "message" => return message(item, at, reading),
+        "mcp_approval_response" => {
+            reading.decided();
+            return Ok(());
         }
-        // It is under way, was cut, or has a status that nobody knows.
-        Some(status) => reading.broke_off(format!("`{kind}` at {at} has the status `{status}`")),
+        _ => reading.goes_on(),
     }
     match kind {
-        "message" => message(item, at, reading)?,
         "function_call" | "custom_tool_call" => {
             let key = if kind == "function_call" { "arguments" } else { "input" };
-            reading.goes_on();
             reading.call(called(text(item, "call_id", at)?, item, key, at)?);
-        }
-        "function_call_output" | "custom_tool_call_output" => {
-            let id = text(item, "call_id", at)?;
-            let output = item.get("output").unwrap_or(&Value::Null);
-            let output = result(text_of(output, &format!("{at}/output"), reading)?);
-            let status = match item.get("status").and_then(Value::as_str) {
-                Some("incomplete") => ActionStatus::Failed,
-                _ => ActionStatus::Completed,
-            };
-            reading.answered(id, output, status, &format!("{at}/call_id"))?;
         }
         "mcp_approval_request" => {
             let (id, name) = (text(item, "id", at)?, text(item, "name", at)?);
-            reading.goes_on();
             let call = called(id, item, "arguments", at)?;
             let request = InputRequest {
                 id: Some(id.to_owned()),
@@ -59,13 +45,10 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
             };
             reading.push(Event::InputRequested { request });
         }
-        "mcp_approval_response" => reading.decided(),
-        "mcp_call" => {
-            reading.goes_on();
-            remote_call(item, status, at, reading)?;
-        }
+        "mcp_call" => remote_call(item, at, reading)?,
+        // What a server has to offer.
+        "mcp_list_tools" => {}
         "reasoning" => {
-            reading.goes_on();
             for part in ["summary", "content"] {
                 let parts = item.get(part).and_then(Value::as_array).into_iter().flatten();
                 for thought in parts.filter_map(|it| it.get("text")?.as_str()) {
@@ -73,25 +56,67 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
                 }
             }
         }
-        other => {
-            reading.goes_on();
-            reading.not_understood(other);
-        }
+        other => match Own::of(other) {
+            Some(tool) => tool.call(item, at, reading)?,
+            None => reading.not_understood(other, at),
+        },
     }
     Ok(())
 }
 
-/// A call of a tool of a server, which has its result in it. One that is under way has none yet.
-fn remote_call(
+/// What the state of an item says against it. Of a call that brings its own result the state is the result's.
+fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) {
+    match item.get("status").and_then(Value::as_str) {
+        None | Some("completed") => {}
+        Some("failed") if kind == "mcp_call" || Own::of(kind).is_some() => {}
+        Some("failed") => {
+            reading.goes_on();
+            let message = format!("`{kind}` at {at} has the status `failed`");
+            reading.push(Event::Error { message });
+        }
+        // It is under way, was cut, or has a status that nobody knows.
+        Some(status) => reading.broke_off(format!("`{kind}` at {at} has the status `{status}`")),
+    }
+}
+
+/// What the tool of a call gave that is run outside of the answer.
+fn output(
+    called: &str,
+    kind: &str,
     item: &Value,
-    status: Option<&str>,
     at: &str,
     reading: &mut Reading,
 ) -> Result<(), Problem> {
+    reading.hands_over();
+    let failed =
+        matches!(item.get("status").and_then(Value::as_str), Some("incomplete" | "failed"));
+    let (output, failed) = match called {
+        "function_call" | "custom_tool_call" => {
+            let output = item.get("output").unwrap_or(&Value::Null);
+            (Some(result(text_of(output, &format!("{at}/output"), reading)?)), failed)
+        }
+        called if Own::of(called).is_some() => tools::output(item, failed),
+        _ => {
+            reading.not_understood(kind, at);
+            return Ok(());
+        }
+    };
+    let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
+    // The shell of old is answered by the call's id under another key.
+    let key = if told(item, "call_id").is_none() && called == "local_shell_call" {
+        "id"
+    } else {
+        "call_id"
+    };
+    reading.answered(text(item, key, at)?, output, status, &format!("{at}/{key}"))
+}
+
+/// A call of a tool of a server, which has its result in it. One that is under way has none yet.
+fn remote_call(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     let id = text(item, "id", at)?;
     reading.call(called(id, item, "arguments", at)?);
-    let told = |key: &str| item.get(key).filter(|it| !it.is_null());
-    let (output, ended) = match (told("error"), told("output"), status) {
+    let status = item.get("status").and_then(Value::as_str);
+    let (output, ended) = match (told(item, "error"), told(item, "output"), status) {
         (Some(error), ..) => (error.clone(), ActionStatus::Failed),
         (None, output, Some("failed")) => {
             (output.cloned().unwrap_or_default(), ActionStatus::Failed)
@@ -102,7 +127,7 @@ fn remote_call(
             (result(output), ActionStatus::Completed)
         }
     };
-    reading.answered(id, output, ended, &format!("{at}/id"))
+    reading.answered(id, Some(output), ended, &format!("{at}/id"))
 }
 
 fn message(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
@@ -110,14 +135,23 @@ fn message(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem>
     if !ROLES.contains(&role) {
         return Err(unknown_role(role, &ROLES, at));
     }
-    let said = content(item, at, reading)?;
     match role {
-        "user" => reading.user(&said),
+        "user" => {
+            let said = content(item, at, reading)?;
+            reading.user(&said);
+        }
         "assistant" => {
             reading.goes_on();
+            if told(item, "content").is_none() {
+                reading.without_content(at);
+            }
+            let said = parts::answer(item, at, reading)?;
             reading.say(&said);
         }
-        _ => reading.system(&said),
+        _ => {
+            let said = content(item, at, reading)?;
+            reading.system(&said);
+        }
     }
     Ok(())
 }

@@ -22,10 +22,12 @@ mod items;
 mod openai;
 mod parts;
 mod reading;
+mod tools;
 
 use kindlm_types::{Problem, Transcript};
 use serde_json::Value;
 
+pub(crate) use about::finish_reason;
 use parts::{kind, object};
 use reading::Reading;
 

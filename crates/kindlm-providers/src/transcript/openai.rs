@@ -4,7 +4,7 @@ use kindlm_types::{ActionStatus, Problem, ToolCall};
 use serde_json::Value;
 
 use super::Reading;
-use super::parts::{content, kind, result, text, unknown_role};
+use super::parts::{self, content, kind, result, text, told, unknown_role};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
@@ -26,7 +26,8 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
             let id = text(message, key, at)?;
             let output = result(content(message, at, reading)?);
             // The format does not say whether the tool failed; it has answered.
-            reading.answered(id, output, ActionStatus::Completed, &format!("{at}/{key}"))?;
+            let at = format!("{at}/{key}");
+            reading.answered(id, Some(output), ActionStatus::Completed, &at)?;
         }
         other => return Err(unknown_role(other, &ROLES, at)),
     }
@@ -36,21 +37,29 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
 fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     reading.answer();
     reading.stopped(message);
-    let said = content(message, at, reading)?;
+    let said = parts::answer(message, at, reading)?;
     reading.say(&said);
-    for (key, inner) in [("refusal", ""), ("audio", "/transcript")] {
-        if let Some(said) = message.get(key).and_then(|it| it.pointer(inner)?.as_str()) {
-            reading.say(said);
-        }
+    if let Some(refusal) =
+        message.get("refusal").and_then(Value::as_str).filter(|it| !it.is_empty())
+    {
+        reading.refused();
+        reading.say(refusal);
     }
-    let calls = match message.get("tool_calls") {
-        None | Some(Value::Null) => &[][..],
+    if let Some(said) = message.pointer("/audio/transcript").and_then(Value::as_str) {
+        reading.say(said);
+    }
+    let calls = match told(message, "tool_calls") {
+        None => &[][..],
         Some(Value::Array(calls)) => calls,
         Some(other) => {
             let problem = format!("`tool_calls` is {}, not a list", kind(other));
             return Err(Problem::new(format!("{at}/tool_calls"), problem));
         }
     };
+    let others = ["tool_calls", "function_call", "refusal", "audio"];
+    if told(message, "content").is_none() && !others.iter().any(|it| holds(message, it)) {
+        reading.without_content(at);
+    }
     for (index, call) in calls.iter().enumerate() {
         let at = format!("{at}/tool_calls/{index}");
         let id = text(call, "id", &at)?;
@@ -61,11 +70,20 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
         };
         reading.call(called(id, inner, key.1, &format!("{at}/{}", key.0))?);
     }
-    if let Some(call) = message.get("function_call").filter(|it| !it.is_null()) {
+    if let Some(call) = told(message, "function_call") {
         let at = format!("{at}/function_call");
         reading.call(called(text(call, "name", &at)?, call, "arguments", &at)?);
     }
     Ok(())
+}
+
+/// Whether there is anything at a key.
+fn holds(message: &Value, key: &str) -> bool {
+    told(message, key).is_some_and(|it| match it {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    })
 }
 
 /// A call whose arguments are JSON in a text; what is no JSON is kept as it was sent.

@@ -62,12 +62,16 @@ pub(super) const MEDIA: [&str; 11] = [
     "container_upload",
 ];
 
-/// The text of a value that is a text or a list of parts: those that are text, a line for each. Pictures, files and sounds are no text;
+/// The texts of a value that is a text or a list of parts: those that are text. Pictures, files and sounds are no text;
 /// how many there were is kept.
-pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
+fn texts_of<'v>(
+    value: &'v Value,
+    at: &str,
+    reading: &mut Reading,
+) -> Result<Vec<&'v str>, Problem> {
     let parts = match value {
-        Value::Null => return Ok(String::new()),
-        Value::String(text) => return Ok(text.clone()),
+        Value::Null => return Ok(Vec::new()),
+        Value::String(text) => return Ok(vec![text]),
         Value::Array(parts) => parts,
         other => {
             let message = format!("the content is {}, not a text or a list of parts", kind(other));
@@ -81,19 +85,38 @@ pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<
             Value::String(text) => texts.push(text),
             part => match text(part, "type", &at)? {
                 "text" | "input_text" | "output_text" => texts.push(text(part, "text", &at)?),
-                "refusal" => texts.push(text(part, "refusal", &at)?),
+                "refusal" => {
+                    reading.refused();
+                    texts.push(text(part, "refusal", &at)?);
+                }
                 other if MEDIA.contains(&other) => reading.no_text(other),
-                other => reading.not_understood(other),
+                other => reading.not_understood(other, &at),
             },
         }
     }
-    Ok(texts.join("\n"))
+    Ok(texts)
+}
+
+/// The text of a value that is a text or a list of parts, a line for each.
+pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
+    Ok(texts_of(value, at, reading)?.join("\n"))
 }
 
 /// The content of a message, which may be absent.
 pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     text_of(content, &format!("{at}/content"), reading)
+}
+
+/// The content of an answer. Its parts are one text, as they are where the model is asked by KindLM.
+pub(super) fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
+    let content = message.get("content").unwrap_or(&Value::Null);
+    Ok(texts_of(content, &format!("{at}/content"), reading)?.concat())
+}
+
+/// The value at a key, unless it is `null`.
+pub(super) fn told<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
+    value.get(key).filter(|it| !it.is_null())
 }
 
 /// What a tool gave: the value, where the text is an object or a list as JSON.

@@ -1,6 +1,6 @@
 //! A conversation as far as it has been read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_types::{
     ActionStatus, Channel, Coverage, Event, FinishReason, Message, Problem, Role, Speaker,
@@ -10,8 +10,33 @@ use serde_json::{Map, Value};
 
 use super::about::{FINISH, finish_reason};
 
-/// How the words for a call begin that nobody has answered yet.
-const OPEN_CALL: &str = "a call of ";
+/// How many places are named of parts of one type that nobody understands.
+const PLACES: usize = 5;
+
+/// What came last, if the agent was still to say something about it.
+enum Open {
+    /// A message of the user.
+    Asked,
+    /// A call of this tool, which nobody has answered yet.
+    Called(String),
+    /// The result of a call of this tool.
+    Answered(String),
+    /// The word of a person on what the agent wants to do.
+    Decided,
+}
+
+impl Open {
+    fn words(&self) -> String {
+        match self {
+            Self::Asked => "a message of the user, which nobody answers".to_owned(),
+            Self::Called(tool) => format!("a call of `{tool}`, which has no result"),
+            Self::Answered(tool) => {
+                format!("the result of `{tool}`, to which the agent says nothing")
+            }
+            Self::Decided => "the answer to a request for approval".to_owned(),
+        }
+    }
+}
 
 /// What has been read of a conversation.
 #[derive(Default)]
@@ -19,9 +44,11 @@ pub(super) struct Reading {
     transcript: Transcript,
     /// Whether the agent has the word.
     is_answering: bool,
-    /// What came last, in words, if the agent was still to say something about it.
-    open: Option<String>,
-    not_understood: BTreeMap<String, u64>,
+    open: Option<Open>,
+    /// The calls that have no result yet, by their positions.
+    unanswered: BTreeSet<usize>,
+    /// The places of parts that nobody understands, by their types.
+    not_understood: BTreeMap<String, Vec<String>>,
     no_text: BTreeMap<String, u64>,
 }
 
@@ -36,7 +63,7 @@ impl Reading {
     /// What the user says; it begins a turn, unless the agent has not said anything since the user spoke last.
     pub(super) fn user(&mut self, text: &str) {
         self.is_answering = false;
-        self.open = Some("a message of the user, which nobody answers".to_owned());
+        self.open = Some(Open::Asked);
         if self.transcript.requests == 0 {
             self.transcript.input.push(Message::new(Role::User, text));
         }
@@ -60,7 +87,8 @@ impl Reading {
         self.transcript.turns.push(turn);
     }
 
-    /// An answer of the agent begins.
+    /// An answer of the agent begins. What one before it said is not its text, and why that one stopped matters only
+    /// where something went wrong.
     pub(super) fn answer(&mut self) {
         self.is_answering = true;
         self.open = None;
@@ -71,6 +99,19 @@ impl Reading {
         if let Some(turn) = self.transcript.turns.last_mut() {
             turn.requests = turn.requests.saturating_add(1);
         }
+        match self.transcript.finish_reason.take() {
+            // What was only a pause goes on.
+            Some(FinishReason::Other(word)) if word == "pause_turn" => return,
+            Some(before @ FinishReason::Other(_)) if before.is_failure() => {
+                let message = format!("the model stopped for the reason `{}`", before.as_str());
+                self.push(Event::Error { message });
+            }
+            _ => {}
+        }
+        self.transcript.output.clear();
+        if let Some(turn) = self.transcript.turns.last_mut() {
+            turn.text.clear();
+        }
     }
 
     /// The agent goes on; where it did not have the word, an answer begins.
@@ -80,36 +121,43 @@ impl Reading {
         }
     }
 
-    /// Why an answer stopped, where the message says so itself. The last one counts; one that went wrong in between is an
-    /// error.
+    /// Why an answer stopped, where the message says so itself.
     pub(super) fn stopped(&mut self, message: &Value) {
         let word = FINISH.iter().find_map(|it| message.get(*it)?.as_str());
-        let before = std::mem::replace(&mut self.transcript.finish_reason, word.map(finish_reason));
-        if let Some(FinishReason::Other(word)) = before.filter(FinishReason::is_failure)
-            && word != "pause_turn"
-        {
-            self.push(Event::Error {
-                message: format!("the model stopped for the reason `{word}`"),
-            });
-        }
+        self.transcript.finish_reason = word.map(finish_reason);
     }
 
-    /// What the agent says.
+    /// The answer is a refusal, whatever word it stopped with.
+    pub(super) fn refused(&mut self) {
+        self.transcript.finish_reason = Some(FinishReason::Refusal);
+    }
+
+    /// The answer at a place has nothing in it.
+    pub(super) fn without_content(&mut self, at: &str) {
+        self.broke_off(format!("the answer at {at} has neither a text nor a call"));
+    }
+
+    /// What the agent says: a message of its own, and a part of the text of its answer.
     pub(super) fn say(&mut self, text: &str) {
+        self.transcript.output.push_str(text);
+        if let Some(turn) = self.transcript.turns.last_mut() {
+            turn.text.push_str(text);
+        }
         if text.trim().is_empty() {
             return;
         }
-        text.clone_into(&mut self.transcript.output);
-        if let Some(turn) = self.transcript.turns.last_mut() {
-            text.clone_into(&mut turn.text);
+        // Results that came within the answer are what it speaks of; a call is open until it has its own.
+        if !matches!(self.open, Some(Open::Called(_))) {
+            self.open = None;
         }
         self.push(Event::Message { role: Speaker::Assistant, text: text.to_owned() });
     }
 
     /// A call of a tool.
     pub(super) fn call(&mut self, call: ToolCall) {
-        self.open = Some(format!("{OPEN_CALL}`{}`, which has no result", call.name));
+        self.open = Some(Open::Called(call.name.clone()));
         Event::of_call(&call).for_each(|event| self.push(event));
+        self.unanswered.insert(self.transcript.tool_calls.len());
         self.transcript.tool_calls.push(call);
         let end = self.transcript.tool_calls.len();
         if let Some(turn) = self.transcript.turns.last_mut() {
@@ -117,31 +165,38 @@ impl Reading {
         }
     }
 
-    /// What a tool gave to the last call of this id.
+    /// The last call of this id has ended; what the tool gave is `None` where the format does not tell it.
     pub(super) fn answered(
         &mut self,
         id: &str,
-        output: Value,
+        output: Option<Value>,
         status: ActionStatus,
         at: &str,
     ) -> Result<(), Problem> {
-        self.is_answering = false;
-        let is_open = |it: &&mut ToolCall| it.id == id && it.response.is_none();
-        let Some(call) = self.transcript.tool_calls.iter_mut().rev().find(is_open) else {
+        let calls = &mut self.transcript.tool_calls;
+        let is_it = |it: &usize| calls.get(*it).is_some_and(|it| it.id == id);
+        let found = self.unanswered.iter().rev().copied().find(is_it);
+        let Some((index, call)) = found.and_then(|it| Some((it, calls.get_mut(it)?))) else {
             let message = format!("`{id}` answers no call: none of this id is open before it");
             let help = "a result stands behind the call that it answers; see that none is missing";
             return Err(Problem::new(at, message).with_help(help));
         };
-        call.response = Some(output.clone());
-        self.open = Some(format!("the result of `{}`, to which the agent says nothing", call.name));
-        self.push(Event::ActionResult { call_id: id.to_owned(), output: Some(output), status });
+        call.response.clone_from(&output);
+        self.open = Some(Open::Answered(call.name.clone()));
+        self.unanswered.remove(&index);
+        self.push(Event::ActionResult { call_id: id.to_owned(), output, status });
         Ok(())
+    }
+
+    /// Somebody else has the word: a tool that is run outside of the answer.
+    pub(super) fn hands_over(&mut self) {
+        self.is_answering = false;
     }
 
     /// A person has said yes or no to what the agent wants to do. It is no message, and begins no turn.
     pub(super) fn decided(&mut self) {
-        self.is_answering = false;
-        self.open = Some("the answer to a request for approval".to_owned());
+        self.hands_over();
+        self.open = Some(Open::Decided);
     }
 
     /// Something that happened.
@@ -159,8 +214,11 @@ impl Reading {
     }
 
     /// A part of what the agent did that nobody understands, so it is not known any more what it did not do.
-    pub(super) fn not_understood(&mut self, what: &str) {
-        *self.not_understood.entry(what.to_owned()).or_default() += 1;
+    pub(super) fn not_understood(&mut self, what: &str, at: &str) {
+        let places = self.not_understood.entry(what.to_owned()).or_default();
+        if places.len() < PLACES {
+            places.push(at.to_owned());
+        }
     }
 
     /// A part of a message that is no text, such as a picture.
@@ -175,30 +233,24 @@ impl Reading {
         } else {
             Coverage::Only([].into())
         };
-        let calls = &self.transcript.tool_calls;
-        let is_open = |it: &&ToolCall| it.response.is_none();
-        // The last one of them is what the transcript ends with, if it does.
-        let ends_open = self.open.as_ref().is_some_and(|it| it.starts_with(OPEN_CALL));
-        let mut open: Vec<&ToolCall> = calls.iter().filter(is_open).collect();
-        if ends_open {
-            open.pop();
+        // The last of them is what the transcript ends with, if it ends with a call.
+        if matches!(self.open, Some(Open::Called(_))) {
+            self.unanswered.pop_last();
         }
-        if let Some(call) = open.first() {
-            let name = &call.name;
-            self.transcript.gaps.push(format!("a call of `{name}` has no result"));
-        }
-        if let Some(last) = self.open {
-            self.transcript.gaps.push(format!("the transcript ends with {last}"));
-        }
-        for (key, parts) in
-            [("partsNotUnderstood", self.not_understood), ("partsWithoutText", self.no_text)]
-        {
-            if !parts.is_empty() {
-                let parts = parts.into_iter().map(|(what, count)| (what, count.into()));
-                let parts: Map<String, Value> = parts.collect();
-                self.transcript.metadata.insert(key.to_owned(), parts.into());
-            }
-        }
+        let first = self.unanswered.first().and_then(|it| self.transcript.tool_calls.get(*it));
+        let unanswered = first.map(|call| format!("a call of `{}` has no result", call.name));
+        let last = self.open.map(|it| format!("the transcript ends with {}", it.words()));
+        self.transcript.gaps.extend(unanswered.into_iter().chain(last));
+        let metadata = [
+            ("partsNotUnderstood", map(self.not_understood)),
+            ("partsWithoutText", map(self.no_text)),
+        ];
+        let told = metadata.into_iter().filter(|(_, parts)| !parts.is_empty());
+        self.transcript.metadata.extend(told.map(|(key, parts)| (key.to_owned(), parts.into())));
         self.transcript
     }
+}
+
+fn map(parts: BTreeMap<String, impl Into<Value>>) -> Map<String, Value> {
+    parts.into_iter().map(|(what, told)| (what, told.into())).collect()
 }

@@ -212,6 +212,7 @@ impl<'a> Line<'a> {
         let complete = self.complete_for.take().map(Coverage::Only);
         let is_counted = self.usage.is_some();
         let said = self.told();
+        let finish_reason = transcript.finished(said.finish_reason.clone());
         let told = transcript.into_execution(&[], Execution::default());
         let coverage = complete.unwrap_or(told.coverage);
         // What the record says of it counts more than what the log says.
@@ -219,7 +220,7 @@ impl<'a> Line<'a> {
             usage: if is_counted { said.usage } else { told.usage },
             latency_ms: said.latency_ms.or(told.latency_ms),
             cost_usd: said.cost_usd.or(told.cost_usd),
-            finish_reason: said.finish_reason.or(told.finish_reason),
+            finish_reason,
             gaps: told.gaps,
             tools: if said.tools.is_empty() { told.tools } else { said.tools },
             metadata: told.metadata.into_iter().chain(said.metadata).collect(),

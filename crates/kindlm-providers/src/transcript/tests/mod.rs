@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use super::read;
 
+mod answers;
+mod tools;
+
 fn text(value: &Value) -> Transcript {
     read(value).unwrap_or_else(|err| panic!("{}: {}", err.pointer, err.message))
 }
@@ -194,11 +197,11 @@ fn what_went_wrong_in_a_tool_is_told_where_the_format_tells_it() {
 fn what_is_not_understood_leaves_nothing_complete() {
     let it = text(&json!([
         {"role": "user", "content": "x"},
-        {"type": "computer_call", "call_id": "c"},
+        {"type": "tool_search_call", "call_id": "c"},
         {"type": "message", "role": "assistant", "content": "y"},
     ]));
     assert_eq!(it.coverage, Coverage::Only([].into()));
-    assert_eq!(it.metadata["partsNotUnderstood"], json!({"computer_call": 1}));
+    assert_eq!(it.metadata["partsNotUnderstood"], json!({"tool_search_call": ["/1"]}));
     for message in [
         json!({"role": "assistant", "content": [{"type": "mystery_call", "name": "f"}, {"type": "text", "text": "y"}]}),
         json!({"type": "message", "role": "assistant", "content": [{"type": "mystery_call"}, {"type": "output_text", "text": "y"}]}),
@@ -206,7 +209,9 @@ fn what_is_not_understood_leaves_nothing_complete() {
     ] {
         let it = text(&json!([message]));
         assert_eq!(it.coverage, Coverage::Only([].into()), "{message}");
-        assert_eq!(it.metadata["partsNotUnderstood"], json!({"mystery_call": 1}));
+        let places = it.metadata["partsNotUnderstood"]["mystery_call"].as_array().unwrap();
+        assert_eq!(places.len(), 1);
+        assert!(places[0].as_str().unwrap().starts_with("/0/content/"), "{places:?}");
     }
     let picture = json!({"type": "image_url", "image_url": {"url": "data:"}});
     let it = text(&json!([
