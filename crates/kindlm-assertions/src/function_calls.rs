@@ -4,9 +4,11 @@ use kindlm_schema::Schema;
 use kindlm_types::{AssertionResult, Execution, ToolSpec, ecma};
 use serde_json::{Value, json};
 
+use crate::Own;
 use crate::codes::EVIDENCE_MISSING;
 use crate::evidence::structured;
 use crate::grade::{Grade, PASSED};
+use crate::untold::untold_calls;
 
 /// A call as far as it is known: the name, and the arguments or the text that should be them.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,8 +58,53 @@ impl Call {
     }
 }
 
+/// Where calls may be that KindLM has not seen itself.
+pub(crate) struct InOutput<'a> {
+    /// The part of the output that should be calls.
+    pub(crate) value: &'a Value,
+    /// What is read from it.
+    pub(crate) calls: Option<Vec<Call>>,
+    /// What is to be said where that is nothing.
+    pub(crate) nothing: &'a str,
+}
+
+/// The result of a check of the calls that KindLM has seen or, without any, of those in the output.
+pub(crate) fn result(
+    id: &str,
+    label: &str,
+    execution: &Execution,
+    output: InOutput<'_>,
+    negate: bool,
+) -> AssertionResult {
+    let label = &Own { negate, threshold: None }.label(label);
+    let errored = |message: String| AssertionResult::errored(id, label, EVIDENCE_MISSING, message);
+    let seen = seen(execution);
+    let are_seen = !seen.is_empty();
+    let calls = if are_seen { Some(seen) } else { output.calls };
+    // An answer that is made of calls tells them all.
+    let may_be_more = untold_calls(execution).filter(|_| are_seen || calls.is_none());
+    let fault = match calls {
+        Some(calls) => match misfit(execution, &calls) {
+            Ok(fault) => fault,
+            Err(message) => return errored(message),
+        },
+        None if may_be_more.is_some() => None,
+        None => Some(format!("{}: {}", output.nothing, ecma::stringify(output.value))),
+    };
+    if let Some(why) = may_be_more.filter(|_| fault.is_none()) {
+        return errored(format!("Not all calls are known: {why}"));
+    }
+    let pass = fault.is_none() != negate;
+    let reason = match (pass, fault) {
+        (true, _) => PASSED.to_owned(),
+        (false, Some(fault)) => fault,
+        (false, None) => "The calls match the schemas of their functions".to_owned(),
+    };
+    Grade::with(pass, reason).result(id, label)
+}
+
 /// The calls that KindLM itself has seen.
-pub(crate) fn seen(execution: &Execution) -> Vec<Call> {
+fn seen(execution: &Execution) -> Vec<Call> {
     let calls = execution.tool_calls.iter().map(|it| Call {
         name: it.name.clone(),
         arguments: match &it.malformed_arguments {
@@ -99,42 +146,19 @@ pub(crate) fn output(execution: &Execution) -> Value {
     structured(execution).cloned().unwrap_or_else(|| json!(execution.output))
 }
 
-/// The result of a check of these calls.
-pub(crate) fn check(
-    id: &str,
-    label: &str,
-    execution: &Execution,
-    calls: &[Call],
-    negate: bool,
-) -> AssertionResult {
+/// What is wrong with the first call that does not fit its tool; the error says why that is not known.
+fn misfit(execution: &Execution, calls: &[Call]) -> Result<Option<String>, String> {
     if execution.tools.is_empty() {
         let message = "It is not known which tools the model was offered: give the test `tools`, or the record `tools`";
-        return AssertionResult::errored(id, label, EVIDENCE_MISSING, message);
+        return Err(message.to_owned());
     }
     for call in calls {
-        match call.fault(&execution.tools) {
-            Ok(None) => {}
-            Ok(Some(fault)) => return verdict(id, label, Some(fault), negate),
-            Err(message) => return AssertionResult::errored(id, label, EVIDENCE_MISSING, message),
+        let fault = call.fault(&execution.tools)?;
+        if fault.is_some() {
+            return Ok(fault);
         }
     }
-    verdict(id, label, None, negate)
-}
-
-/// The verdict about calls, with what is wrong with them.
-pub(crate) fn verdict(
-    id: &str,
-    label: &str,
-    fault: Option<String>,
-    negate: bool,
-) -> AssertionResult {
-    let pass = fault.is_none() != negate;
-    let reason = match (pass, fault) {
-        (true, _) => PASSED.to_owned(),
-        (false, Some(fault)) => fault,
-        (false, None) => "The calls match the schemas of their functions".to_owned(),
-    };
-    Grade::with(pass, reason).result(id, label)
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -28,6 +28,22 @@ impl Range {
         self.missed(count).is_none()
     }
 
+    /// Whether so many are right: there were `least` for certain, and no more than `most`, if that is known. `None`
+    /// where it depends on how many there were.
+    pub(crate) fn surely_holds(self, least: usize, most: Option<usize>) -> Option<bool> {
+        let Self { min, max } = self;
+        let least = u64::try_from(least).unwrap_or(u64::MAX);
+        let most = most.map(|it| u64::try_from(it).unwrap_or(u64::MAX));
+        let too_many = max.is_some_and(|max| least > max);
+        let too_few = min.zip(most).is_some_and(|(min, most)| most < min);
+        if too_many || too_few {
+            return Some(false);
+        }
+        let enough = min.is_none_or(|min| least >= min);
+        let not_too_many = max.is_none_or(|max| most.is_some_and(|most| most <= max));
+        (enough && not_too_many).then_some(true)
+    }
+
     /// What is expected instead of a count that is out of the range: `at least 3`.
     pub(crate) fn missed(self, count: usize) -> Option<String> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);

@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use kindlm_types::{Execution, Span, ToolCall, ecma};
+use kindlm_types::{AssertionResult, Execution, Span, ToolCall, ecma};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::evidence::knows_tool_calls;
+use crate::evidence::{knows_tool_calls, missing};
 use crate::glob;
+use crate::untold::untold_calls;
 
 /// Why a check of steps cannot be made where none are told.
 const NO_STEPS: &str = "The execution has neither a trace nor tool calls: give `trace` or `tool_calls` \
@@ -80,9 +81,29 @@ pub(crate) fn labels<'a>(steps: impl IntoIterator<Item = &'a Step>) -> String {
     if labels.is_empty() { "(none)".to_owned() } else { labels.join(", ") }
 }
 
-/// The steps of an execution in the order in which they began; why a check of them cannot be made, where nothing or not
-/// everything is known about them.
-pub(crate) fn steps(execution: &Execution) -> Result<Vec<Step>, String> {
+/// The steps of an execution that are known, in the order in which they began.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Steps {
+    pub(crate) seen: Vec<Step>,
+    /// Why there may be calls of tools beside them; `None` if there are none.
+    pub(crate) unseen: Option<String>,
+}
+
+impl Steps {
+    /// How many steps of some kind there are at most, where so many were seen.
+    pub(crate) fn most(&self, seen: usize) -> Option<usize> {
+        self.unseen.is_none().then_some(seen)
+    }
+
+    /// The result of a check that cannot be decided by what was seen.
+    pub(crate) fn undecided(&self, id: &str, label: &str) -> Vec<AssertionResult> {
+        let why = self.unseen.as_deref().unwrap_or_default();
+        missing(id, label, &format!("Not all steps of the agent are known: {why}"))
+    }
+}
+
+/// The steps of an execution; why a check of them cannot be made, where nothing is known about them or not all spans are.
+pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     if let Some(gap) = execution.gaps.first() {
         return Err(format!("Not all steps of the agent are known: {gap}"));
     }
@@ -90,20 +111,26 @@ pub(crate) fn steps(execution: &Execution) -> Result<Vec<Step>, String> {
         if !knows_tool_calls(execution) {
             return Err(NO_STEPS.to_owned());
         }
-        return Ok(execution.tool_calls.iter().map(called).collect());
+        let seen = execution.tool_calls.iter().map(called).collect();
+        return Ok(Steps { seen, unseen: untold_calls(execution) });
     };
     let mut spans: Vec<&Span> = trace.spans.iter().collect();
     let end = |span: &Span| span.end_time.unwrap_or(span.start_time);
     spans.sort_by(|a, b| {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
-    Ok(spans.into_iter().map(step).collect())
+    let seen: Vec<Step> = spans.into_iter().map(step).collect();
+    // A trace out of which nobody has read calls yet: who tells of one tells of all.
+    let is_raw = execution.tool_calls.is_empty();
+    let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
+    let unseen = untold_calls(execution).filter(|_| !(is_raw && shows_tools));
+    Ok(Steps { seen, unseen })
 }
 
 /// The steps that are calls of tools.
-pub(crate) fn tool_steps(execution: &Execution) -> Result<Vec<Step>, String> {
+pub(crate) fn tool_steps(execution: &Execution) -> Result<Steps, String> {
     let mut steps = steps(execution)?;
-    steps.retain(|it| it.kind == StepType::Tool);
+    steps.seen.retain(|it| it.kind == StepType::Tool);
     Ok(steps)
 }
 
@@ -448,8 +475,8 @@ mod tests {
         let mut execution = Execution::default();
         assert_eq!(steps(&execution), Err(NO_STEPS.to_owned()));
         execution.requests = 1;
-        assert_eq!(steps(&execution), Ok(Vec::new()));
+        assert_eq!(steps(&execution), Ok(Steps { seen: Vec::new(), unseen: None }));
         execution.tool_calls = vec![ToolCall { name: "a".to_owned(), ..ToolCall::default() }];
-        assert_eq!(labels(&steps(&execution).unwrap()), "tool:a");
+        assert_eq!(labels(&steps(&execution).unwrap().seen), "tool:a");
     }
 }

@@ -7,7 +7,21 @@
 use kindlm_types::{AssertionResult, Channel, Event, Execution, ToolCall};
 use serde_json::Value;
 
+use crate::behaviour::Gap;
 use crate::codes::EVIDENCE_MISSING;
+
+/// Which parts of what the source has told nobody understands, so that it tells nothing completely: in transcripts and
+/// traces by their types, with a place where that is known, and the lines of agents.
+pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
+    let parts = execution.metadata.get("partsNotUnderstood");
+    let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));
+    let (kind, told) = parts.or(lines)?.as_object()?.iter().next()?;
+    let place = told.get(0).and_then(Value::as_str);
+    let at = place.map(|it| format!(" at {it}")).unwrap_or_default();
+    Some(format!(
+        "`{kind}`{at} is of a type that is not understood here, and may have told anything"
+    ))
+}
 
 /// Why an output is not known, and what to do.
 pub(crate) const NO_OUTPUT: &str = "the source tells no output, and does not say that there is none; a command says \
@@ -22,11 +36,17 @@ pub(crate) fn is_untold(execution: &Execution) -> bool {
             && !execution.tells_all(Channel::Messages))
 }
 
-/// Whether calls of tools may have been left out, by spans or because not all that happened is told: that none was seen
-/// is no proof then.
-pub(crate) fn calls_are_untold(execution: &Execution) -> bool {
-    (execution.trace.is_some() || !execution.gaps.is_empty())
-        && !execution.tells_all(Channel::Actions)
+/// Why calls of tools may have been left out, and what to do so that it is known; `None` if all are told. That none was
+/// seen is no proof otherwise.
+pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
+    if execution.tells_all(Channel::Actions) {
+        return None;
+    }
+    Some(match execution.trace {
+        None => Gap::Untold(Channel::Actions).words(),
+        Some(_) => "the spans do not show all that the agent called: let its instrumentation record its tools, or the answers of its models"
+            .to_owned(),
+    })
 }
 
 /// Whether spans show that a tool was called, but not with which arguments, where events have this input: there are no

@@ -55,20 +55,9 @@ impl Count {
         Ok(Self(Range { min, max }))
     }
 
-    /// Whether so many are right: there were `least` for certain, and no more than `most`, if that is known. `None`
-    /// where it depends on how many there were.
+    /// Whether so many are right; see [`Range::surely_holds`].
     pub(crate) fn holds(self, least: usize, most: Option<usize>) -> Option<bool> {
-        let Range { min, max } = self.0;
-        let least = u64::try_from(least).unwrap_or(u64::MAX);
-        let most = most.map(|it| u64::try_from(it).unwrap_or(u64::MAX));
-        let too_many = max.is_some_and(|max| least > max);
-        let too_few = min.zip(most).is_some_and(|(min, most)| most < min);
-        if too_many || too_few {
-            return Some(false);
-        }
-        let enough = min.is_none_or(|min| least >= min);
-        let not_too_many = max.is_none_or(|max| most.is_some_and(|most| most <= max));
-        (enough && not_too_many).then_some(true)
+        self.0.surely_holds(least, most)
     }
 
     /// In words: `exactly 2 times`, `at least once`.

@@ -84,7 +84,7 @@ impl Finding {
 
 impl Gap {
     /// What is not known, and what to do so that it is.
-    fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         match self {
             Self::Untold(channel) => {
                 let (word, what) = (channel.as_str(), of(channel));

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindlm_types::workspace::Gather;
-use kindlm_types::{AssertionResult, FailureCode, Question, Score, Severity, Verdict};
+use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
 
 use serde_json::Value;
 
 use crate::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::scripting::{Seen, View, see};
-use crate::untold::{is_untold, untold};
+use crate::untold::{is_untold, not_understood, untold};
 use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
@@ -231,9 +231,9 @@ impl Check {
             return untold(self.meta.id, self.assertion.label(), evidence.execution, takes_on);
         }
         let mut results = self.assertion.evaluate(evidence);
-        if let Some(gap) = evidence.execution.gaps.first() {
+        if let Some(gap) = gap(evidence.execution) {
             for result in &mut results {
-                name_gap(gap, result);
+                name_gap(&gap, result);
             }
         }
         if let Some(threshold) = self.options.threshold {
@@ -286,6 +286,12 @@ impl Check {
             result.severity = Severity::Soft;
         }
     }
+}
+
+/// Why not all that happened is known, where the source itself is the reason.
+fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
+    let gap = execution.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
+    gap.or_else(|| not_understood(execution).map(Cow::Owned))
 }
 
 /// Says what is missing where evidence is, and that is known: it is not for the source to vouch for it then.

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::codes::ASSERTION_FAILED;
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::reported;
+use crate::evidence::{missing, reported};
 use crate::grade::Grade;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -24,10 +24,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The model stopped for a certain reason.",
         since: "0.1.0",
         class: Class::Deterministic,
-        codes: &[Code {
-            code: ASSERTION_FAILED,
-            summary: "The model stopped for another reason, or the provider gives none.",
-        }],
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The model stopped for another reason; with `not-` for this one.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "Nobody tells why the model stopped." },
+        ],
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
@@ -54,6 +57,9 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
 }
 
+/// Nobody knows why it stopped, so neither the check nor its opposite holds.
+const UNTOLD: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
+
 fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {
     let own = execution.finish_reason.as_ref().map(|it| Cow::Borrowed(it.as_str()));
     own.or_else(|| reported(execution, "finishReason")?.as_str().map(Cow::Borrowed))
@@ -64,17 +70,14 @@ impl Assertion for FinishReason {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let Self { value, negate } = self;
         let label = format!("Finish reason: {value}");
-        let grade = match reason_of(evidence.execution) {
-            // Nobody knows why it stopped, so neither the check nor its opposite holds.
-            None => Grade::of(false, || "Provider did not supply stop/finish reason".to_owned()),
-            Some(reason) => {
-                let same = value.to_lowercase() == reason.to_lowercase();
-                Grade::of(same != *negate, || {
-                    let not = if *negate { "not " } else { "" };
-                    format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
-                })
-            }
+        let Some(reason) = reason_of(evidence.execution) else {
+            return missing(ID, &label, UNTOLD);
         };
+        let same = value.to_lowercase() == reason.to_lowercase();
+        let grade = Grade::of(same != *negate, || {
+            let not = if *negate { "not " } else { "" };
+            format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
+        });
         vec![grade.result(ID, &label)]
     }
 

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::codes::ASSERTION_FAILED;
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::guardrails;
+use crate::evidence::{guardrails, missing};
 use crate::grade::Grade;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -23,10 +23,16 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The provider's own filter flagged neither the prompt nor the answer.",
         since: "0.1.0",
         class: Class::Deterministic,
-        codes: &[Code {
-            code: ASSERTION_FAILED,
-            summary: "The filter flagged something, or with `not-` nothing.",
-        }],
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The filter flagged something, or with `not-` nothing.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "With `not-`: nobody tells what the filter said.",
+            },
+        ],
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
@@ -34,6 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 };
 
 const LABEL: &str = "Guardrails";
+const UNTOLD: &str = "Nobody tells whether a filter flagged something: the provider has to, or a record with `metadata.guardrails`";
 
 /// There is nothing to configure.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -95,7 +102,13 @@ fn flagged(execution: &Execution) -> Option<String> {
 
 impl Assertion for Guardrails {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let (pass, reason) = match (flagged(evidence.execution), self.negate) {
+        let execution = evidence.execution;
+        let flagged = flagged(execution);
+        // promptfoo takes silence for a pass. But it is no proof that something was let through.
+        if self.negate && flagged.is_none() && guardrails(execution).is_none() {
+            return missing(ID, LABEL, UNTOLD);
+        }
+        let (pass, reason) = match (flagged, self.negate) {
             (Some(reason), false) => (false, reason),
             (None, false) => (true, "Content passed safety checks".to_owned()),
             (Some(reason), true) => (true, format!("Guardrail correctly blocked: {reason}")),

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use kindlm_types::{AssertionResult, Class, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::function_calls::{any, check, output, seen, verdict};
+use crate::function_calls::{InOutput, any, output, result};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "is-valid-openai-function-call";
@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "It is not known which tools the model was offered, or a tool's schema is broken.",
+                summary: "It is not known which tools the model was offered or which it called, or a tool's schema is broken.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -58,18 +58,9 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 impl Assertion for IsValidOpenaiFunctionCall {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
-        let label = &Own { negate: self.negate, threshold: None }.label(LABEL);
-        let seen = seen(execution);
-        if !seen.is_empty() {
-            return vec![check(ID, label, execution, &seen, self.negate)];
-        }
-        let output = output(execution);
-        vec![if let Some(calls) = any(&output) {
-            check(ID, label, execution, &calls, self.negate)
-        } else {
-            let shown = ecma::stringify(&output);
-            let fault = format!("OpenAI did not return a valid-looking function call: {shown}");
-            verdict(ID, label, Some(fault), self.negate)
-        }]
+        let value = &output(execution);
+        let nothing = "OpenAI did not return a valid-looking function call";
+        let output = InOutput { value, calls: any(value), nothing };
+        vec![result(ID, LABEL, execution, output, self.negate)]
     }
 }

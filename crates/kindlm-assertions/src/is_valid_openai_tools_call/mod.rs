@@ -4,14 +4,14 @@ mod mcp;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use kindlm_types::{AssertionResult, Class, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::function_calls::{check, listed, output, seen, verdict};
+use crate::function_calls::{InOutput, listed, output, result};
 use crate::grade::Grade;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -33,7 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "It is not known which tools the model was offered, or a tool's schema is broken.",
+                summary: "It is not known which tools the model was offered or which it called, or a tool's schema is broken.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -61,23 +61,15 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
 impl Assertion for IsValidOpenaiToolsCall {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
-        let label = &Own { negate: self.negate, threshold: None }.label(LABEL);
-        let seen = seen(execution);
-        if !seen.is_empty() {
-            return vec![check(ID, label, execution, &seen, self.negate)];
-        }
         let output = output(execution);
-        if let Some(told) = output.as_str().and_then(mcp::told) {
-            let negate = self.negate;
-            return vec![Grade::with(told.succeeded != negate, told.reason).result(ID, label)];
+        let told = output.as_str().and_then(mcp::told);
+        if let Some(told) = told.filter(|_| execution.tool_calls.is_empty()) {
+            let label = &Own { negate: self.negate, threshold: None }.label(LABEL);
+            return vec![Grade::with(told.succeeded != self.negate, told.reason).result(ID, label)];
         }
-        let calls = output.get("tool_calls").unwrap_or(&output);
-        vec![if let Some(calls) = listed(calls) {
-            check(ID, label, execution, &calls, self.negate)
-        } else {
-            let shown = ecma::stringify(calls);
-            let fault = format!("OpenAI did not return a valid-looking tools response: {shown}");
-            verdict(ID, label, Some(fault), self.negate)
-        }]
+        let value = output.get("tool_calls").unwrap_or(&output);
+        let nothing = "OpenAI did not return a valid-looking tools response";
+        let output = InOutput { value, calls: listed(value), nothing };
+        vec![result(ID, LABEL, execution, output, self.negate)]
     }
 }

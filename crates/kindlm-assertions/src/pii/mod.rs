@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::codes::EVIDENCE_MISSING;
 use crate::pattern::Pattern;
+use crate::untold::{arguments_are_untold, untold_calls};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 use detectors::{Detector, DetectorName};
 
@@ -32,6 +34,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code {
                 code: INVALID_PATTERN,
                 summary: "A pattern needs too many steps on this output, so there is no verdict.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Nothing was found, and not all tool calls that are searched are known with their arguments.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -175,7 +181,9 @@ fn pattern(
 impl Assertion for Pii {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let texts = texts(evidence.execution, &self.scan);
-        self.searches.iter().map(|search| search.result(&texts, &self.scan)).collect()
+        let untold = untold(evidence.execution, &self.scan);
+        let result = |search: &Search| search.result(&texts, &self.scan, untold.as_deref());
+        self.searches.iter().map(result).collect()
     }
 }
 
@@ -183,6 +191,17 @@ impl Assertion for Pii {
 struct Searched<'a> {
     place: Cow<'a, str>,
     text: Cow<'a, str>,
+}
+
+/// Why not everything is known that is to be searched, if it is not.
+fn untold(execution: &Execution, scan: &[Place]) -> Option<String> {
+    if !scan.contains(&Place::ToolArgs) {
+        return None;
+    }
+    untold_calls(execution).or_else(|| {
+        let untold = execution.tool_calls.iter().find(|it| arguments_are_untold(execution, it))?;
+        Some(format!("the spans do not show the arguments of every call of \"{}\"", untold.name))
+    })
 }
 
 fn texts<'a>(execution: &'a Execution, scan: &[Place]) -> Vec<Searched<'a>> {
@@ -229,7 +248,13 @@ struct Found {
 }
 
 impl Search {
-    fn result(&self, texts: &[Searched<'_>], scan: &[Place]) -> AssertionResult {
+    /// What it finds. That it finds nothing says something only where nothing is untold.
+    fn result(
+        &self,
+        texts: &[Searched<'_>],
+        scan: &[Place],
+        untold: Option<&str>,
+    ) -> AssertionResult {
         let label = format!("PII: {}", self.name);
         let mut found = Found::default();
         for searched in texts {
@@ -239,7 +264,13 @@ impl Search {
             }
         }
         if found.count == 0 {
-            return AssertionResult::pass(ID, label);
+            return match untold {
+                None => AssertionResult::pass(ID, label),
+                Some(why) => {
+                    let message = format!("Nothing was found, but {why}");
+                    AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)
+                }
+            };
         }
         let message = format!("Found {} PII match(es) for pattern \"{}\"", found.count, self.name);
         let mut result = AssertionResult::fail(ID, label, PII_DETECTED, message)

@@ -11,10 +11,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::check::TOLERANCE;
-use crate::codes::ASSERTION_FAILED;
+use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
-use crate::evidence::structured;
+use crate::evidence::{missing, structured};
 use crate::grade::{Grade, text};
+use crate::untold::untold_calls;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "tool-call-f1";
@@ -27,10 +28,16 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The tools that were called agree with those that should have been: F1 reaches a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
-        codes: &[Code {
-            code: ASSERTION_FAILED,
-            summary: "The score is below the threshold, or with `not-` reaches it.",
-        }],
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The score is below the threshold, or with `not-` reaches it.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and the output has none in it.",
+            },
+        ],
         docs: include_str!("docs.md"),
     },
     schema: Config::json_schema,
@@ -80,14 +87,19 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(ToolCallF1 { expected, threshold, negate: own.negate }))
 }
 
-/// The tools that were called, each once.
-fn called(execution: &Execution) -> BTreeSet<String> {
-    if !execution.tool_calls.is_empty() {
-        return execution.tool_calls.iter().map(|it| it.name.clone()).collect();
-    }
-    match structured(execution) {
+/// The tools that were called, each once; the error says why there may have been others.
+fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
+    let seen: BTreeSet<String> = execution.tool_calls.iter().map(|it| it.name.clone()).collect();
+    // An answer that is made of calls tells them all.
+    let said = match structured(execution) {
+        _ if !seen.is_empty() => BTreeSet::new(),
         Some(value) => names::in_value(value),
         None => names::in_text(&execution.output),
+    };
+    match untold_calls(execution).filter(|_| said.is_empty()) {
+        Some(why) => Err(format!("Not all calls are known: {why}")),
+        None if seen.is_empty() => Ok(said),
+        None => Ok(seen),
     }
 }
 
@@ -122,7 +134,10 @@ fn listed(names: &BTreeSet<String>) -> String {
 
 impl Assertion for ToolCallF1 {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let called = called(evidence.execution);
+        let called = match called(evidence.execution) {
+            Ok(called) => called,
+            Err(why) => return missing(ID, LABEL, &why),
+        };
         let F1 { precision, recall, score } = F1::new(&self.expected, &called);
         let pass = (score >= self.threshold - TOLERANCE) != self.negate;
         let [shown, precision, recall] = [score, precision, recall].map(|it| ecma::to_fixed(it, 3));

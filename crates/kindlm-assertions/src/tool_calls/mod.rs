@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::codes::EVIDENCE_MISSING;
-use crate::untold::{arguments_are_untold, calls_are_untold};
+use crate::untold::{arguments_are_untold, untold_calls};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
 
 const ID: &str = "tool-calls";
@@ -114,18 +114,30 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     }))
 }
 
-/// The calls of the tool: those with arguments that are known, and how many there are beside them.
+/// The calls of the tool: those with arguments that are known, and what there is or may be beside them.
 struct Calls<'a> {
     told: &'a [&'a ToolCall],
-    untold: usize,
+    /// Whether there are others of which the arguments are not known.
+    has_untold: bool,
+    /// Why there may be others than those that were seen.
+    unseen: Option<&'a str>,
+}
+
+impl Calls<'_> {
+    /// Whether these are all, with their arguments.
+    fn are_all(&self) -> bool {
+        self.unseen.is_none() && !self.has_untold
+    }
 }
 
 impl Assertion for ToolCalls {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let all = &evidence.execution.tool_calls;
         let calls: Vec<&ToolCall> = all.iter().filter(|call| call.name == self.tool).collect();
-        if calls.is_empty() && calls_are_untold(evidence.execution) {
-            return vec![self.untold()];
+        let unseen = untold_calls(evidence.execution);
+        let unseen = unseen.as_deref();
+        if let Some(why) = unseen.filter(|_| calls.is_empty()) {
+            return vec![self.untold(why)];
         }
         if self.should_not_call {
             return vec![self.not_called(calls.len())];
@@ -136,12 +148,12 @@ impl Assertion for ToolCalls {
         let mut results = vec![AssertionResult::pass(ID, format!("Tool called: {}", self.tool))];
         let is_told = |it: &&ToolCall| !arguments_are_untold(evidence.execution, it);
         let (told, untold): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_told);
-        let args = Calls { told: &told, untold: untold.len() };
+        let args = Calls { told: &told, has_untold: !untold.is_empty(), unseen };
         results.extend(self.args_match.as_ref().map(|expected| self.match_args(&args, expected)));
         results.extend(self.args_schema.as_ref().map(|schema| self.hold_to_schema(&args, schema)));
-        results.extend(self.order.map(|position| self.check_order(all, position)));
-        results
-            .extend(self.response_contains.as_ref().map(|text| self.check_response(&calls, text)));
+        results.extend(self.order.map(|position| self.check_order(all, position, unseen)));
+        let contained = self.response_contains.as_ref();
+        results.extend(contained.map(|text| self.check_response(&calls, text, unseen)));
         results
     }
 
@@ -151,16 +163,19 @@ impl Assertion for ToolCalls {
 }
 
 impl ToolCalls {
-    fn untold(&self) -> AssertionResult {
+    fn untold(&self, why: &str) -> AssertionResult {
         let tool = &self.tool;
         let label = if self.should_not_call { "Tool NOT called" } else { "Tool called" };
-        let message = format!(
-            "No call of \"{tool}\" was seen, but the spans do not show all that the agent called"
-        );
-        AssertionResult::errored(ID, format!("{label}: {tool}"), EVIDENCE_MISSING, message)
+        let seen = format!("No call of \"{tool}\" was seen");
+        incomplete(format!("{label}: {tool}"), &seen, why)
     }
 
-    fn untold_arguments(&self, label: String) -> AssertionResult {
+    /// The result where no call of which the arguments are known has the right ones, and there may be others.
+    fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
+        if let Some(why) = calls.unseen.filter(|_| !calls.has_untold) {
+            let seen = format!("No call of \"{}\" that was seen has such arguments", self.tool);
+            return incomplete(label, &seen, why);
+        }
         let message = format!(
             "The spans do not show the arguments of every call of \"{}\": let the instrumentation record them \
              (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)",
@@ -195,8 +210,8 @@ impl ToolCalls {
         let closest = arguments::closest(calls.told, |it| arguments::mismatches(it, expected));
         let (call, mismatches) = match closest {
             None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
-            Some(closest) if calls.untold == 0 => closest,
-            _ => return self.untold_arguments(label),
+            Some(closest) if calls.are_all() => closest,
+            _ => return self.undecided(label, calls),
         };
         let message = format!("Argument mismatches: {}", mismatches.join("; "));
         AssertionResult::fail(ID, label, ARGS_MISMATCH, message)
@@ -209,8 +224,8 @@ impl ToolCalls {
         let closest = arguments::closest(calls.told, |it| arguments::violations(it, schema));
         let (call, violations) = match closest {
             None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
-            Some(closest) if calls.untold == 0 => closest,
-            _ => return self.untold_arguments(label),
+            Some(closest) if calls.are_all() => closest,
+            _ => return self.undecided(label, calls),
         };
         let message = format!("Arguments do not conform to the schema: {}", violations.join("; "));
         AssertionResult::fail(ID, label, ARGS_SCHEMA_INVALID, message)
@@ -218,10 +233,20 @@ impl ToolCalls {
             .with_metadata("actualArgs", arguments::as_sent(call))
     }
 
-    fn check_order(&self, all: &[ToolCall], position: u32) -> AssertionResult {
+    fn check_order(
+        &self,
+        all: &[ToolCall],
+        position: u32,
+        unseen: Option<&str>,
+    ) -> AssertionResult {
         let tool = &self.tool;
         let label = format!("Tool order: {tool} at position {position}");
-        match all.iter().position(|call| call.name == *tool) {
+        let found = all.iter().position(|call| call.name == *tool);
+        // Calls that were not seen may come before it.
+        if let (Some(found), Some(why)) = (found, unseen) {
+            return incomplete(label, &format!("\"{tool}\" was seen at position {found}"), why);
+        }
+        match found {
             Some(found) if found as u64 == u64::from(position) => AssertionResult::pass(ID, label),
             found => {
                 let found = found.map_or("-1".to_owned(), |it| it.to_string());
@@ -232,7 +257,12 @@ impl ToolCalls {
         }
     }
 
-    fn check_response(&self, calls: &[&ToolCall], text: &str) -> AssertionResult {
+    fn check_response(
+        &self,
+        calls: &[&ToolCall],
+        text: &str,
+        unseen: Option<&str>,
+    ) -> AssertionResult {
         let tool = &self.tool;
         let label = format!("Tool response: {tool}");
         let responses: Vec<String> =
@@ -246,11 +276,20 @@ impl ToolCalls {
             );
             return AssertionResult::errored(ID, label, EVIDENCE_MISSING, message);
         }
+        if let Some(why) = unseen {
+            let seen = format!("No answer of \"{tool}\" that was seen contains \"{text}\"");
+            return incomplete(label, &seen, why);
+        }
         let shown: String = responses.join(", ").chars().take(SHOWN).collect();
         let message = format!("No response of \"{tool}\" contains \"{text}\". Responses: {shown}");
         AssertionResult::fail(ID, label, RESPONSE_MISMATCH, message)
             .with_metadata("responses", responses)
     }
+}
+
+/// What was seen does not decide, and there may be more.
+fn incomplete(label: String, seen: &str, why: &str) -> AssertionResult {
+    AssertionResult::errored(ID, label, EVIDENCE_MISSING, format!("{seen}, but {why}"))
 }
 
 /// A tool's answer as the model read it: a string bare, everything else as JSON.

@@ -121,7 +121,7 @@ impl Grader for GoalSuccess {
         let execution = evidence.execution;
         let steps = steps(execution)
             .map_err(|why| Unasked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, &*why))))?;
-        let trajectory = trajectory(&steps);
+        let trajectory = trajectory(&steps.seen);
         let written = serde_json::to_string_pretty(&trajectory)
             .unwrap_or_else(|_| ecma::stringify(&trajectory));
         let vars = [

@@ -13,7 +13,7 @@ use crate::evidence::missing;
 use crate::grade::Grade;
 use crate::named::Types;
 use crate::range::Range;
-use crate::trajectory::{Step, StepType, labels, steps};
+use crate::trajectory::{Step, StepType, Steps, labels, steps};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:step-count";
@@ -31,7 +31,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "There are too few or too many steps, or with `not-` as many as there must not be.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "Neither a trace nor tool calls are known." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -46,13 +49,13 @@ const LABEL: &str = "Steps";
 #[serde(deny_unknown_fields)]
 struct Config {
     /// Which steps, and how many.
-    value: Steps,
+    value: Counted,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TrajectorySteps")]
-struct Steps {
+struct Counted {
     /// Their type, or several; all if absent.
     #[serde(default, rename = "type")]
     types: Option<Types>,
@@ -79,7 +82,7 @@ struct StepCount {
 }
 
 fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value: Steps { types, pattern, name, min, max } } = read(config)?;
+    let Config { value: Counted { types, pattern, name, min, max } } = read(config)?;
     if min.is_none() && max.is_none() {
         let problem =
             Problem::new("/value", "neither `min` nor `max` says how many steps there may be");
@@ -112,12 +115,14 @@ impl StepCount {
         if parts.is_empty() { String::new() } else { format!(" for {}", parts.join(", ")) }
     }
 
-    fn grade(&self, steps: &[Step]) -> Grade {
-        let found: Vec<&Step> = steps.iter().filter(|it| self.counts(it)).collect();
-        let holds = self.range.holds(found.len());
+    /// What the steps that were seen say; nothing where others decide, of which nobody knows.
+    fn grade(&self, steps: &Steps) -> Option<Grade> {
+        let found: Vec<&Step> = steps.seen.iter().filter(|it| self.counts(it)).collect();
+        let holds = self.range.surely_holds(found.len(), steps.most(found.len()))?;
         if self.negate {
             let did = if holds { "satisfied" } else { "did not satisfy" };
-            return Grade::with(!holds, format!("Trajectory step count {did} the forbidden range"));
+            let reason = format!("Trajectory step count {did} the forbidden range");
+            return Some(Grade::with(!holds, reason));
         }
         let mut reason = format!("Matched {} trajectory step(s){}", found.len(), self.which());
         if let Some(expected) = self.range.expected() {
@@ -127,7 +132,7 @@ impl StepCount {
             reason.push_str(". Matches: ");
             reason.push_str(&labels(found));
         }
-        Grade::with(holds, reason)
+        Some(Grade::with(holds, reason))
     }
 }
 
@@ -135,7 +140,10 @@ impl Assertion for StepCount {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         match steps(evidence.execution) {
             Err(why) => missing(ID, LABEL, &why),
-            Ok(steps) => vec![self.grade(&steps).result(ID, LABEL)],
+            Ok(steps) => match self.grade(&steps) {
+                Some(grade) => vec![grade.result(ID, LABEL)],
+                None => steps.undecided(ID, LABEL),
+            },
         }
     }
 

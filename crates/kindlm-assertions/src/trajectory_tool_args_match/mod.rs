@@ -39,7 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             },
             Code {
                 code: EVIDENCE_MISSING,
-                summary: "Neither a trace nor tool calls are known, or the arguments of a call are not and no other call matches.",
+                summary: "Neither a trace nor tool calls are known, or not all calls or arguments are and no call matches.",
             },
         ],
         docs: include_str!("docs.md"),
@@ -187,7 +187,8 @@ impl ToolArgsMatch {
         !told.into_iter().any(|it| self.matches(it)) && called.any(|it| it.args.is_none())
     }
 
-    fn grade(&self, steps: &[Step]) -> Grade {
+    /// Whether such a call was seen, and what that means.
+    fn grade(&self, steps: &[Step]) -> (bool, Grade) {
         let name = &self.wanted.pattern;
         let mode = match self.mode {
             Mode::Partial => "partial",
@@ -224,7 +225,7 @@ impl ToolArgsMatch {
                 shown(&self.args),
             ),
         };
-        Grade::with(found.is_some() != self.negate, reason)
+        (found.is_some(), Grade::with(found.is_some() != self.negate, reason))
     }
 }
 
@@ -235,10 +236,14 @@ impl Assertion for ToolArgsMatch {
             Ok(steps) => steps,
             Err(why) => return missing(ID, &label, &why),
         };
-        if self.hangs_on_untold(&steps) {
+        if self.hangs_on_untold(&steps.seen) {
             return missing(ID, &label, NO_ARGUMENTS);
         }
-        vec![self.grade(&steps).result(ID, &label)]
+        let (was_seen, grade) = self.grade(&steps.seen);
+        if steps.unseen.is_some() && !was_seen {
+            return steps.undecided(ID, &label);
+        }
+        vec![grade.result(ID, &label)]
     }
 
     fn sees_output(&self) -> bool {

@@ -30,7 +30,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "The tools were not used in this order, or with `not-` were.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "Neither a trace nor tool calls are known." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -141,14 +144,19 @@ impl Assertion for ToolSequence {
             Ok(steps) => steps,
             Err(why) => return missing(ID, LABEL, &why),
         };
+        let seen = &steps.seen;
         let (holds, reason) = match self.mode {
-            Mode::InOrder => self.in_order(&steps),
-            Mode::Exact => self.exactly(&steps),
+            Mode::InOrder => self.in_order(seen),
+            Mode::Exact => self.exactly(seen),
         };
+        // What is among the steps that were seen stays there, whatever others there are.
+        if steps.unseen.is_some() && !(holds && self.mode == Mode::InOrder) {
+            return steps.undecided(ID, LABEL);
+        }
         let grade = match (self.negate, holds) {
             (false, _) => Grade::with(holds, reason),
             (true, true) => {
-                let actual = labels(&steps);
+                let actual = labels(seen);
                 let reason =
                     format!("Forbidden tool sequence was observed. Actual tools: {actual}");
                 Grade::with(false, reason)

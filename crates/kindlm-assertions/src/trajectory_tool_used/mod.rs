@@ -13,7 +13,7 @@ use crate::evidence::missing;
 use crate::grade::Grade;
 use crate::named::{Matcher, Pattern, Types, patterns, times};
 use crate::range::Range;
-use crate::trajectory::{Step, labels, tool_steps};
+use crate::trajectory::{Step, Steps, labels, tool_steps};
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:tool-used";
@@ -31,7 +31,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
                 code: ASSERTION_FAILED,
                 summary: "A tool was not used, or not as often as it should have been; with `not-` one was.",
             },
-            Code { code: EVIDENCE_MISSING, summary: "Neither a trace nor tool calls are known." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+            },
         ],
         docs: include_str!("docs.md"),
     },
@@ -103,11 +106,15 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Asserti
     Ok(Arc::new(ToolUsed { expected, negate: own.negate }))
 }
 
-/// Whether all tools are among the steps, or with `not-` none.
-fn all(wanted: &[Pattern], steps: &[Step], negate: bool) -> Grade {
-    let used = |it: &&Pattern| steps.iter().any(|step| it.matches(step));
+/// Whether all tools are among the steps, or with `not-` none; nothing where one that was not seen may have been used.
+fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
+    let used = |it: &&Pattern| steps.seen.iter().any(|step| it.matches(step));
     let (present, absent): (Vec<_>, Vec<_>) = wanted.iter().partition(used);
-    let actual = labels(steps);
+    let is_decided = if negate { !present.is_empty() } else { absent.is_empty() };
+    if steps.unseen.is_some() && !is_decided {
+        return None;
+    }
+    let actual = labels(&steps.seen);
     let (pass, reason) = match (negate, present.is_empty(), absent.is_empty()) {
         (true, true, _) => (true, format!("Forbidden tool(s) were not used: {}", patterns(wanted))),
         (true, false, _) => {
@@ -123,15 +130,15 @@ fn all(wanted: &[Pattern], steps: &[Step], negate: bool) -> Grade {
             (false, format!("Missing required tool(s): {missing}. Actual tools: {actual}"))
         }
     };
-    Grade::with(pass, reason)
+    Some(Grade::with(pass, reason))
 }
 
 /// Whether a tool was used as often as it must be, or with `not-` not so often.
-fn counted(wanted: &Pattern, range: Range, steps: &[Step], negate: bool) -> Grade {
-    let found: Vec<&Step> = steps.iter().filter(|it| wanted.matches(it)).collect();
+fn counted(wanted: &Pattern, range: Range, steps: &Steps, negate: bool) -> Option<Grade> {
+    let found: Vec<&Step> = steps.seen.iter().filter(|it| wanted.matches(it)).collect();
     let count = found.len();
     let least = Range { min: range.min.or(Some(1)), ..range };
-    let holds = least.holds(count);
+    let holds = least.surely_holds(count, steps.most(count))?;
     let name = &wanted.pattern;
     if negate {
         let reason = if holds {
@@ -139,7 +146,7 @@ fn counted(wanted: &Pattern, range: Range, steps: &[Step], negate: bool) -> Grad
         } else {
             format!("Tool \"{name}\" did not satisfy the forbidden match condition")
         };
-        return Grade::with(!holds, reason);
+        return Some(Grade::with(!holds, reason));
     }
     let expected = times(range, 1);
     let mut reason = format!("Matched tool \"{name}\" {count} time(s) (expected {expected})");
@@ -147,7 +154,7 @@ fn counted(wanted: &Pattern, range: Range, steps: &[Step], negate: bool) -> Grad
         reason.push_str(". Matches: ");
         reason.push_str(&labels(found));
     }
-    Grade::with(holds, reason)
+    Some(Grade::with(holds, reason))
 }
 
 impl Assertion for ToolUsed {
@@ -160,7 +167,10 @@ impl Assertion for ToolUsed {
             Expected::All(wanted) => all(wanted, &steps, self.negate),
             Expected::Counted(wanted, range) => counted(wanted, *range, &steps, self.negate),
         };
-        vec![grade.result(ID, LABEL)]
+        match grade {
+            Some(grade) => vec![grade.result(ID, LABEL)],
+            None => steps.undecided(ID, LABEL),
+        }
     }
 
     fn sees_output(&self) -> bool {

@@ -24,6 +24,11 @@ fn found(list: &Value, execution: &Execution) -> (Vec<String>, usize) {
     (results.map(|it| words(&it)).collect(), asked)
 }
 
+/// What one check finds.
+fn found_in(check: &Value, execution: &Execution) -> String {
+    found(&json!([check]), execution).0.join(", ")
+}
+
 fn only(channels: &[Channel]) -> Coverage {
     Coverage::Only(channels.iter().copied().collect())
 }
@@ -104,17 +109,34 @@ fn nothing_that_was_not_seen_is_taken_for_what_did_not_happen() {
         json!({"type": "not-event", "value": "error"}),
         json!({"type": "max-turns", "value": 3}),
         json!({"type": "tool-calls", "tool": "pay", "shouldNotCall": true}),
+        json!({"type": "not-tool-calls", "tool": "pay"}),
+        json!({"type": "not-tool-call-f1", "value": "pay"}),
+        json!({"type": "not-is-valid-function-call"}),
+        json!({"type": "not-is-valid-openai-function-call"}),
+        json!({"type": "not-is-valid-openai-tools-call"}),
+        json!({"type": "pii", "scan": ["tool-args"]}),
+        json!({"type": "not-trajectory:tool-sequence", "value": ["pay"]}),
+        json!({"type": "not-trajectory:tool-args-match", "value": {"name": "pay", "args": {}}}),
         json!({"type": "not-trajectory:tool-used", "value": "pay"}),
         json!({"type": "trajectory:step-count", "value": {"max": 3}}),
         json!({"type": "not-skill-used", "value": "pay"}),
         json!({"type": "not-includes", "on": "toolCalls", "value": "pay"}),
         json!({"type": "succeeded"}),
     ] {
-        let found = found(&json!([check]), &said).0.join(", ");
-        assert_eq!(found, "errored EVIDENCE_MISSING", "{check}");
+        assert_eq!(found_in(&check, &said), "errored EVIDENCE_MISSING", "{check}");
+        // A command that tells its text alone.
+        let alone = Execution {
+            gaps: Vec::new(),
+            coverage: only(&[Channel::Messages]),
+            exit_code: Some(0),
+            ..said.clone()
+        };
+        // How it ended, and how often it answered, is known all the same.
+        let is_known = matches!(check["type"].as_str(), Some("succeeded" | "max-turns"));
+        let expected = if is_known { "passed" } else { "errored EVIDENCE_MISSING" };
+        assert_eq!(found_in(&check, &alone), expected, "{check}");
         let whole = Execution { gaps: Vec::new(), ..said.clone() };
-        let (found, _) = self::found(&json!([check]), &whole);
-        assert_eq!(found, ["passed"], "{check}");
+        assert_eq!(found_in(&check, &whole), "passed", "{check}");
     }
 }
 
@@ -139,5 +161,33 @@ fn tokens_that_are_half_told_are_no_count() {
         let (found, questions) = found(&both(on), &execution);
         assert_eq!((found[0].as_str(), questions), (most, asked), "{usage:?} {on}");
         assert!(found[1] == unknown || asked == 1, "{usage:?} {on}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    for (metadata, named) in [
+        (
+            json!({"partsNotUnderstood": {"tool_search_call": ["/2", "/4"]}}),
+            "`tool_search_call` at /2 is",
+        ),
+        (json!({"partsNotUnderstood": {"mystery": 2}}), "`mystery` is"),
+        (json!({"agent": {"unknownLines": {"system/notice": 1}}}), "`system/notice` is"),
+    ] {
+        let execution = Execution {
+            output: "Done.".to_owned(),
+            coverage: only(&[]),
+            metadata: metadata.as_object().unwrap().clone(),
+            ..Execution::default()
+        };
+        let files = Memory::default();
+        let block = json!({"toolCalls": [{"tool": "pay", "shouldNotCall": true}]});
+        let (checks, _) = compile(&block, &Setup::new(&files, None));
+        let answers = Answers::default();
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        let results = checks[0].evaluate(&evidence);
+        let message = results[0].verdict.message().unwrap();
+        assert!(message.contains(named), "{message}");
     }
 }
