@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{BoxFuture, Coverage, Event, Price, ProviderError, ToolCall, Usage};
+use crate::{BoxFuture, Coverage, Event, FinishReason, Price, ProviderError, ToolCall, Usage};
 
 /// An agent that is a program: how it is started, and which language it speaks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -144,6 +144,8 @@ pub struct AgentReply {
     pub events: Vec<Event>,
     /// The tool calls among the events.
     pub tool_calls: Vec<ToolCall>,
+    /// Why the model stopped last, where the agent tells that.
+    pub finish_reason: Option<FinishReason>,
     /// For which kinds of evidence it has told everything so far.
     pub coverage: Coverage,
     /// Tokens of this turn; `None` if it told none.

@@ -128,6 +128,7 @@ impl AgentRun<'_> {
         execution.output.clone_from(&text);
         execution.output_json.clone_from(&reply.output_json);
         execution.coverage = reply.coverage;
+        execution.finish_reason = reply.finish_reason;
         if let Some(turn) = turn {
             execution.turns.push(Turn {
                 text,

@@ -6,10 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kindlm_types::{ActionStatus, Channel, Event, InputOption, InputRequest, Usage};
+use kindlm_types::{ActionStatus, Channel, Event, FinishReason, InputOption, InputRequest, Usage};
 use serde_json::Value;
 
 use super::{Dialect, Step, Told, object, text};
+use crate::transcript::finish_reason;
 
 /// Lines that tell how things go, and nothing that happened. Streamlined lines are none of them: they stand in the place of
 /// calls of tools that are not told.
@@ -153,6 +154,9 @@ impl Claude {
     /// What the agent says and calls. What another agent says that it called is not its own word.
     fn answer(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         let is_own = line.get("parent_tool_use_id").is_none_or(Value::is_null);
+        if is_own {
+            told.finish_reason = stopped(line.pointer("/message/stop_reason"));
+        }
         let content = content(line, "assistant")?;
         if let Value::String(text) = content {
             if is_own {
@@ -268,13 +272,16 @@ impl Claude {
             told.answer(answer);
         }
         self.spend(line, told);
+        told.finish_reason = stopped(line.get("stop_reason")).or(told.finish_reason.take());
+        // That the model does not want to is its answer, however the agent puts it.
+        let refuses = told.finish_reason == Some(FinishReason::Refusal);
         let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten();
         let errors: Vec<&str> = errors.filter_map(Value::as_str).collect();
         if LIMITS.contains(&subtype) {
             let why =
                 if errors.is_empty() { String::new() } else { format!(": {}", errors.join("; ")) };
             told.push(Event::Error { message: format!("{subtype}{why}") });
-        } else if is_error || subtype.starts_with("error") {
+        } else if !refuses && (is_error || subtype.starts_with("error")) {
             let why = if errors.is_empty() { answer.to_owned() } else { errors.join("; ") };
             return Step::Failed(format!("Claude Code ended with {subtype}: {why}"));
         }
@@ -310,6 +317,11 @@ impl Claude {
         });
         told.push(Event::Usage { usage, cost_usd });
     }
+}
+
+/// Why the model stopped, where a line tells that.
+fn stopped(word: Option<&Value>) -> Option<FinishReason> {
+    word.and_then(Value::as_str).map(finish_reason)
 }
 
 /// The calls that were not permitted were rejected; their results say only that something went wrong.

@@ -100,8 +100,7 @@ impl Native {
             return Err("it says `hello` twice".to_owned());
         }
         if let Some(complete) = complete {
-            told.says_itself = true;
-            told.complete.extend(channels(complete)?);
+            told.declare(channels(complete)?);
         }
         told.metadata.extend(name.map(|it| ("name".to_owned(), Value::String(it))));
         Ok(Step::Ready)
@@ -125,10 +124,7 @@ impl Native {
             }
             Some(Declaration::OutputJson(data)) => told.output_json = data,
             Some(Declaration::Event(event)) => told.push(event),
-            Some(Declaration::Evidence(channels)) => {
-                told.says_itself = true;
-                told.complete.extend(channels);
-            }
+            Some(Declaration::Evidence(channels)) => told.declare(channels),
             Some(Declaration::Unreadable(why)) => return Err(why),
             None => {
                 const WORDS: [&str; 7] =
@@ -158,7 +154,7 @@ fn result(line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
     // Its answer is all that it says, by the protocol: the `text`, or what it told. Without either
     // only its own word says that there was nothing.
     if is_answered || Event::last_words(&told.events).is_some() {
-        told.complete.insert(Channel::Messages);
+        told.has_answered = true;
     } else if !told.says_itself {
         told.incomplete.insert(Channel::Messages);
     }

@@ -89,6 +89,7 @@ impl AgentSession for Session<'_> {
                 output_json: told.output_json,
                 events: told.events,
                 tool_calls: told.tool_calls,
+                finish_reason: told.finish_reason,
                 coverage: self.told.coverage(),
                 usage: told.usage,
                 cost_usd: told.cost_usd,

@@ -1,6 +1,6 @@
 //! Outputs written by hand from the formats that agents document, odd lines, and lines of other times.
 
-use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts};
+use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts, FinishReason};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -143,6 +143,35 @@ fn the_order_of_keys_does_not_matter() {
     assert_eq!(turns[0].tool_calls[0].arguments, json!({"a": 1}));
     assert_eq!((turns[0].text.as_str(), &turns[0].output_json), ("Done.", &Some(json!([1]))));
     assert!(Channel::ALL.into_iter().all(|it| told.coverage().includes(it)));
+}
+
+#[test]
+fn the_last_word_on_what_is_complete_counts() {
+    let output = [
+        r#"{"kindlm":"hello","version":1,"complete":["actions","subagents"]}"#,
+        r#"{"kindlm":"result","text":"Done."}"#,
+        r#"{"kindlm":"evidence","complete":["subagents"]}"#,
+    ];
+    let (_, told) = turns(AgentKind::Kindlm, &output.join("\n"));
+    let complete = [Channel::Messages, Channel::Subagents];
+    assert_eq!(told.coverage(), complete.into_iter().collect());
+}
+
+#[test]
+fn a_refusal_of_claude_is_evidence() {
+    let said = r#"{"type":"assistant","message":{"stop_reason":"refusal","content":[{"type":"text","text":"No."}]}}"#;
+    let silent = said.replace(r#""refusal""#, "null");
+    let result = r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"No.","stop_reason":null}"#;
+    let refused = result.replace(r#""stop_reason":null"#, r#""stop_reason":"refusal""#);
+    for output in [[said, result], [&silent, &refused]] {
+        let (turns, _) = turns(AgentKind::ClaudeCode, &output.join("\n"));
+        assert_eq!(turns[0].finish_reason, Some(FinishReason::Refusal), "{output:?}");
+        assert_eq!(turns[0].text, "No.");
+    }
+    let ended = result.replace("true", "false").replace("null", r#""end_turn""#);
+    let (turns, _) = turns(AgentKind::ClaudeCode, &[said, &ended, &silent, &ended].join("\n"));
+    let reasons: Vec<_> = turns.iter().map(|it| it.finish_reason.clone()).collect();
+    assert_eq!(reasons, [Some(FinishReason::Stop), Some(FinishReason::Stop)]);
 }
 
 #[test]

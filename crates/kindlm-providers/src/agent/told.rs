@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall, Usage};
+use kindlm_types::{Channel, Coverage, Event, FinishReason, Speaker, ToolCall, Usage};
 use serde_json::{Map, Value};
 
 use crate::command::protocol::calls;
@@ -22,6 +22,10 @@ pub(crate) struct Told {
     pub(crate) complete: BTreeSet<Channel>,
     /// Whether it has said for which kinds of evidence it tells everything.
     pub(crate) says_itself: bool,
+    /// Whether it has answered, by which it tells all that it says.
+    pub(crate) has_answered: bool,
+    /// Why the model stopped last in the turn, where it tells that.
+    pub(crate) finish_reason: Option<FinishReason>,
     /// What it is not complete for, whatever else it told.
     pub(crate) incomplete: BTreeSet<Channel>,
     /// What it says of itself.
@@ -39,6 +43,7 @@ pub(crate) struct ToldTurn {
     pub(crate) output_json: Option<Value>,
     pub(crate) events: Vec<Event>,
     pub(crate) tool_calls: Vec<ToolCall>,
+    pub(crate) finish_reason: Option<FinishReason>,
     pub(crate) usage: Option<Usage>,
     pub(crate) cost_usd: Option<f64>,
 }
@@ -73,6 +78,13 @@ impl Told {
         *self.unknown.entry(what.into()).or_default() += 1;
     }
 
+    /// Takes its word for what it tells completely. The last one counts: it may have found out that it does not tell all
+    /// that it meant to.
+    pub(crate) fn declare(&mut self, complete: Vec<Channel>) {
+        self.says_itself = true;
+        self.complete = complete.into_iter().collect();
+    }
+
     /// For which kinds of evidence everything is told. Where lines could not be understood nobody knows what they told.
     pub(crate) fn coverage(&self) -> Coverage {
         if !self.unknown.is_empty() {
@@ -80,7 +92,8 @@ impl Told {
         }
         // Who does not say tells all of what it tells some of; its own word goes before.
         let seen = self.seen.iter().filter(|_| !self.says_itself);
-        let told = self.complete.iter().chain(seen).copied();
+        let answer = self.has_answered.then_some(&Channel::Messages);
+        let told = self.complete.iter().chain(seen).chain(answer).copied();
         told.filter(|it| !self.incomplete.contains(it)).collect()
     }
 
@@ -113,6 +126,7 @@ impl Told {
             output_json: self.output_json.take(),
             events,
             tool_calls,
+            finish_reason: self.finish_reason.take(),
             usage,
             cost_usd,
         }

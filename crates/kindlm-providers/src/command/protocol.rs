@@ -62,9 +62,10 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
                 tells_events = true;
                 events.push(event);
             }
+            // Its last word counts: it may have found out that it does not tell all that it meant to.
             Some(Declaration::Evidence(channels)) => {
                 says_itself = true;
-                complete.extend(channels);
+                complete = channels.into_iter().collect();
             }
             Some(Declaration::Unreadable(why)) => {
                 output.unreadable.push(format!("line {} of stdout: {why}", index + 1));
@@ -338,6 +339,14 @@ mod tests {
         let complete = [Channel::Messages, Channel::Subagents];
         assert_eq!(output.coverage, complete.into_iter().collect());
         assert_eq!(output.unreadable, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_last_word_on_what_is_complete_counts() {
+        let line = |complete: &str| format!(r#"{{"kindlm":"evidence","complete":{complete}}}"#);
+        let output = parse(&[line("\"all\""), line(r#"["subagents"]"#)].join("\n"));
+        let complete = [Channel::Messages, Channel::Subagents];
+        assert_eq!(output.coverage, complete.into_iter().collect());
     }
 
     #[test]
