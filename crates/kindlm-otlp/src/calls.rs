@@ -81,7 +81,7 @@ pub(crate) fn find(
 fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     let read = |(at, step): (usize, &Step<'_>)| {
         let (asked, output) = step::tool(step.span);
-        let failed = step.span.status_code == 2;
+        let failed = step.span.has_failed();
         Tool { step: at, asked, output, failed, by_model: None }
     };
     let all: Vec<Tool> = tree.of_kind(Kind::Tool).map(read).collect();

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::calls::{self, Call};
 use crate::coverage;
 use crate::filter::Filter;
-use crate::said::Said;
+use crate::said::{Asked, Said};
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 use crate::timeline::{self, Conversation};
@@ -141,9 +141,8 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 /// text of an outermost agent, of a model, or of the whole. Where the last answer is not shown, one before it is not
 /// taken for it.
 fn output(tree: &Tree<'_>, conversation: &Conversation, mapping: &SpanMapping) -> String {
-    let is_shown = last_answer(tree, conversation).is_none_or(|(step, messages)| {
-        step.span.status_code == 2 || messages.iter().any(Said::tells)
-    });
+    let is_shown = last_answer(tree, conversation)
+        .is_none_or(|(step, messages)| step.span.has_failed() || messages.iter().any(Said::tells));
     let texts = tree.steps.iter().filter_map(|it| it.span.text(&mapping.output_text_attr));
     let texts: Vec<&str> = texts.filter(|it| !it.is_empty()).collect();
     if !texts.is_empty() && is_shown {
@@ -181,17 +180,30 @@ fn last_answer<'t, 's, 'c>(
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;
-    let asks = messages.iter().any(|it| !it.calls.is_empty())
-        || finish_reason(step.span, *at, conversation) == Some(FinishReason::ToolCalls);
-    let begins_later = |it: &Step<'_>| it.span.start_ns >= step.span.start_ns;
-    let is_followed = tree.of_kind(Kind::Tool).any(|(_, it)| begins_later(it))
-        || calls.iter().any(|it| it.step == *at && it.output.is_some());
-    (asks && !is_followed).then(|| {
-        format!(
-            "the trace ends with `{}`, which asks for a tool, and no call of one follows",
-            step.span.name
-        )
-    })
+    let asked: Vec<&Asked> = messages.iter().flat_map(|it| &it.calls).collect();
+    let begins_later =
+        |it: usize| tree.steps.get(it).is_some_and(|it| it.span.start_ns >= step.span.start_ns);
+    let name = &step.span.name;
+    if asked.is_empty() {
+        let asks = finish_reason(step.span, *at, conversation) == Some(FinishReason::ToolCalls);
+        let is_followed = calls.iter().any(|it| it.has_span && begins_later(it.step));
+        return (asks && !is_followed).then(|| {
+            format!(
+                "the trace ends with `{name}`, which asks for a tool, and no call of one follows"
+            )
+        });
+    }
+    // Instrumentations may have ids of their own, but a span that has the id of another call is that one.
+    let is_another = |it: &Call| asked.iter().any(|asked| asked.id.as_ref() == Some(&it.id));
+    let runs = |it: &Call, name: &str| {
+        it.has_span && it.name == name && begins_later(it.step) && !is_another(it)
+    };
+    let mut open = calls.iter().filter(|it| it.step == *at && !it.has_span && it.output.is_none());
+    let open = open.find(|open| !calls.iter().any(|it| runs(it, &open.name)))?;
+    let tool = &open.name;
+    Some(format!(
+        "the trace ends with `{name}`, which asks for `{tool}`, and no call of it follows"
+    ))
 }
 
 /// What the frame tells of the conversation where no request to a model does.
@@ -268,6 +280,10 @@ fn latency(tree: &Tree<'_>) -> Option<f64> {
 
 fn finish_reason(span: &OtlpSpan, at: usize, conversation: &Conversation) -> Option<FinishReason> {
     let said = conversation.said.iter().find(|(it, _)| *it == at);
+    // It is one whatever word the model ended with.
+    if said.is_some_and(|(_, messages)| messages.iter().any(|it| it.is_refusal)) {
+        return Some(FinishReason::Refusal);
+    }
     let by_message = || said?.1.iter().rev().find_map(|it| it.finish_reason.clone());
     let word = step::finish_reason(span).or_else(by_message)?;
     Some(match word.to_ascii_lowercase().as_str() {

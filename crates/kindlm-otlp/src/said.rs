@@ -17,6 +17,8 @@ pub(crate) struct Said {
     /// The results of tool calls that it brings.
     pub(crate) answers: Vec<Answered>,
     pub(crate) finish_reason: Option<String>,
+    /// Whether any of it is marked as a refusal.
+    pub(crate) is_refusal: bool,
     /// The types of parts that nobody understands: they may hold anything.
     pub(crate) not_understood: Vec<String>,
 }
@@ -68,6 +70,7 @@ impl Said {
             calls: Vec::new(),
             answers: Vec::new(),
             finish_reason: None,
+            is_refusal: false,
             not_understood: Vec::new(),
         }
     }
@@ -91,6 +94,10 @@ impl Said {
             if let Some(content) = object.get(key) {
                 said.add_content(content);
             }
+        }
+        if let Some(text) = word(object, &["refusal"]).filter(|it| !it.is_empty()) {
+            said.is_refusal = true;
+            said.add_text(text);
         }
         if let Some(calls) = object.get("tool_calls").and_then(unpacked) {
             for call in list(calls) {
@@ -162,7 +169,9 @@ impl Said {
         };
         let inner = outer.get("message_content").and_then(Value::as_object);
         let object = inner.unwrap_or(outer);
-        match word(object, &["type"]).unwrap_or("text") {
+        let kind = word(object, &["type"]).unwrap_or("text");
+        self.is_refusal |= kind == "refusal";
+        match kind {
             "text" | "output_text" | "input_text" | "refusal" => {
                 let keys = ["content", "text", "refusal"];
                 if let Some(text) = word(object, &keys) {

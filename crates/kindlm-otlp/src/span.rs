@@ -95,7 +95,23 @@ impl OtlpSpan {
     pub fn is_backwards(&self) -> bool {
         self.end_ns.is_some_and(|end| end < self.start_ns)
     }
+
+    /// Whether it says that it went wrong.
+    pub fn has_failed(&self) -> bool {
+        self.status_code == ERROR
+    }
+
+    /// Whether an exception went through it, and nobody says that it went well all the same.
+    pub fn has_thrown(&self) -> bool {
+        self.status_code == 0 && self.events.iter().any(|it| it.name == EXCEPTION)
+    }
 }
+
+/// The state of a span that went wrong.
+const ERROR: i64 = 2;
+
+/// The name of events that tell of exceptions.
+pub(crate) const EXCEPTION: &str = "exception";
 
 fn whole_ms(ns: u64) -> i64 {
     // The largest u64 is 1.8e13 ms.

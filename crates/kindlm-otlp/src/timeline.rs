@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::calls::Call;
 use crate::said::Said;
+use crate::span::EXCEPTION;
 use crate::step::{self, Kind};
 use crate::tree::{Step, Tree};
 
@@ -149,7 +150,7 @@ impl Timeline<'_, '_> {
             Event::SubagentCalled { call_id: call_id.clone(), name: name.to_owned(), remote_url },
         );
         if step.span.end_ns.is_some() {
-            let failed = step.span.status_code == 2;
+            let failed = step.span.has_failed();
             let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
             let output = step::whole_output(step.span).map(Value::from);
             self.at_end(at, Event::SubagentCompleted { call_id, output, status });
@@ -158,15 +159,16 @@ impl Timeline<'_, '_> {
 
     /// The steps that went wrong themselves, and not only because something inside them did: of models, of agents, and
     /// of what is outermost. A call of a tool that failed is the tool's result.
+    ///
+    /// Inside, an exception may have been caught; one that went through what is outermost was not.
     fn innermost_errors(&self) -> HashSet<usize> {
         let mut around = HashSet::new();
         let mut failed = HashSet::new();
         for (at, step) in self.tree.steps.iter().enumerate() {
-            if step.span.status_code != 2 || step.kind == Kind::Tool {
-                continue;
-            }
             let mut above = self.tree.ancestors(at).peekable();
-            if step.kind == Kind::Other && above.peek().is_some() {
+            let is_inside = above.peek().is_some();
+            let went_wrong = step.span.has_failed() || (!is_inside && step.span.has_thrown());
+            if !went_wrong || step.kind == Kind::Tool || (step.kind == Kind::Other && is_inside) {
                 continue;
             }
             around.extend(above);
@@ -188,7 +190,7 @@ impl Timeline<'_, '_> {
     }
 
     fn error(&mut self, at: usize, step: &Step<'_>) {
-        let exception = step.span.events.iter().find(|it| it.name == "exception");
+        let exception = step.span.events.iter().find(|it| it.name == EXCEPTION);
         let exception = exception.and_then(|it| it.attributes.get("exception.message")?.as_str());
         let message = step
             .span

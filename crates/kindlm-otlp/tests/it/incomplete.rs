@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use kindlm_types::Channel;
+use kindlm_types::{Channel, FinishReason};
 use serde_json::{Value, json};
 
 use crate::conventions::{Row, payload, reading, reading_of, story};
@@ -45,6 +45,17 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
 fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
     let asks = json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": [
         {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {}}]}]).to_string()});
+    let asked = |names: [&str; 2]| {
+        let call = |id: &str, name: &str| json!({"type": "tool_call", "id": id, "name": name, "arguments": {}});
+        let parts = json!([call("c1", names[0]), call("c2", names[1])]);
+        json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": parts}]).to_string()})
+    };
+    let (both, twice) = (asked(["pay", "look_up"]), asked(["pay", "pay"]));
+    let ran = |more: &Value, name: &str| -> Row {
+        let mut all = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        (5, 1, "a tool", 12, 15, all)
+    };
     let silent = json!({"gen_ai.response.finish_reasons": ["tool_calls"]});
     let done = json!({"gen_ai.response.finish_reasons": ["stop"]});
     let root = || -> Row { (1, 0, "run", 0, 90, json!({})) };
@@ -62,6 +73,12 @@ fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
         (vec![chat(2, 0, &asks), tool.clone(), root()], 0),
         (vec![chat(2, 0, &silent), tool, root()], 0),
         (vec![chat(2, 0, &asks), chat(3, 20, &done), root()], 0),
+        // Another tool that runs later is not the one that is asked for.
+        (vec![chat(2, 0, &both), ran(&json!({"gen_ai.tool.call.id": "c2"}), "look_up"), root()], 1),
+        (vec![chat(2, 0, &asks), ran(&json!({}), "look_up"), root()], 1),
+        (vec![chat(2, 0, &twice), ran(&json!({"gen_ai.tool.call.id": "c2"}), "pay"), root()], 1),
+        // Instrumentations may have ids of their own.
+        (vec![chat(2, 0, &asks), ran(&json!({"gen_ai.tool.call.id": "run-7"}), "pay"), root()], 0),
     ] {
         let reading = reading(&rows);
         assert_eq!(reading.execution.gaps.len(), gaps, "{rows:?}: {:?}", reading.execution.gaps);
@@ -88,5 +105,34 @@ fn no_duration_is_made_of_times_that_are_not_told() {
         assert_eq!(reading.execution.latency_ms, None, "{key}");
         assert_eq!(reading.execution.gaps.len(), gaps, "{key}");
         assert_eq!(reading.execution.trace.unwrap().spans[0].end_time, None, "{key}");
+    }
+}
+
+#[test]
+fn a_refusal_is_one_whatever_word_it_ends_with() {
+    let parts = json!([{"role": "assistant", "finish_reason": "stop", "parts": [{"type": "refusal", "refusal": "No."}]}]);
+    for values in [
+        json!({"gen_ai.output.messages": parts.to_string(), "gen_ai.response.finish_reasons": ["stop"]}),
+        json!({"events": [["gen_ai.choice", {"finish_reason": "stop", "message": "{\"refusal\": \"No.\"}"}]]}),
+    ] {
+        let reading = reading(&[chat(2, 0, &values)]);
+        assert_eq!(reading.execution.finish_reason, Some(FinishReason::Refusal), "{values}");
+        assert_eq!(reading.execution.output, "No.", "{values}");
+    }
+}
+
+#[test]
+fn an_exception_that_goes_through_everything_is_an_error() {
+    let thrown = || json!([["exception", {"exception.message": "no disk"}]]);
+    let root = |more: Value| -> Row { (1, 0, "run", 0, 90, more) };
+    let done = json!({"gen_ai.response.finish_reasons": ["stop"]});
+    let mut caught = done.clone();
+    caught["events"] = thrown();
+    for (rows, expected) in [
+        (vec![chat(2, 0, &done), root(json!({"events": thrown()}))], vec!["! run: no disk"]),
+        (vec![chat(2, 0, &done), root(json!({"events": thrown(), "status": {"code": 1}}))], vec![]),
+        (vec![chat(2, 0, &caught), root(json!({}))], vec![]),
+    ] {
+        assert_eq!(story(&reading(&rows)), expected, "{rows:?}");
     }
 }
