@@ -252,7 +252,8 @@ impl<'a> Evaluator<'a> {
         self.totals.words(self.notes.count_kept())
     }
 
-    /// Rules are applied right here; only records that ask a model go the long way.
+    /// Rules are applied right here; only records that ask somebody, or of which a check decides whether the others are
+    /// made, go the long way.
     fn results(
         &self,
         checks: &[Check],
@@ -261,7 +262,8 @@ impl<'a> Evaluator<'a> {
     ) -> Vec<AssertionResult> {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
-        if checks.iter().any(|check| !check.questions(&evidence).is_empty()) {
+        let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
+        if checks.iter().any(goes_far) {
             return self.asking.judge(checks, execution, baseline);
         }
         checks.iter().flat_map(|check| check.evaluate(&evidence)).collect()
