@@ -28,12 +28,18 @@ pub struct CommandSpec {
     pub folder: Option<PathBuf>,
     /// Environment variables that it gets beside those of KindLM.
     pub env: Vec<(String, String)>,
+    /// What a user raises so that it may take longer, in words.
+    pub raise: &'static str,
 }
 
 impl CommandSpec {
+    /// What a user raises where a command has no limit of its own.
+    pub const RAISE: &'static str = "`defaults.timeoutMs` or `--timeout`";
+
     /// A command in the folder of the suite.
     pub fn new(command_line: impl Into<String>, timeout: Duration) -> Self {
-        Self { command_line: command_line.into(), timeout, folder: None, env: Vec::new() }
+        let command_line = command_line.into();
+        Self { command_line, timeout, folder: None, env: Vec::new(), raise: Self::RAISE }
     }
 }
 

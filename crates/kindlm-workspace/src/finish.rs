@@ -8,7 +8,7 @@ use globset::GlobSet;
 use kindlm_types::workspace::{
     CommandRan, FileChange, FileSeen, Gather, O11y, TestFormat, TestsRan, Workspace, in_ms,
 };
-use kindlm_types::{Backend, CommandOutput, Execution, WorkspaceError, WorkspaceSpec};
+use kindlm_types::{Backend, CommandOutput, CommandSpec, Execution, WorkspaceError, WorkspaceSpec};
 use serde_json::json;
 
 use crate::changes::changes;
@@ -26,6 +26,8 @@ const MAX_REPORT: u64 = 64 << 20;
 const KEPT: usize = 16 * 1024;
 /// Where tests that score an agent find out what it did.
 const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.json"];
+/// What a user raises of a check that has a limit of its own.
+const OWN_LIMIT: &str = "the `timeoutMs` of the check";
 
 /// What is to be finished.
 pub(crate) struct Finish<'a> {
@@ -134,8 +136,10 @@ impl Finish<'_> {
         backend: &dyn Backend,
     ) -> (CommandRan, String) {
         let timeout_ms = timeout.map(in_ms);
+        let raise = if timeout.is_some() { OWN_LIMIT } else { CommandSpec::RAISE };
         let timeout = timeout.unwrap_or(self.timeout);
         let command = self.wrap.command(self.folder, line, timeout, self.spec.network, env);
+        let command = CommandSpec { raise, ..command };
         let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
         // What ran before may have moved the folder away, and what is there now is nothing to be tested.
         if let Err(problem) = self.inside.is_in_place() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kindlm_types::{FinishReason, Prompt, ProviderError, ProviderErrorKind, Reply};
+use kindlm_types::{CommandSpec, FinishReason, Prompt, ProviderError, ProviderErrorKind, Reply};
 
 use super::process::{capture, last_line};
 use super::{Config, Input, protocol};
@@ -40,7 +40,7 @@ pub(crate) async fn ask(
     };
     let ran = capture(&line, folder, timeout, input)
         .await
-        .map_err(|failure| failure.into_error(provider))?;
+        .map_err(|failure| failure.into_error(provider, CommandSpec::RAISE))?;
     if ran.exit_code != Some(0) {
         let how = match ran.exit_code {
             Some(code) => format!("the command ended with exit code {code}"),

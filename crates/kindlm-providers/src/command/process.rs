@@ -26,7 +26,7 @@ pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, P
     let folder = command.folder.as_deref().unwrap_or(suite);
     let ran = capture_with(&command.command_line, folder, command.timeout, None, &command.env)
         .await
-        .map_err(|failure| failure.into_error("command"))?;
+        .map_err(|failure| failure.into_error("command", command.raise))?;
     let read = protocol::parse(&ran.stdout);
     Ok(CommandOutput {
         text: read.text,
@@ -60,7 +60,8 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn into_error(self, provider: &str) -> ProviderError {
+    /// The error of a provider; `raise` is what lets a command take longer.
+    pub(super) fn into_error(self, provider: &str, raise: &str) -> ProviderError {
         match self {
             Self::NotStarted(message) => {
                 let mut err = ProviderError::new(ProviderErrorKind::Command, provider, message);
@@ -69,7 +70,7 @@ impl Failure {
             }
             Self::TimedOut { after, stderr } => {
                 let mut message = format!(
-                    "the command did not end within {} ms and was stopped; if it needs longer, raise `defaults.timeoutMs` or `--timeout`",
+                    "the command did not end within {} ms and was stopped; if it needs longer, raise {raise}",
                     after.as_millis(),
                 );
                 if let Some(line) = last_line(&stderr) {

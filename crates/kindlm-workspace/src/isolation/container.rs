@@ -91,16 +91,26 @@ impl Boxed {
             ContainerEngine::Podman => "Error: ",
         };
         let own = stderr.lines().find(|it| it.starts_with(says));
-        let what = match exit_code {
-            Some(125) => "the container did not start",
-            Some(126 | 127) if own.is_some() => "the container has no `sh` that it can run",
+        let program = self.engine.program();
+        let (what, help) = match exit_code {
+            Some(125) => (
+                "the container did not start",
+                format!("; see that `{program} info` answers, and that the image can be had"),
+            ),
+            Some(126 | 127) if own.is_some() => {
+                ("the container has no `sh` that it can run", "; choose another image".to_owned())
+            }
             _ => return None,
         };
         let last = || stderr.lines().rfind(|it| !it.trim().is_empty());
-        let said = own.or_else(last).map(|it| format!(": {}", it.trim())).unwrap_or_default();
-        let (engine, image) = (self.engine.program(), &self.container.image);
-        let code = exit_code.unwrap_or_default();
-        Some(format!("{what}, says `{engine}` with exit code {code} of the image `{image}`{said}"))
+        let said = own
+            .or_else(last)
+            .map(|it| format!(": {}", it.trim().trim_end_matches('.')))
+            .unwrap_or_default();
+        let (image, code) = (&self.container.image, exit_code.unwrap_or_default());
+        Some(format!(
+            "{what}, says `{program}` with exit code {code} of the image `{image}`{said}{help}"
+        ))
     }
 
     /// Ends a container whose client was killed; that there is none is what is hoped for.

@@ -78,7 +78,11 @@ impl Wrap {
         };
         let mut all = variables(&self.options, folder);
         all.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
-        CommandSpec { command_line: line, timeout, folder: Some(folder.to_path_buf()), env: all }
+        CommandSpec {
+            folder: Some(folder.to_path_buf()),
+            env: all,
+            ..CommandSpec::new(line, timeout)
+        }
     }
 
     /// A folder for an agent that is spoken with. `env` are names of variables that the suite gives it.

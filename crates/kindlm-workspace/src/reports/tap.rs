@@ -1,5 +1,7 @@
 //! The Test Anything Protocol, with nested tests as version 14 and Node.js write them.
 
+use std::collections::HashSet;
+
 use kindlm_types::workspace::{TestRan, TestStatus};
 
 use super::test;
@@ -7,6 +9,8 @@ use super::test;
 /// A line `ok …` or `not ok …`, with what was nested before it.
 struct Point {
     depth: usize,
+    /// Its number among those beside it, where it is told.
+    number: Option<usize>,
     name: String,
     status: TestStatus,
     message: String,
@@ -36,7 +40,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         } else if let Some(why) = text.strip_prefix("Bail out!") {
             return Err(format!("the tests were given up:{why}"));
         } else if let Some(point) = point(text, depth) {
-            group(&mut points, point);
+            group(&mut points, point)?;
         } else if let (0, Some(count)) = (depth, text.strip_prefix("1..")) {
             let count = count.split([' ', '#']).next().unwrap_or_default();
             let count: usize = count.parse().map_err(|_| format!("the plan is `{text}`"))?;
@@ -53,14 +57,30 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     if points.len() != plan {
         return Err(format!("the plan is 1..{plan}, and {} tests are told", points.len()));
     }
+    if let Some(number) =
+        points.iter().filter_map(|it| it.number).find(|it| !(1..=plan).contains(it))
+    {
+        return Err(format!("the plan is 1..{plan}, and there is a test {number}"));
+    }
+    each_once(&points)?;
     Ok(points.into_iter().flat_map(tests).collect())
 }
 
 /// Puts a point after the others; deeper ones before it are its own.
-fn group(points: &mut Vec<Point>, mut point: Point) {
+fn group(points: &mut Vec<Point>, mut point: Point) -> Result<(), String> {
     let own = points.iter().rposition(|it| it.depth <= point.depth).map_or(0, |it| it + 1);
-    point.within = points.drain(own..).flat_map(tests).collect();
+    let within: Vec<Point> = points.drain(own..).collect();
+    each_once(&within)?;
+    point.within = within.into_iter().flat_map(tests).collect();
     points.push(point);
+    Ok(())
+}
+
+/// A number that is told twice takes the place of another test, of which nothing is known.
+fn each_once(points: &[Point]) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    let twice = points.iter().filter_map(|it| it.number).find(|it| !seen.insert(*it));
+    twice.map_or(Ok(()), |number| Err(format!("test {number} is told twice")))
 }
 
 /// The tests of a point: itself, or those within it.
@@ -105,5 +125,6 @@ fn point(text: &str, depth: usize) -> Option<Point> {
         "" => format!("test {number}"),
         name => name.replace("\\#", "#"),
     };
-    Some(Point { depth, name, status, message: String::new(), within: Vec::new() })
+    let number = number.parse().ok();
+    Some(Point { depth, number, name, status, message: String::new(), within: Vec::new() })
 }

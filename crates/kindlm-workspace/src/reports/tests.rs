@@ -126,6 +126,9 @@ fn what_is_missing_from_a_report_is_noticed() {
         (TestFormat::Tap, without(NODE, "\n1..2\n"), "there is no plan"),
         (TestFormat::Tap, NODE.replace("\n1..2\n", "\n1..3\n"), "the plan is 1..3, and 2 tests"),
         (TestFormat::Tap, format!("{NODE}1..2\n"), "there are two plans"),
+        (TestFormat::Tap, "1..2\nok 1 - a\nok 1 - a\n".to_owned(), "test 1 is told twice"),
+        (TestFormat::Tap, "1..2\nok 1\nok 3\n".to_owned(), "the plan is 1..2, and there is a test 3"),
+        (TestFormat::Tap, "1..1\n    ok 1 - a\n    ok 1 - b\n    1..2\nok 1 - c\n".to_owned(), "test 1 is told twice"),
         (TestFormat::Tap, "1..2\nok 1\nBail out! no disk\n".to_owned(), "given up: no disk"),
         (TestFormat::Tap, "    ok 1 - a\n1..0\n".to_owned(), "no test that they belong to"),
         (

@@ -38,6 +38,21 @@ fn shown(workspace: &Workspace) -> String {
 }
 
 #[test]
+fn a_check_with_a_limit_of_its_own_says_what_to_raise() {
+    let mut suite = Suite::new(&[]);
+    suite.shell.too_slow = Some("npm test");
+    for (timeout, raise) in [
+        (Some(Duration::from_millis(50)), "the `timeoutMs` of the check"),
+        (None, "`defaults.timeoutMs` or `--timeout`"),
+    ] {
+        let wanted = [Gather::Command { run: "npm test".to_owned(), timeout }];
+        let workspace = suite.agent(&spec(), "true", &wanted).unwrap();
+        let problem = workspace.commands[0].problem.as_deref().unwrap();
+        assert_eq!(problem, format!("the command did not end in time: raise {raise}"));
+    }
+}
+
+#[test]
 fn what_an_agent_changes_is_told_and_what_it_was_given_is_not() {
     let suite = Suite::new(&[
         ("repo/src/a.txt", "one\ntwo\nthree\n"),

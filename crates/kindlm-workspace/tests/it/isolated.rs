@@ -326,7 +326,7 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             125,
             "Unable to find image 'node:22' locally\ndocker: Error response from daemon: pull access denied.\n\nRun 'docker run --help' for more information",
             None,
-            "the container did not start, says `docker` with exit code 125 of the image `node:22`: docker: Error response from daemon: pull access denied.",
+            "the container did not start, says `docker` with exit code 125 of the image `node:22`: docker: Error response from daemon: pull access denied; see that `docker info` answers, and that the image can be had",
         ),
         (
             "docker",
@@ -419,7 +419,10 @@ fn a_container_whose_setup_takes_too_long_is_ended() {
     suite.shell.too_slow = Some("npm ci");
     let spec = WorkspaceSpec { setup: Some("npm ci".to_owned()), ..isolated(Isolation::Container) };
     let words = suite.agent(&spec, "true", &[]).unwrap_err().to_string();
-    assert_eq!(words, "`workspace.setup`: the command did not end in time");
+    assert_eq!(
+        words,
+        "`workspace.setup`: the command did not end in time: raise `defaults.timeoutMs` or `--timeout`"
+    );
     let lines = suite.shell.lines.lock().unwrap();
     let [_, setup, end] = &lines[..] else { panic!("{lines:?}") };
     let name = setup.split(' ').find(|it| it.starts_with("kindlm-start-")).unwrap();

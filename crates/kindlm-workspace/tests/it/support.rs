@@ -51,7 +51,7 @@ impl Backend for Shell {
         Box::pin(async {
             self.lines.lock().unwrap().push(command.command_line.clone());
             if self.too_slow.is_some_and(|it| command.command_line.contains(it)) {
-                let message = "the command did not end in time";
+                let message = format!("the command did not end in time: raise {}", command.raise);
                 return Err(ProviderError::new(ProviderErrorKind::Timeout, "shell", message));
             }
             let output = Command::new("sh")
