@@ -114,7 +114,7 @@ fn nothing_that_was_not_seen_is_taken_for_what_did_not_happen() {
         json!({"type": "not-is-valid-function-call"}),
         json!({"type": "not-is-valid-openai-function-call"}),
         json!({"type": "not-is-valid-openai-tools-call"}),
-        json!({"type": "pii", "scan": ["tool-args"]}),
+        json!({"type": "pii", "denyPatterns": ["pay"], "scan": ["tool-args"]}),
         json!({"type": "not-trajectory:tool-sequence", "value": ["pay"]}),
         json!({"type": "not-trajectory:tool-args-match", "value": {"name": "pay", "args": {}}}),
         json!({"type": "not-trajectory:tool-used", "value": "pay"}),

@@ -52,8 +52,9 @@ pub(super) fn evidence(
         spent_usd: None,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
-        // A conversation that breaks off does so in its last turn; spans may be missing anywhere.
-        gaps: if is_last || execution.trace.is_some() {
+        // A conversation that breaks off does so in its last turn; spans may be missing anywhere, and so may the answer
+        // of a turn in which nothing is said.
+        gaps: if is_last || execution.trace.is_some() || turn.text.is_empty() {
             execution.gaps.clone()
         } else {
             Vec::new()

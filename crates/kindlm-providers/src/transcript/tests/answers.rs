@@ -129,18 +129,18 @@ fn a_refusal_is_one_whatever_word_it_ends_with() {
 #[test]
 fn results_within_an_answer_are_spoken_of_in_it() {
     let user = json!({"role": "user", "content": "x"});
-    let used =
+    let called =
         |id: &str, kind: &str| json!({"type": kind, "id": id, "name": "look_up", "input": {}});
     let found =
         |id: &str| json!({"type": "web_search_tool_result", "tool_use_id": id, "content": []});
     let said = json!({"type": "text", "text": "Found."});
     let ends = |what: &str| format!("the transcript ends with {what}");
     for (blocks, gaps) in [
-        (json!([used("1", "server_tool_use"), found("1"), said]), vec![]),
+        (json!([called("1", "server_tool_use"), found("1"), said]), vec![]),
         (
             json!([
-                used("1", "server_tool_use"),
-                used("2", "server_tool_use"),
+                called("1", "server_tool_use"),
+                called("2", "server_tool_use"),
                 found("2"),
                 found("1"),
                 said
@@ -148,15 +148,15 @@ fn results_within_an_answer_are_spoken_of_in_it() {
             vec![],
         ),
         (
-            json!([said, used("1", "server_tool_use"), found("1")]),
+            json!([said, called("1", "server_tool_use"), found("1")]),
             vec![ends("the result of `look_up`, to which the agent says nothing")],
         ),
         (
-            json!([used("1", "tool_use"), said]),
+            json!([called("1", "tool_use"), said]),
             vec![ends("a call of `look_up`, which has no result")],
         ),
         (
-            json!([used("1", "tool_use"), used("2", "server_tool_use"), found("2"), said]),
+            json!([called("1", "tool_use"), called("2", "server_tool_use"), found("2"), said]),
             vec!["a call of `look_up` has no result".to_owned()],
         ),
     ] {
