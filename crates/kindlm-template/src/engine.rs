@@ -22,6 +22,8 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine.set_fuel(Some(FUEL));
     engine.set_unknown_method_callback(|_, value, name, args| methods::call(value, name, args));
     bounded::add_to(&mut engine);
+    // What can be changed can be put into itself, and then has no end for whoever prints, compares or drops it.
+    engine.remove_global("namespace");
     filters::add_to(&mut engine);
     engine
 });

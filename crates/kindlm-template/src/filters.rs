@@ -2,10 +2,10 @@
 
 use kindlm_types::ecma;
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
+use minijinja::{Environment, Error, Value as Jinja};
 
 use crate::engine::text;
-use crate::methods::LONGEST;
+use crate::methods::not_too_long;
 
 /// `.length`, written as a filter.
 pub(crate) const LENGTH: &str = "length_of";
@@ -47,12 +47,9 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     engine.add_filter("center", |value: Jinja, width: Option<usize>| {
         let value = text(&value);
         let spaces = width.unwrap_or(80).saturating_sub(value.chars().count());
-        if spaces > LONGEST {
-            let message = "the text would be longer than 1,000,000 characters";
-            return Err(Error::new(ErrorKind::InvalidOperation, message));
-        }
+        not_too_long(spaces)?;
         let before = spaces / 2;
-        Ok(format!("{}{value}{}", " ".repeat(before), " ".repeat(spaces - before)))
+        Ok::<_, Error>(format!("{}{value}{}", " ".repeat(before), " ".repeat(spaces - before)))
     });
     engine.add_filter("striptags", |value: Jinja| striptags(&text(&value)));
     engine.add_filter("nl2br", |value: Jinja| text(&value).replace('\n', "<br />\n"));

@@ -33,14 +33,14 @@ pub(crate) const METHODS: [&str; 22] = [
 ];
 
 /// The longest text that a method or filter makes.
-pub(crate) const LONGEST: usize = 1_000_000;
+const LONGEST: usize = 1_000_000;
 
 /// Calls a method of a value.
 pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {
     let found = match value.kind() {
-        ValueKind::String => of_text(value.as_str().unwrap_or_default(), name, args),
+        ValueKind::String => of_text(value.as_str().unwrap_or_default(), name, args)?,
         ValueKind::Seq => of_list(value, name, args),
-        ValueKind::Number => of_number(value, name, args),
+        ValueKind::Number => of_number(value, name, args)?,
         ValueKind::Bool if name == "toString" => Some(text(value).into()),
         // What is not there is empty, also where a method of it is called.
         ValueKind::Undefined | ValueKind::None => Some(Jinja::UNDEFINED),
@@ -52,14 +52,14 @@ pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, E
     })
 }
 
-fn of_text(own: &str, name: &str, args: &[Jinja]) -> Option<Jinja> {
+fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {
     let first = || args.first().map(text).unwrap_or_default();
     let second = || args.get(1).map(text).unwrap_or_default();
     let chars = || own.chars().collect::<Vec<char>>();
     let part = |from: usize, to: usize| -> Jinja {
         own.chars().skip(from).take(to.saturating_sub(from)).collect::<String>().into()
     };
-    Some(match name {
+    Ok(Some(match name {
         "toUpperCase" => own.to_uppercase().into(),
         "toLowerCase" => own.to_lowercase().into(),
         "toString" => own.into(),
@@ -97,22 +97,41 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Option<Jinja> {
         "replace" => own.replacen(&first(), &second(), 1).into(),
         "replaceAll" => own.replace(&first(), &second()).into(),
         "concat" => format!("{own}{}", args.iter().map(text).collect::<String>()).into(),
-        "repeat" => {
-            let times = args.first().and_then(number).unwrap_or(0);
-            let most = LONGEST / own.len().max(1);
-            own.repeat(clamp(times, most)).into()
-        }
-        "padStart" | "padEnd" => {
-            let width = args.first().and_then(number).unwrap_or(0);
-            let missing = clamp(width, LONGEST).saturating_sub(chars().len());
-            let filler = args.get(1).map_or_else(|| " ".to_owned(), text);
-            let pad: String = filler.chars().cycle().take(missing).collect();
-            let padded =
-                if name == "padStart" { format!("{pad}{own}") } else { format!("{own}{pad}") };
-            padded.into()
-        }
-        _ => return None,
-    })
+        "repeat" => own.repeat(times(own, args)?).into(),
+        "padStart" => (padding(own, args)? + own).into(),
+        "padEnd" => format!("{own}{}", padding(own, args)?).into(),
+        _ => return Ok(None),
+    }))
+}
+
+/// How often `repeat` writes a text.
+fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
+    let times = args.first().and_then(number).unwrap_or(0);
+    let times = usize::try_from(times)
+        .map_err(|_| refused(format!("a text cannot be repeated {times} times")))?;
+    not_too_long(own.len().saturating_mul(times))?;
+    Ok(times)
+}
+
+/// What `padStart` and `padEnd` put beside a text.
+fn padding(own: &str, args: &[Jinja]) -> Result<String, Error> {
+    let width = args.first().and_then(number).unwrap_or(0);
+    let missing = usize::try_from(width).unwrap_or(0).saturating_sub(own.chars().count());
+    let filler = args.get(1).map_or_else(|| " ".to_owned(), text);
+    not_too_long(missing)?;
+    Ok(filler.chars().cycle().take(missing).collect())
+}
+
+/// Refuses to make a text of this length.
+pub(crate) fn not_too_long(length: usize) -> Result<(), Error> {
+    if length <= LONGEST {
+        return Ok(());
+    }
+    Err(refused("the text would be longer than 1,000,000 characters".to_owned()))
+}
+
+fn refused(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
 }
 
 fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Option<Jinja> {
@@ -149,16 +168,18 @@ fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Option<Jinja> {
     })
 }
 
-fn of_number(own: &Jinja, name: &str, args: &[Jinja]) -> Option<Jinja> {
-    match name {
+fn of_number(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {
+    Ok(match name {
         "toFixed" => {
             let digits = args.first().and_then(number).unwrap_or(0);
-            let digits = u8::try_from(clamp(digits, 100)).unwrap_or(100);
-            Some(ecma::to_fixed(f64::try_from(own.clone()).ok()?, digits).into())
+            let few = u8::try_from(digits).ok().filter(|it| *it <= 100);
+            let few = few
+                .ok_or_else(|| refused(format!("`toFixed` gives 0 to 100 digits, not {digits}")))?;
+            Some(ecma::to_fixed(f64::try_from(own.clone())?, few).into())
         }
         "toString" => Some(text(own).into()),
         _ => None,
-    }
+    })
 }
 
 /// A place, or `-1`.

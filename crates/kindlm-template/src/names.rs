@@ -13,7 +13,7 @@ use minijinja::{Error, ErrorKind};
 use crate::engine::ENGINE;
 use crate::filters::{ADDED, ADDED_TESTS, LENGTH};
 use crate::methods::METHODS;
-use crate::syntax::{of_jinja, range};
+use crate::syntax::{check_depth, of_jinja, range};
 
 /// The filters that the engine brings. It does not list them; a test asks for each.
 const FILTERS: [&str; 45] = [
@@ -172,6 +172,7 @@ pub struct Read {
 
 /// Reads a template, or says what is wrong with it: what cannot be read, and the first name that means nothing.
 pub fn read(template: &str) -> Result<Read, Fault> {
+    check_depth(template)?;
     let tree = parse(template, "", SyntaxConfig::default())
         .map_err(|err| Fault::of_error(template, &err))?;
     let names = Names::of(template, &tree);
@@ -416,6 +417,12 @@ mod tests {
             ),
             ("{{ rnge(3) }}", "there is no function `rnge`", "did you mean `range`?", "rnge"),
             (
+                "{% set ns = namespace() %}",
+                "there is no function `namespace`",
+                "docs/promptfoo.md lists every function that there is",
+                "namespace",
+            ),
+            (
                 "{{ a.b.toUpperCas() }}",
                 "there is no method `toUpperCas`",
                 "did you mean `toUpperCase`?",
@@ -465,6 +472,54 @@ mod tests {
         }
         let read = read("{% for i in range(3) %}{{ i }}{{ x.y }}{% endfor %}").unwrap();
         assert_eq!(read.undeclared.into_iter().collect::<Vec<_>>(), ["x"]);
+    }
+
+    #[test]
+    fn what_is_too_deep_is_told_before_it_overflows_the_stack() {
+        let vars = serde_json::Map::new();
+        let variables = crate::Variables::new(&vars, &vars);
+        let expression = |before: &str, middle: &str, behind: &str, count: usize| {
+            format!("{{{{ {}{middle}{} }}}}", before.repeat(count), behind.repeat(count))
+        };
+        for (before, middle, behind) in [
+            ("", "a", ".a"),
+            ("", "a", "[0]"),
+            ("", "a", "()"),
+            ("", "1", " + 1"),
+            ("", "1", " ~ 1"),
+            ("", "1", " ** 1"),
+            ("", "1", " and 1"),
+            ("", "1", " | string"),
+            ("", "1", " is true"),
+            ("not ", "1", ""),
+            ("-", "1", ""),
+            ("1 if 1 else ", "1", ""),
+            ("[not ", "1", "]"),
+            ("{1: ", "1", "}"),
+            ("", "1", "{% elif 1 %}"),
+        ] {
+            let make = |count| match behind.strip_prefix("{%") {
+                Some(_) => format!("{{% if 1 %}}{}{{% endif %}}", behind.repeat(count)),
+                None => expression(before, middle, behind, count),
+            };
+            let deep = make(50_000);
+            let fault = read(&deep).unwrap_err();
+            let at = fault.range.unwrap_or_default();
+            assert!(fault.message.contains("levels deep"), "{behind}: {} {at:?}", fault.message);
+            let words = variables.render(&deep).unwrap_err();
+            assert!(words.contains("levels deep"), "{behind}: {words}");
+            // What is allowed does not overflow the stack either.
+            let _ = (read(&make(100)), variables.render(&make(100)));
+            let _ = (read(&make(240)), variables.render(&make(240)));
+        }
+        // Side by side is not deep.
+        for wide in [
+            format!("{{{{ [{}1] | length }}}}", "1 + 1, ".repeat(5_000)),
+            format!("{{% set x = {{{}}} %}}", "'a': b.c, ".repeat(5_000)),
+            "{{ a.b }} {% if a == 1 %}{{ a | upper }}{% elif a %}x{% endif %}".repeat(2_000),
+        ] {
+            assert_eq!(read(&wide).map(|_| ()), Ok(()));
+        }
     }
 
     proptest! {

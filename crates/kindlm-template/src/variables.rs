@@ -44,17 +44,19 @@ impl Variables {
     }
 
     fn render_by(&self, engine: &Environment<'_>, template: &str) -> Result<String, String> {
+        syntax::check_depth(template).map_err(|it| cannot_be_rendered(&it))?;
         let rendered = engine.render_str(&syntax::of_jinja(template), &self.values);
         // Also where it failed: the next template has nothing to do with it.
         let refused = std::mem::take(&mut *self.env.refused());
         match refused.first() {
-            None => rendered.map_err(|err| {
-                let fault = Fault::of_error(template, &err);
-                format!("the template cannot be rendered: {fault}")
-            }),
+            None => rendered.map_err(|err| cannot_be_rendered(&Fault::of_error(template, &err))),
             Some(name) => Err(format!("the environment variable `{name}` may not be read here")),
         }
     }
+}
+
+fn cannot_be_rendered(fault: &Fault) -> String {
+    format!("the template cannot be rendered: {fault}")
 }
 
 /// The environment variables that templates may read.
@@ -157,6 +159,10 @@ mod tests {
             ("{{ s.replace('a', 'o') }}", " Ado Lovelace "),
             ("{{ n.toFixed(2) }} {{ n.toString() }}", "2.50 2.5"),
             ("{{ s.trim().startsWith('Ada') }}", "true"),
+            (
+                "{{ 'ab'.repeat(2) }} {{ 'ab'.padStart(3, '-') }} {{ 'ab'.padEnd(1) }}",
+                "abab -ab ab",
+            ),
         ] {
             assert_eq!(render(template, vars.clone()).as_deref(), Ok(expected), "{template}");
         }
@@ -188,6 +194,11 @@ mod tests {
             ("a\n{% if %}", "line 2 of the text"),
             ("{{ env.HOME }}", "the environment variable `HOME` may not be read here"),
             ("{{ a | uper }}", "there is no filter `uper`: did you mean `upper`?"),
+            ("{{ 'ab'.repeat(500001) }}", "longer than 1,000,000 characters"),
+            ("{{ 'ab'.repeat(-1) }}", "cannot be repeated -1 times"),
+            ("{{ 'ab'.padStart(1000003) }}", "longer than 1,000,000 characters"),
+            ("{{ 'ab'.padEnd(1000003, '-') }}", "longer than 1,000,000 characters"),
+            ("{{ 2.5.toFixed(101) }}", "`toFixed` gives 0 to 100 digits, not 101"),
             (
                 "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
                 "ran out of fuel",
