@@ -4,7 +4,16 @@ use kindlm_types::script::{ScriptOutcome, ScriptPermissions};
 
 use kindlm_script::{HostOptions, ScriptHost};
 
-use crate::support::{body, folder, host, options, permit, shown};
+use crate::support::{MADE_JSON, body, folder, host, options, permit, shown};
+
+#[tokio::test]
+async fn objects_that_make_json_of_themselves_are_no_verdicts() {
+    let folder = folder(&[]);
+    let host = host(folder.path());
+    for (code, expected) in MADE_JSON {
+        assert_eq!(shown(&host.run(&body(code)).await), expected, "{code}");
+    }
+}
 
 #[tokio::test]
 async fn values_come_back_as_they_are() {

@@ -8,7 +8,7 @@ use kindlm_script::{HostOptions, Interpreters, ScriptHost};
 use kindlm_testing::installed;
 use kindlm_types::script::{ScriptQuestion, ScriptRuntime, ScriptSource};
 
-use crate::support::{body, file, folder, options, shown};
+use crate::support::{MADE_JSON, body, file, folder, options, shown};
 
 fn host(root: &std::path::Path) -> ScriptHost {
     let env = Arc::new(|name: &str| std::env::var(name).ok());
@@ -79,6 +79,15 @@ async fn node_runs_the_same_scripts() {
         ],
     )
     .await;
+}
+
+#[tokio::test]
+async fn what_is_made_json_is_judged_alike_in_node() {
+    if !installed("node") {
+        return;
+    }
+    let cases = MADE_JSON.map(|(code, expected)| (body(code), expected));
+    check(ScriptRuntime::Node, folder(&[]).path(), &cases).await;
 }
 
 #[tokio::test]

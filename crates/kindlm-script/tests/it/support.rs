@@ -59,6 +59,18 @@ pub(crate) fn permit(question: ScriptQuestion, permissions: ScriptPermissions) -
 }
 
 /// How a script ended, in one line.
+/// Objects that say themselves what they are as JSON, and what comes of them: no verdict but that of an object.
+pub(crate) const MADE_JSON: [(&str, &str); 8] = [
+    ("return new Boolean(true)", "object true"),
+    ("return { toJSON: () => true }", "object true"),
+    ("return { toJSON: () => -1 }", "object -1"),
+    ("return { toJSON: () => ({ pass: true }) }", r#"{"pass":true}"#),
+    ("return { toJSON: () => 'true' }", r#""true""#),
+    ("return { toJSON: () => null }", "null"),
+    ("return { toJSON: () => undefined }", "undefined"),
+    ("return { toJSON() { throw new Error('no') } }", "threw no"),
+];
+
 pub(crate) fn shown(result: &Result<ScriptAnswer, ScriptError>) -> String {
     match result {
         Ok(answer) => match &answer.outcome {
