@@ -2,11 +2,40 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use kindlm_testing::MockServer;
 
 use crate::binary;
+
+/// Watches a suite; also gives what waits until a line of stderr says something.
+#[cfg(target_os = "linux")]
+fn watch(folder: &Path) -> (Child, impl FnMut(&str)) {
+    let mut child = Command::new(binary())
+        .args(["test", "--watch", "-q"])
+        .current_dir(folder)
+        .env("WATCH_KEY", "watch-key-value")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let until = move |text: &str| {
+        let found = lines.by_ref().find(|line| line.contains(text));
+        assert!(found.is_some(), "nothing said `{text}`");
+    };
+    (child, until)
+}
+
+/// The exit code after Ctrl-C.
+#[cfg(target_os = "linux")]
+fn interrupted(mut child: Child) -> Option<i32> {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    child.wait().unwrap().code()
+}
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -31,20 +60,7 @@ fn a_saved_file_starts_another_run_that_asks_only_for_what_is_new() {
         fs::write(folder.path().join("cases.jsonl"), lines.join("\n")).unwrap();
     };
     cases(&["a", "b"]);
-    let mut child = Command::new(binary())
-        .args(["test", "--watch", "-q"])
-        .current_dir(folder.path())
-        .env("WATCH_KEY", "watch-key-value")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let mut until = |text: &str| {
-        let found = lines.by_ref().find(|line| line.contains(text));
-        assert!(found.is_some(), "nothing said `{text}`");
-    };
+    let (child, mut until) = watch(folder.path());
     until("watching 2 files (exit code 0)");
     assert_eq!(server.requests().len(), 2);
 
@@ -63,9 +79,7 @@ fn a_saved_file_starts_another_run_that_asks_only_for_what_is_new() {
     until("watching 2 files (exit code 0)");
     assert_eq!(server.requests().len(), 3);
 
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(interrupted(child), Some(0));
 }
 
 #[cfg(target_os = "linux")]
@@ -90,19 +104,7 @@ fn what_a_program_imports_is_watched_too() {
         "import { good } from './good.mjs'\nexport default (output) => output === good\n",
     );
     write("good.mjs", "export const good = 'good'\n");
-    let mut child = Command::new(binary())
-        .args(["test", "--watch", "-q"])
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let mut until = |text: &str| {
-        let found = lines.by_ref().find(|line| line.contains(text));
-        assert!(found.is_some(), "nothing said `{text}`");
-    };
+    let (child, mut until) = watch(folder.path());
     until("watching 5 files (exit code 1)");
     // The answer of the model that is gone is not taken from where it was kept.
     write("said.js", "exports.said = 'good'\n");
@@ -111,7 +113,5 @@ fn what_a_program_imports_is_watched_too() {
     write("good.mjs", "export const good = 'other'\n");
     until("`good.mjs` was saved");
     until("watching 5 files (exit code 1)");
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(interrupted(child), Some(1));
 }
