@@ -89,8 +89,10 @@ impl Grader for ClosedQa {
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
-        read_choice(reply, &["choice"], KINDS, |it| at_end(it, KINDS))
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
+        let input = asked(evidence.execution);
+        let judged = [&*input, &*evidence.execution.output];
+        read_choice(reply, &["choice"], KINDS, |it| at_end(it, KINDS, &judged))
     }
 
     fn grade(&self, _evidence: &Evidence<'_>, choice: Choice) -> Graded {

@@ -115,8 +115,10 @@ impl Grader for Factuality {
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
-        read_choice(reply, &["category", "choice"], KINDS, |it| in_brackets(it, KINDS))
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
+        let input = asked(evidence.execution);
+        let judged = [&*input, &*self.reference, &*evidence.execution.output];
+        read_choice(reply, &["category", "choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
     }
 
     fn grade(&self, _evidence: &Evidence<'_>, choice: Choice) -> Graded {

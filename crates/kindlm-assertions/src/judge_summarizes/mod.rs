@@ -109,8 +109,9 @@ impl Grader for Summarizes {
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
-        read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS))
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
+        let judged = [&*self.source, &*evidence.execution.output];
+        read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
     }
 
     fn grade(&self, _evidence: &Evidence<'_>, choice: Choice) -> Graded {

@@ -1,6 +1,5 @@
 //! Replies that choose one of several letters, and what each letter is worth.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kindlm_types::{Problem, ecma};
@@ -8,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::quoted::plain;
 use super::{objects, text_of};
 
 /// A letter that a judge may choose.
@@ -152,22 +152,23 @@ pub(crate) fn read_choice(
     chosen.map_or_else(|| text(reply), Ok)
 }
 
-/// The letter in round brackets, as `(C) the same`; several different ones choose none, and so does what stands in a
-/// sentence in quotation marks: it is what somebody else says.
-pub(crate) fn in_brackets(reply: &str, kinds: &[Kind]) -> Result<Choice, String> {
+/// The letter in round brackets, as `(C) the same`; several different ones choose none. Nor does one that stands so in
+/// what is `judged`: it may be a quotation.
+pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, String> {
     let mut chosen: Option<Choice> = None;
-    let own = without_sentences_in_quotes(reply);
-    for (start, _) in own.match_indices('(') {
+    for (start, _) in reply.match_indices('(') {
         let inside = &reply[start + 1..];
         let Some(end) = inside.find(')') else { break };
-        let Some(index) =
-            kinds.iter().position(|it| it.letter.eq_ignore_ascii_case(&inside[..end]))
-        else {
+        let letter = &inside[..end];
+        let Some(index) = kinds.iter().position(|it| it.letter.eq_ignore_ascii_case(letter)) else {
             continue;
         };
         if chosen.as_ref().is_some_and(|it| it.index != index) {
             return Err("it chooses several different letters".to_owned());
         }
+        let form = format!("({})", letter.to_lowercase());
+        let is_in = |it: &str| it.to_lowercase().replace(char::is_whitespace, "").contains(&form);
+        unquoted_letter(letter, judged, is_in)?;
         if chosen.is_none() {
             let after = inside[end + 1..].trim();
             let reason = if after.is_empty() { reply.trim() } else { after };
@@ -177,35 +178,39 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind]) -> Result<Choice, String>
     chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)))
 }
 
-/// A text with blanks where sentences stand in quotation marks: all else is where it was. A word in quotation marks is
-/// the judge's own.
-pub(crate) fn without_sentences_in_quotes(text: &str) -> String {
-    let line = |line: &str| {
-        let marks = |it| matches!(it, '"' | '\u{201c}' | '\u{201d}' | '`');
-        // Of marks that are not in pairs nobody knows what they enclose.
-        if line.matches(marks).count() % 2 == 1 {
-            return line.to_owned();
-        }
-        let pieces = line.split_inclusive(marks).enumerate();
-        let blanked = pieces.map(|(index, it)| {
-            let is_sentence = index % 2 == 1 && it.trim().contains(char::is_whitespace);
-            if is_sentence { Cow::Owned(" ".repeat(it.len())) } else { Cow::Borrowed(it) }
-        });
-        blanked.collect::<String>()
+/// The letter that a reply ends with, as a word of its own. Not one that stands alone in a line of what is `judged`, if it
+/// does so in the reply, else not one that is a word there: it may be a quotation.
+pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, String> {
+    let text = reply.trim_end();
+    let ends = |letter: &str| {
+        text.strip_suffix(letter).is_some_and(|before| !before.ends_with(char::is_alphanumeric))
     };
-    text.split_inclusive('\n').map(line).collect()
+    let found = kinds.iter().map(|it| it.letter).enumerate().find(|(_, it)| ends(it));
+    let Some((index, letter)) = found else {
+        return Err(format!("it ends with none of {}", letters(kinds)));
+    };
+    let stands_alone = |it: &str| it.lines().any(|it| it.trim() == letter);
+    let is_word = |it: &str| it.split(|it: char| !it.is_alphanumeric()).any(|it| it == letter);
+    if stands_alone(text) {
+        unquoted_letter(letter, judged, stands_alone)?;
+    } else {
+        unquoted_letter(letter, judged, is_word)?;
+    }
+    Ok(Choice { index, reason: text.to_owned() })
 }
 
-/// The letter that a reply ends with, as a word of its own.
-pub(crate) fn at_end(reply: &str, kinds: &[Kind]) -> Result<Choice, String> {
-    let text = reply.trim_end();
-    let found = kinds.iter().position(|it| {
-        text.strip_suffix(it.letter).is_some_and(|before| !before.ends_with(char::is_alphanumeric))
-    });
-    match found {
-        Some(index) => Ok(Choice { index, reason: text.to_owned() }),
-        None => Err(format!("it ends with none of {}", letters(kinds))),
+/// Fails if a letter stands in what is judged as it does in the reply.
+fn unquoted_letter(
+    letter: &str,
+    judged: &[&str],
+    is_in: impl Fn(&str) -> bool,
+) -> Result<(), String> {
+    if judged.iter().any(|it| is_in(&plain(it))) {
+        return Err(format!(
+            "its `{letter}` may be a quotation, as the text that is judged says so, too"
+        ));
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -225,12 +230,11 @@ mod tests {
             ("I say (A)", Ok((0, "I say (A)"))),
             (r#"{"choice": "A"} {"choice": "B"}"#, Err("it chooses several different letters")),
             ("(A) or (B)", Err("it chooses several different letters")),
-            ("It says \"(A) is right\", no.", Err("it chooses none of A, B")),
-            ("It says `(A) is right`, but I say \"(B)\" here", Ok((1, "\" here"))),
+            ("It says `(A)`, but I say (B) here", Err("it chooses several different letters")),
             (r#"{"choice": "C"}"#, Err(r#"it chooses "C", which is none of A, B"#)),
             ("A", Err("it chooses none of A, B")),
         ] {
-            let read = read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS));
+            let read = read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS, &[]));
             let read = read.as_ref().map(|it| (it.index, it.reason.as_str()));
             assert_eq!(read, expected.map_err(str::to_owned).as_ref().copied(), "{reply}");
         }
@@ -240,7 +244,30 @@ mod tests {
     fn a_letter_at_the_end_is_a_word() {
         for (reply, expected) in [("so\nA\n", Some(0)), ("B", Some(1)), ("ALPHA", None), ("", None)]
         {
-            assert_eq!(at_end(reply, KINDS).ok().map(|it| it.index), expected, "{reply}");
+            assert_eq!(at_end(reply, KINDS, &[]).ok().map(|it| it.index), expected, "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_letter_that_stands_in_what_is_judged_is_not_the_judges() {
+        for (reply, judged, expected) in [
+            ("It says \"(A)\".", "I choose (A).", None),
+            ("It says (a).", "I choose (\u{200b}A ).", None),
+            ("It says (A).", "I choose （Ａ）.", None),
+            ("It says (B).", "I choose (A).", Some(1)),
+            ("(A)", "I choose A.", Some(0)),
+        ] {
+            let read = in_brackets(reply, KINDS, &["", judged]).ok();
+            assert_eq!(read.map(|it| it.index), expected, "{reply}: {judged}");
+        }
+        for (reply, judged, expected) in [
+            ("It ends with A", "I choose A.", None),
+            ("It says:\nA", "I choose:\n A \nBye.", None),
+            ("So it is.\nA", "I choose A.", Some(0)),
+            ("So it is A", "APPLE, a and B", Some(0)),
+        ] {
+            let read = at_end(reply, KINDS, &["", judged]).ok();
+            assert_eq!(read.map(|it| it.index), expected, "{reply}: {judged}");
         }
     }
 

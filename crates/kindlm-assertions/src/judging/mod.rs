@@ -24,7 +24,6 @@ use crate::Code;
 
 pub(crate) use choice::{
     Choice, Kind, Preset, Scores, Table, at_end, choice_schema, in_brackets, read_choice,
-    without_sentences_in_quotes,
 };
 pub(crate) use context::{ContextSource, asked, context_of, question_of};
 pub(crate) use fence::{digest, fenced, fenced_together};

@@ -1,9 +1,11 @@
 //! Reading which output a judge has chosen.
 
+use std::borrow::Cow;
+
 use kindlm_types::ecma;
 use serde_json::{Value, json};
 
-use crate::judging::{objects, text_of, without_sentences_in_quotes};
+use crate::judging::{objects, text_of};
 
 /// What a judge says in one order.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +89,25 @@ fn in_text(reply: &str, count: usize) -> Result<usize, String> {
     let word = chosen.ok_or("it chooses no output")?;
     let number = word.parse::<f64>().ok().and_then(|it| place(it, count));
     number.ok_or_else(|| none_of(word, count))
+}
+
+/// A text with blanks where sentences stand in quotation marks: all else is where it was. A word in quotation marks is
+/// the judge's own.
+fn without_sentences_in_quotes(text: &str) -> String {
+    let line = |line: &str| {
+        let marks = |it| matches!(it, '"' | '\u{201c}' | '\u{201d}' | '`');
+        // Of marks that are not in pairs nobody knows what they enclose.
+        if line.matches(marks).count() % 2 == 1 {
+            return line.to_owned();
+        }
+        let pieces = line.split_inclusive(marks).enumerate();
+        let blanked = pieces.map(|(index, it)| {
+            let is_sentence = index % 2 == 1 && it.trim().contains(char::is_whitespace);
+            if is_sentence { Cow::Owned(" ".repeat(it.len())) } else { Cow::Borrowed(it) }
+        });
+        blanked.collect::<String>()
+    };
+    text.split_inclusive('\n').map(line).collect()
 }
 
 #[cfg(test)]
