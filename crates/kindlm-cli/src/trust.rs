@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use kindlm_assertions::Check;
-use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, judge_kappa_min};
+use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min};
 use kindlm_engine::{Model, Plan, Suite, TestCase};
 use kindlm_store::{Calibration, Calibrations};
 use kindlm_types::{GateOutcome, GateResult, ecma};
@@ -33,6 +33,7 @@ pub(crate) fn settle<'m>(
         let Some(judge) = of_kept(&judge) else { continue };
         calibrated.known.extend(checks.into_iter().map(|it| JudgeKappa {
             kappa: confusion(it.counts).kappa(CONFIDENCE).ok().map(|it| it.value),
+            labels: labels(&confusion(it.counts)),
             unanswered: (it.errored > 0).then(|| (it.errored, it.labelled())),
             check: it.check,
             judge: judge.clone(),
@@ -109,23 +110,24 @@ fn disagreement(known: &Calibration, least: f64) -> Option<String> {
         ));
     }
     let counts = confusion(known.counts);
-    let two = |it: f64| ecma::to_fixed(it, 2);
-    match counts.kappa(CONFIDENCE) {
-        Err(why) => Some(format!("it has no κ: {why}")),
-        Ok(kappa) if kappa.value + 1e-9 >= least => None,
-        Ok(kappa) => {
-            let interval = kappa
-                .interval
-                .interval()
-                .map(|it| format!(", 95% interval {} to {}", two(it.low), two(it.high)));
-            Some(format!(
-                "it agrees with people with a κ of {} only ({} labels{})",
-                two(kappa.value),
-                counts.total(),
-                interval.unwrap_or_default()
-            ))
-        }
+    let labels = labels(&counts);
+    let kappa = match counts.kappa(CONFIDENCE) {
+        Err(why) => return Some(format!("it has no κ: {why}")),
+        Ok(kappa) => kappa.value,
+    };
+    let shown = ecma::to_fixed(kappa, 2);
+    if kappa + 1e-9 < least {
+        return Some(format!("it agrees with people with a κ of {shown} only ({labels})"));
     }
+    labels.may_be_chance().then(|| {
+        format!("its κ of {shown} may be chance ({labels}): label more outputs, 100 or so")
+    })
+}
+
+/// What the kappa of these counts stands on.
+fn labels(counts: &kindlm_stats::Confusion) -> Labels {
+    let interval = counts.kappa(CONFIDENCE).ok().and_then(|it| it.interval.interval());
+    Labels { count: counts.total(), interval: interval.map(|it| (it.low, it.high)) }
 }
 
 /// A kind of check of a plan, with who judges it and what they are told.

@@ -137,7 +137,25 @@ fn the_numbers_are_those_of_the_published_table() {
     let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
     let gate = report["gates"].as_array().unwrap().iter().find(|it| it["gate"] == "judgeKappaMin");
     let gate = gate.unwrap_or_else(|| panic!("{}", report["gates"]));
-    assert_eq!(gate["message"], "Judge κ: 0.40 (m for `judge`, min: 0.30)");
+    assert_eq!(
+        gate["message"],
+        "Judge κ: 0.40 (m for `judge`, 50 labels, 95% interval 0.15 to 0.65, min: 0.30)"
+    );
+}
+
+#[test]
+fn a_kappa_that_may_be_chance_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = judge();
+    suite(folder, &server.url(), 0.6);
+    labels(folder, [1, 0, 0, 1], [0, 0]);
+    let output = kindlm(folder, &CALIBRATE);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let refused = kindlm(folder, &["test"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    let why = "its κ of 1.00 may be chance (2 labels, 95% interval -0.32 to 1.00)";
+    assert!(said(&refused).contains(why), "{}", said(&refused));
 }
 
 #[test]

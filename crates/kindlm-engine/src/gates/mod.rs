@@ -12,7 +12,7 @@ use kindlm_types::{CaseResult, GateResult, Outcome};
 
 pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
 pub use config::{compile, defaults, schema};
-pub use judge_kappa_min::{Calibrated, JudgeKappa, judge_kappa_min};
+pub use judge_kappa_min::{Calibrated, JudgeKappa, Labels, judge_kappa_min};
 
 // Every gate is one folder, one `mod` line and one line in the slice below.
 mod cost_max_usd;

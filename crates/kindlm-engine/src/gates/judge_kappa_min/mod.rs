@@ -1,6 +1,7 @@
 //! `judgeKappaMin`: how far the judges agree with people.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use kindlm_assertions::{JudgeBlock, judged_by};
 use kindlm_types::{AssertionResult, CaseResult, GateOutcome, GateResult, ecma};
@@ -32,9 +33,37 @@ pub struct JudgeKappa {
     pub prompts: Vec<String>,
     /// Cohen's kappa, from -1 to 1; `None` if it does not exist, as people gave every output the same answer.
     pub kappa: Option<f64>,
+    /// On how many labelled outputs kappa stands, and how far it may be off.
+    pub labels: Labels,
     /// How many labelled outputs it gave no readable answer for, and of how many; `None` if it answered all. What it would
     /// have said about them is not in kappa, so that kappa counts for nothing.
     pub unanswered: Option<(u64, u64)>,
+}
+
+/// What a kappa stands on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Labels {
+    /// How many outputs people have labelled.
+    pub count: u64,
+    /// The 95% interval of kappa; `None` if it has none.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Labels {
+    /// Whether a judge that has nothing in common with people could have agreed with them as much.
+    pub fn may_be_chance(&self) -> bool {
+        self.interval.is_some_and(|(low, _)| low <= 0.0)
+    }
+}
+
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} labels", self.count)?;
+        match self.interval {
+            Some((low, high)) => write!(f, ", 95% interval {} to {}", two(low), two(high)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// All that is known about the judges of a run.
@@ -129,7 +158,7 @@ impl Measurement for JudgeKappaMin {
     fn finish(&self) -> GateResult {
         let id = REGISTRATION.meta.id;
         let min = two(self.threshold);
-        let mut lowest: Option<(f64, &str, String)> = None;
+        let mut lowest: Option<(f64, String)> = None;
         for asked in &self.asked {
             let (check, who) = (&asked.check, asked.judge.in_words());
             let Some(known) = self.known(asked) else {
@@ -144,16 +173,22 @@ impl Measurement for JudgeKappaMin {
             let Some(kappa) = known.kappa else {
                 return self.broken(&format!("{who} has no κ for `{check}`"));
             };
-            if lowest.as_ref().is_none_or(|(known, ..)| kappa < *known) {
-                lowest = Some((kappa, check, who));
+            let (labels, shown) = (known.labels, two(kappa));
+            if labels.may_be_chance() {
+                return self.broken(&format!(
+                    "{who} has a κ of {shown} for `{check}` that may be chance ({labels})"
+                ));
+            }
+            if lowest.as_ref().is_none_or(|(known, _)| kappa < *known) {
+                lowest =
+                    Some((kappa, format!("{shown} ({who} for `{check}`, {labels}, min: {min})")));
             }
         }
-        let Some((kappa, check, who)) = lowest else {
+        let Some((kappa, message)) = lowest else {
             let message = format!("Judge κ: nothing to measure (min: {min})");
             return nothing_to_measure(id, self.threshold, message);
         };
-        let message = format!("Judge κ: {} ({who} for `{check}`, min: {min})", two(kappa));
-        at_least(id, kappa, self.threshold, message)
+        at_least(id, kappa, self.threshold, format!("Judge κ: {message}"))
     }
 }
 
@@ -208,9 +243,13 @@ mod tests {
             judge: JudgeBlock { model: Some(format!("p:{model}")), ..JudgeBlock::default() },
             prompts: vec!["told".to_owned()],
             kappa,
+            labels: Labels {
+                count: 50,
+                interval: kappa.map(|it| (if model == "lucky" { -0.3 } else { it - 0.2 }, 1.0)),
+            },
             unanswered: (model == "lost").then_some((50, 54)),
         };
-        let ids = ["good", "poor", "none", "lost"];
+        let ids = ["good", "poor", "none", "lost", "lucky"];
         let models = ids.map(|it| (it.to_owned(), format!("p:{it}"))).into();
         let known = vec![
             known("judge", "good", Some(0.8)),
@@ -218,6 +257,7 @@ mod tests {
             known("prompt-assertion", "good", Some(0.6)),
             known("judge", "none", None),
             known("judge", "lost", Some(0.9)),
+            known("judge", "lucky", Some(1.0)),
         ];
         let calibrated = Calibrated { models, known };
         for (judged, outcome, message) in [
@@ -225,17 +265,17 @@ mod tests {
             (
                 &[("judge", "good")],
                 GateOutcome::Held,
-                "Judge κ: 0.80 (good for `judge`, min: 0.60)",
+                "Judge κ: 0.80 (good for `judge`, 50 labels, 95% interval 0.60 to 1.00, min: 0.60)",
             ),
             (
                 &[("judge", "good"), ("prompt-assertion", "good")],
                 GateOutcome::Held,
-                "Judge κ: 0.60 (good for `prompt-assertion`, min: 0.60)",
+                "Judge κ: 0.60 (good for `prompt-assertion`, 50 labels, 95% interval 0.40 to 1.00, min: 0.60)",
             ),
             (
                 &[("judge", "good"), ("judge", "poor")],
                 GateOutcome::Broken,
-                "Judge κ: 0.30 (poor for `judge`, min: 0.60)",
+                "Judge κ: 0.30 (poor for `judge`, 50 labels, 95% interval 0.10 to 1.00, min: 0.60)",
             ),
             (
                 &[("judge", "good"), ("prompt-assertion", "poor")],
@@ -246,6 +286,11 @@ mod tests {
                 &[("judge", "none")],
                 GateOutcome::Broken,
                 "Judge κ: none has no κ for `judge` (min: 0.60)",
+            ),
+            (
+                &[("judge", "lucky")],
+                GateOutcome::Broken,
+                "Judge κ: lucky has a κ of 1.00 for `judge` that may be chance (50 labels, 95% interval -0.30 to 1.00) (min: 0.60)",
             ),
             (
                 &[("judge", "lost")],
@@ -266,6 +311,7 @@ mod tests {
             judge: judging(judge),
             prompts: vec!["told".to_owned()],
             kappa: Some(kappa),
+            labels: Labels { count: 50, interval: None },
             unanswered: None,
         };
         let models = ["a", "b", "c"].map(|it| (it.to_owned(), format!("p:{it}"))).into();
