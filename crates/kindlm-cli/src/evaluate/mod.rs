@@ -6,6 +6,7 @@ mod input;
 mod judge;
 mod kept;
 mod line;
+mod misspelt;
 mod notes;
 mod stream;
 mod summary;
@@ -196,7 +197,8 @@ impl<'a> Evaluator<'a> {
     fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
-        if let Some(error) = line.misspelt(json, |key| self.notes.meant(key)) {
+        let meant = |key: &str| self.notes.meant(key);
+        if let Some(error) = misspelt::misspelt(&line, json, meant, &self.setup) {
             return Err(Malformed { id: line.id, error });
         }
         let checks = self.checks_of(&line);

@@ -45,9 +45,6 @@ pub(super) const KEYS: [&str; 22] = [
     "threshold",
 ];
 
-/// Keys of datasets that are near to ours and mean something else.
-const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
-
 /// The fields of a record, with what is only looked up in a cache left as text.
 #[derive(Default)]
 pub(super) struct Line<'a> {
@@ -109,31 +106,6 @@ impl<'a> Line<'a> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         deserializer.deserialize_map(Fields { line: self, at })?;
         deserializer.end()
-    }
-
-    /// What is wrong with a key that says what must hold, if it is misspelt: what it says would not be checked, and the
-    /// record would pass. `meant` is the key of a record that another key is most likely meant to be.
-    pub(super) fn misspelt(
-        &self,
-        json: &[u8],
-        meant: impl Fn(&str) -> Option<&'static str>,
-    ) -> Option<String> {
-        let rules = [("expect", self.expect.is_some()), ("assertions", self.assertions.is_some())];
-        self.others.iter().find_map(|key| {
-            let meant = meant(key)?;
-            let is_missing = rules.iter().any(|(rule, is_there)| *rule == meant && !is_there);
-            if !is_missing || KNOWN_ELSEWHERE.contains(&key.as_ref()) {
-                return None;
-            }
-            let all: Map<String, Value> = serde_json::from_slice(json).ok()?;
-            let value = all.get(key.as_ref())?;
-            let fits = if meant == "expect" { value.is_object() } else { value.is_array() };
-            fits.then(|| {
-                format!(
-                    "`{key}` is no key of a record, and what it says would not be checked: did you mean `{meant}`?"
-                )
-            })
-        })
     }
 
     fn out_of_range(&self) -> Option<String> {

@@ -154,24 +154,3 @@ fn events_tell_calls_words_tokens_and_cost() {
     assert_eq!((execution.usage.total_tokens, execution.cost_usd), (7, Some(0.5)));
     assert_eq!(execution.events().len(), 4);
 }
-
-#[test]
-fn a_misspelt_key_that_says_what_must_hold_is_a_mistake() {
-    let meant = |key: &str| kindlm_types::nearest(key, KEYS);
-    for (json, expected) in [
-        (r#"{"asertions": [{"id": "a"}]}"#, Some("did you mean `assertions`?")),
-        (r#"{"expekt": {}, "assertions": []}"#, Some("did you mean `expect`?")),
-        (r#"{"Expect": {}}"#, Some("did you mean `expect`?")),
-        // Nothing of ours would be lost, or it is what datasets call something else.
-        (r#"{"expekt": {}, "expect": {}}"#, None),
-        (r#"{"expected": {"a": 1}}"#, None),
-        (r#"{"expekt": "a text"}"#, None),
-        (r#"{"tool_call": []}"#, None),
-        (r#"{"origin": {}}"#, None),
-    ] {
-        let line = Line::parse(json.as_bytes()).unwrap();
-        let said = line.misspelt(json.as_bytes(), meant);
-        assert_eq!(said.is_some(), expected.is_some(), "{json}: {said:?}");
-        assert!(expected.is_none_or(|it| said.unwrap_or_default().ends_with(it)), "{json}");
-    }
-}

@@ -1,0 +1,101 @@
+//! Keys of a record that say what must hold, under a name that is none of ours: nothing of it would be checked, and the
+//! record would pass.
+
+use kindlm_assertions::Setup;
+use serde_json::{Map, Value, json};
+
+use super::line::Line;
+
+/// Keys of datasets that are near to ours and mean something else, unless they hold what ours do.
+const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
+
+/// What the names of keys have in common that say what must hold.
+const STEMS: [&str; 2] = ["expect", "assert"];
+
+/// What is wrong with such a key, if the record has one. `meant` is the key of a record that another key is most likely
+/// meant to be.
+pub(super) fn misspelt(
+    line: &Line<'_>,
+    json: &[u8],
+    meant: impl Fn(&str) -> Option<&'static str>,
+    setup: &Setup<'_>,
+) -> Option<String> {
+    let mut suspects = line.others.iter().filter(|it| is_suspect(it)).peekable();
+    suspects.peek()?;
+    let all: Map<String, Value> = serde_json::from_slice(json).ok()?;
+    suspects.find_map(|key| {
+        let value = all.get(key.as_ref())?;
+        let near = meant(key).filter(|_| !KNOWN_ELSEWHERE.contains(&key.as_ref()));
+        let meant = match near {
+            Some("expect") if value.is_object() => "expect",
+            Some("assertions") if value.is_array() => "assertions",
+            _ => holds(value, line.vars(), setup)?,
+        };
+        Some(format!(
+            "`{key}` is no key of a record, and what it says would not be checked: did you mean `{meant}`?"
+        ))
+    })
+}
+
+fn is_suspect(key: &str) -> bool {
+    let key = key.to_lowercase();
+    STEMS.iter().any(|it| key.contains(it)) || kindlm_types::nearest(&key, RULES).is_some()
+}
+
+/// The keys of a record that say what must hold.
+const RULES: [&str; 2] = ["expect", "assertions"];
+
+/// Where a value would stand if it were checks or rules; `None` if it is something else.
+fn holds(value: &Value, vars: &Map<String, Value>, setup: &Setup<'_>) -> Option<&'static str> {
+    let rules =
+        |rules: Value| json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
+    let readings = match value {
+        Value::Object(_) => {
+            vec![("expect", value.clone()), ("assertions", rules(json!([value])))]
+        }
+        Value::Array(_) => {
+            vec![("assertions", rules(value.clone())), ("expect.assert", json!({"assert": value}))]
+        }
+        _ => Vec::new(),
+    };
+    let is_one = |block: &Value| !kindlm_assertions::compile_with(block, setup, vars).0.is_empty();
+    readings.into_iter().find(|(_, block)| is_one(block)).map(|(meant, _)| meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::KEYS;
+    use super::*;
+
+    #[test]
+    fn what_says_what_must_hold_under_another_name_is_a_mistake() {
+        let setup = Setup::new(&kindlm_types::NoFiles, None);
+        for (json, expected) in [
+            (r#"{"asertions": [{"id": "a"}]}"#, Some("assertions")),
+            (r#"{"expekt": {}, "assertions": []}"#, Some("expect")),
+            (r#"{"Expect": {}}"#, Some("expect")),
+            (r#"{"expects": {"output": {"contains": ["x"]}}, "expect": {}}"#, Some("expect")),
+            (r#"{"expected": {"output": {"contains": ["x"]}}}"#, Some("expect")),
+            (r#"{"assertion": {"id": "a", "instruction": "x"}}"#, Some("assertions")),
+            (r#"{"prompt_assertions": [{"id": "a", "instruction": "x"}]}"#, Some("assertions")),
+            (r#"{"assert": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
+            // What datasets call something else.
+            (r#"{"expected": {"a": 1}}"#, None),
+            (r#"{"expected": {"output": "Paris"}}"#, None),
+            (
+                r#"{"expected": ["Paris"], "assertion": "x", "expected_events": [{"type": "message"}]}"#,
+                None,
+            ),
+            (r#"{"expekt": "a text"}"#, None),
+            (r#"{"tool_call": []}"#, None),
+            (r#"{"origin": {}}"#, None),
+        ] {
+            let line = Line::parse(json.as_bytes()).unwrap();
+            let meant = |key: &str| kindlm_types::nearest(key, KEYS);
+            let said = misspelt(&line, json.as_bytes(), meant, &setup);
+            let expected = expected.map(|it| format!("did you mean `{it}`?"));
+            assert_eq!(said.is_some(), expected.is_some(), "{json}: {said:?}");
+            assert!(expected.is_none_or(|it| said.unwrap_or_default().ends_with(&it)), "{json}");
+        }
+    }
+}
