@@ -206,6 +206,8 @@ struct Fields<'p> {
     assertion: Option<String>,
     instruction: Option<String>,
     criteria: Option<Value>,
+    /// A key that is nearly `label`.
+    near_label: Option<String>,
     problems: &'p mut Problems,
     is_good: bool,
 }
@@ -218,6 +220,7 @@ impl<'p> Fields<'p> {
             assertion: None,
             instruction: None,
             criteria: None,
+            near_label: None,
             problems,
             is_good: true,
         }
@@ -269,8 +272,14 @@ impl<'p> Fields<'p> {
             ("check", _) => {
                 self.problem("`check` is not an object, such as {\"type\": \"llm-rubric\", …}");
             }
-            (name, _) if unused.iter().any(|it| it == name) => {}
-            (name, _) => unused.push(name.to_owned()),
+            (name, _) => {
+                if kindlm_types::nearest(name, ["label", "labels"]).is_some() {
+                    self.near_label = Some(name.to_owned());
+                }
+                if !unused.iter().any(|it| it == name) {
+                    unused.push(name.to_owned());
+                }
+            }
         }
     }
 
@@ -289,6 +298,9 @@ impl<'p> Fields<'p> {
             self.problem("there is no `output`");
         }
         if self.row.labels.is_empty() {
+            if let Some(near) = self.near_label.take() {
+                self.problem(format!("`{near}` is no label: did you mean `label`, or `labels` with one for each rule?"));
+            }
             // A row without a label is one that nobody has judged.
             self.row.labels.push(Label { of: None, human: None });
         }
@@ -450,6 +462,16 @@ mod tests {
             ("a.csv", "output,label\nHi,\n", "`a.csv` has no label"),
             ("a.jsonl", "{\"output\": \"a\", \"label\": 1}\n[1]\n", "a.jsonl:2: not a JSON object"),
             ("a.jsonl", "{\"label\": 1}\n", "a.jsonl:1: there is no `output`"),
+            (
+                "a.jsonl",
+                "{\"output\": 1, \"label\": 1}\n{\"output\": 1, \"lable\": 1}\n",
+                "a.jsonl:2: `lable` is no label: did you mean `label`",
+            ),
+            (
+                "a.jsonl",
+                "{\"output\": 1, \"labels\": 1}\n",
+                "a.jsonl:1: `labels` is no label: did you mean `label`",
+            ),
             (
                 "a.jsonl",
                 "{\"output\": 1, \"label\": 1, \"instruction\": \"x\"}\n",
