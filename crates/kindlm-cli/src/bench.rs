@@ -93,6 +93,7 @@ mod tests {
             price: None,
             limits: kindlm_types::Limits::default(),
             tells_vars: false,
+            offers: [].into(),
             agent: None,
         }
     }

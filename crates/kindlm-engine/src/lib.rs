@@ -89,6 +89,7 @@
 //!         price: None,
 //!         limits: Limits::default(),
 //!         tells_vars: false,
+//!         offers: Arc::default(),
 //!         agent: None,
 //!     }],
 //!     cases: vec![case],

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{JudgeBlock, ScriptSettings};
-use kindlm_types::{AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo, TraceSettings};
+use kindlm_types::{
+    AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo, ToolSpec, TraceSettings,
+};
 use serde_json::{Map, Value};
 
 use crate::TestCase;
@@ -78,6 +80,8 @@ pub struct Model {
     pub limits: Limits,
     /// Whether the provider is told the variables of the test beside the prompt.
     pub tells_vars: bool,
+    /// Functions that its provider offers with every request, beside the tools of tests.
+    pub offers: Arc<[ToolSpec]>,
     /// How the agent is started, if it is one. Agents are run, and never asked to judge.
     pub agent: Option<Arc<AgentSpec>>,
 }
@@ -93,6 +97,7 @@ impl Model {
             price: agent.price,
             limits: Limits::default(),
             tells_vars: true,
+            offers: Arc::default(),
             agent: Some(Arc::new(agent)),
         }
     }

@@ -118,6 +118,19 @@ pub fn wants_vars(name: &str, config: &Value) -> bool {
     }
 }
 
+/// The functions that a provider of the suite offers with every request, beside the tools of tests: `functions` in the
+/// `body` of `openai`.
+pub fn offered(name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
+    let functions = match configured(name, config) {
+        Some((registration, config)) if registration.meta.id == "openai" => {
+            config.pointer("/body/functions").and_then(Value::as_array).cloned()
+        }
+        _ => None,
+    };
+    let read = |it: Value| serde_json::from_value(it).ok();
+    functions.into_iter().flatten().filter_map(read).collect()
+}
+
 /// The variables that the requests of a provider of the suite name, each with what is wrong if no test has it.
 pub fn named_vars(name: &str, config: &Value) -> Vec<(String, kindlm_types::Problem)> {
     match configured(name, config) {

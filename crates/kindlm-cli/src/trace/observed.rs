@@ -199,6 +199,7 @@ pub(crate) fn model() -> Model {
         price: None,
         limits: Limits::default(),
         tells_vars: false,
+        offers: [].into(),
         agent: None,
     }
 }

@@ -87,7 +87,9 @@ impl Loader<'_> {
             let config = self.suite.providers.get(&it.provider);
             let tells_vars =
                 config.is_some_and(|config| kindlm_providers::wants_vars(&it.provider, config));
-            self.suite.models.push(Model { limits: it.limits, tells_vars, ..model });
+            let offers = config.map(|config| kindlm_providers::offered(&it.provider, config));
+            let offers = offers.unwrap_or_default().into();
+            self.suite.models.push(Model { limits: it.limits, tells_vars, offers, ..model });
         }
     }
 
@@ -189,6 +191,7 @@ pub(super) fn resolve(
         price: price.or_else(|| kindlm_providers::pricing::price(provider, name)),
         limits: Limits::default(),
         tells_vars: false,
+        offers: [].into(),
         agent: None,
     }
 }

@@ -44,22 +44,28 @@ impl Translator<'_> {
                 }
                 // An empty metric is none.
                 "metric" if value.text() == Some("") => {}
-                "value" => {
-                    let value = self.texts_with_env(value);
-                    let texts = value.text().into_iter();
-                    let texts = texts.chain(value.items().iter().filter_map(Node::text));
-                    let named: Vec<String> = texts
-                        .filter(|it| kindlm_template::is_template(it))
-                        .flat_map(kindlm_template::environment)
-                        .map(str::to_owned)
-                        .collect();
-                    self.named_env.extend(named);
-                    translated.push((key.clone(), value));
+                "value" | "metric" | "rubricPrompt" => {
+                    translated.push((key.clone(), self.permitted(value)));
                 }
                 _ => translated.push((key.clone(), value.clone())),
             }
         }
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
+    }
+
+    /// A value with the variables of the `env` block put in. Those of the environment that its templates name may be read.
+    pub(super) fn permitted(&mut self, value: &Node) -> Node {
+        let value = self.texts_with_env(value);
+        self.permit(&value);
+        value
+    }
+
+    fn permit(&mut self, value: &Node) {
+        if let Some(text) = value.text().filter(|it| kindlm_template::is_template(it)) {
+            self.named_env.extend(kindlm_template::environment(text).map(str::to_owned));
+        }
+        value.items().iter().for_each(|it| self.permit(it));
+        value.entries().iter().for_each(|(_, it)| self.permit(it));
     }
 
     /// Who grades, as a reference to a model: one of `providers`, or one that only grades.

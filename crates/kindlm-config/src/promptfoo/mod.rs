@@ -243,6 +243,13 @@ impl Translator<'_> {
             Kind::List(items) => Kind::List(
                 items.iter().map(|it| self.texts_with_env(it)).collect::<Vec<_>>().into(),
             ),
+            Kind::Mapping(entries) => Kind::Mapping(
+                entries
+                    .iter()
+                    .map(|(key, it)| (key.clone(), self.texts_with_env(it)))
+                    .collect::<Vec<_>>()
+                    .into(),
+            ),
             other => other.clone(),
         };
         Node { kind, ..node.clone() }

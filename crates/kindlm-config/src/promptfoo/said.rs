@@ -96,7 +96,7 @@ impl Translator<'_> {
                 "disableVarExpansion" => {
                     said.expand = Some(value.to_json() != Value::Bool(true));
                 }
-                "rubricPrompt" => said.rubric = Some(value.clone()),
+                "rubricPrompt" => said.rubric = Some(self.permitted(value)),
                 "provider" => self.graders(value, &mut said.graders),
                 // The first is read with the whole test; the others mean nothing where no test sees what another one
                 // left behind.

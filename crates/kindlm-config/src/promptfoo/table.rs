@@ -103,7 +103,7 @@ impl Translator<'_> {
             for (column, cell) in headers.iter().zip(record.iter()) {
                 self.cell(place, column, cell, &mut row);
             }
-            tests.push((span, said_by(span, row, defaults)));
+            tests.push((span, self.said_by(span, row, defaults)));
         }
     }
 
@@ -164,7 +164,7 @@ impl Translator<'_> {
         let span = place.span;
         if let Some(number) = number_of(column) {
             match expected(span, cell) {
-                Ok(node) => row.asserts.push((number, self.assertion(&node))),
+                Ok(node) => row.asserts.push((number, node)),
                 Err(problem) => {
                     let help = "write a number such as 0.5 between the brackets, or leave them out";
                     self.diagnostics.push(place.told(problem, Some(help)));
@@ -198,28 +198,28 @@ impl Translator<'_> {
             self.unsupported(span, &format!("the column `{column}`"), None);
         }
     }
-}
 
-/// The test that a row says.
-fn said_by(span: Span, row: Row, defaults: &Said) -> Said {
-    let mut said = row.said;
-    let asserts = row.asserts.into_iter().map(|(number, mut check)| {
-        for (target, key, value) in &row.about {
-            if *target == 0 || *target == number {
-                check = with(&check, key, value.clone());
+    /// The test that a row says.
+    fn said_by(&mut self, span: Span, row: Row, defaults: &Said) -> Said {
+        let mut said = row.said;
+        let asserts = row.asserts.into_iter().map(|(number, mut check)| {
+            for (target, key, value) in &row.about {
+                if *target == 0 || *target == number {
+                    check = with(&check, key, value.clone());
+                }
             }
+            if let Some(metric) = &row.metric {
+                check = with(&check, "metric", text(span, metric));
+            }
+            self.assertion(&check)
+        });
+        said.asserts.extend(asserts);
+        said.vars = merged(&defaults.vars, &row.vars);
+        if !row.metadata.is_empty() {
+            said.metadata = Some(entries(span, row.metadata));
         }
-        match &row.metric {
-            Some(metric) => with(&check, "metric", text(span, metric)),
-            None => check,
-        }
-    });
-    said.asserts.extend(asserts);
-    said.vars = merged(&defaults.vars, &row.vars);
-    if !row.metadata.is_empty() {
-        said.metadata = Some(entries(span, row.metadata));
+        said
     }
-    said
 }
 
 /// The number of a column `__expected`: nothing behind it is the first.

@@ -225,6 +225,16 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("tests[].vars", "tests: [{ vars: { x: '{{ x | uper }}' } }]", Refused("no filter `uper`")),
     (
         "tests[].assert",
+        "tests: [{ assert: [{ type: equals, value: x, metric: '{{ env.REGION }}' }] }]",
+        As(&["scripts: env: - REGION"]),
+    ),
+    (
+        "tests[].assert",
+        "tests: [{ assert: [{ type: llm-rubric, value: x, rubricPrompt: '{{ output }}{{ env.REGION }}' }] }]",
+        As(&["scripts: env: - REGION"]),
+    ),
+    (
+        "tests[].assert",
         "tests: [{ assert: [{ type: equals, value: '{{ env.REGION }}' }] }]",
         As(&["scripts: env: - REGION"]),
     ),

@@ -134,7 +134,6 @@ impl<'a> Conversation<'a> {
         // What was sent first is kept as evidence; the rest can be told from the turns and tool calls.
         self.prompt.messages.truncate(self.opening);
         execution.input = self.prompt.messages;
-        execution.tools = self.prompt.tools;
         (self.execution, error)
     }
 

@@ -242,9 +242,10 @@ pub(super) fn of_case(
         options: body.options.clone(),
         is_chat: body.is_chat,
     };
+    let offered = model.into_iter().flat_map(|it| &*it.offers);
     Execution {
         test_metadata: body.metadata.clone(),
-        tools: body.tools.iter().map(|it| it.spec.clone()).collect(),
+        tools: body.tools.iter().map(|it| &it.spec).chain(offered).cloned().collect(),
         written: Some(Arc::new(written)),
         ..execution
     }

@@ -54,6 +54,7 @@ fn support_suite(status: &str) -> Suite {
             price: Some(Price { input: 2.5, output: 10.0, cached_input: None }),
             limits: Limits::default(),
             tells_vars: false,
+            offers: [].into(),
             agent: None,
         }],
         cases: vec![TestCase::new("greets", greeting).on(&["support"]), order.on(&["support"])],

@@ -159,6 +159,7 @@ pub(crate) fn model(id: &str) -> Model {
         price: Some(Price { input: 1.0, output: 1.0, cached_input: None }),
         limits: Limits::default(),
         tells_vars: false,
+        offers: [].into(),
         agent: None,
     }
 }

@@ -323,6 +323,7 @@ async fn run_of_one(
             price: None,
             limits: Limits::default(),
             tells_vars: false,
+            offers: [].into(),
             agent: None,
         }],
         cases: vec![TestCase::new("the test", body).on(&["m"])],
