@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use kindlm_assertions::ScriptSettings;
 use kindlm_config::Programs;
 use kindlm_store::responses::{Mode, Responses, Tally};
 use kindlm_types::Files;
@@ -16,6 +17,10 @@ const DECIDED_BY_CONFIG: [&str; 4] = ["http", "command", "mcp", "scripted"];
 
 /// The provider of prepared answers.
 const PREPARED: &str = "scripted";
+
+/// The provider that is a script, and the key under which others have one that reads their answers.
+const SCRIPT: &str = "script";
+const READ_BY_SCRIPT: &str = "transformResponse";
 
 /// What says where another provider is and how often it may be asked, and so changes no answer. Its file counts by its
 /// content.
@@ -77,7 +82,7 @@ impl ResponsesArgs {
         &self,
         io: &Io,
         state: &Path,
-        (providers, files): (&Map<String, Value>, &dyn Files),
+        (providers, scripts, files): (&Map<String, Value>, &ScriptSettings, &dyn Files),
         secrets: &Secrets,
     ) -> Result<Responses, Failure> {
         let named = self.responses_dir.as_ref().map(|it| io.working_dir.join(it));
@@ -91,11 +96,16 @@ impl ResponsesArgs {
                 break;
             }
             let Some((kind, own)) = kindlm_providers::configured(name, config) else { continue };
-            responses = if DECIDED_BY_CONFIG.contains(&kind.meta.id) {
-                responses.with_setup(name, &config.to_string())
+            let mut settings = if DECIDED_BY_CONFIG.contains(&kind.meta.id) {
+                responses = responses.with_setup(name, &config.to_string());
+                Map::new()
             } else {
-                responses.with_settings(name, settings(&own))
+                settings(&own)
             };
+            if kind.meta.id == SCRIPT || own.get(READ_BY_SCRIPT).is_some() {
+                settings.extend(scripts.deciding().map(|it| ("scripts".to_owned(), it)));
+            }
+            responses = responses.with_settings(name, settings);
             let files = programs.named_in(config);
             let files = files.iter().map(|(path, digest)| (path.clone(), digest.to_string()));
             responses = responses.with_files(name, files);

@@ -33,7 +33,7 @@ pub(crate) const METHODS: [&str; 22] = [
 ];
 
 /// The longest text that a method or filter makes.
-const LONGEST: usize = 1_000_000;
+pub(crate) const LONGEST: usize = 1_000_000;
 
 /// Calls a method of a value.
 pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {

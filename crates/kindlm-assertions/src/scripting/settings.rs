@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::script::{ScriptPermissions, ScriptRuntime};
-use kindlm_types::{HostPattern, Problem};
+use kindlm_types::{FileError, Files, HostPattern, Problem, ProblemKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::Setup;
 
@@ -38,6 +39,21 @@ impl ScriptsBlock {
             .filter_map(|(at, it)| Some(HostPattern::parse(it).err()?.under(&format!("/net/{at}"))))
             .collect()
     }
+
+    /// The folders of it that do not exist, by pointers from the block. Of those outside nobody can say.
+    pub fn missing_folders(&self, files: &dyn Files) -> Vec<Problem> {
+        let folders = self.read.iter().flatten().enumerate();
+        let missing = folders.filter_map(|(at, it)| match files.read(it) {
+            Err(err @ FileError::NotFound { .. }) => Some((at, err)),
+            _ => None,
+        });
+        let problem = |(at, err): (usize, FileError)| {
+            Problem::new(format!("/read/{at}"), err.to_string())
+                .with_kind(ProblemKind::File { outside: false })
+                .with_help("the path is relative to the folder of the config file")
+        };
+        missing.map(problem).collect()
+    }
 }
 
 /// Who runs JavaScript.
@@ -68,11 +84,28 @@ impl ScriptSettings {
         block: Option<&ScriptsBlock>,
     ) -> Result<Self, Vec<Problem>> {
         let Some(block) = block else { return Ok(setup.scripts.clone()) };
-        let problems = block.problems();
+        let mut problems = block.problems();
+        if setup.tells_missing {
+            problems.extend(block.missing_folders(setup.files));
+        }
         if problems.is_empty() {
             return Ok(setup.scripts.with(block));
         }
         Err(problems.into_iter().map(|it| it.under("/scripts")).collect())
+    }
+
+    /// What of it decides what scripts say; nothing if they only compute, in the sandbox.
+    pub fn deciding(&self) -> Option<Value> {
+        let Self { runtime, permissions, timeout: _ } = self;
+        if *runtime == ScriptRuntime::default() && **permissions == ScriptPermissions::default() {
+            return None;
+        }
+        let ScriptPermissions { net, read, env } = &**permissions;
+        let runtime = match runtime {
+            ScriptRuntime::Node => "node",
+            _ => "quickjs",
+        };
+        Some(json!({"runtime": runtime, "net": net, "read": read, "env": env}))
     }
 
     /// These settings, with what a block says in their place. A list takes the place of the whole list.

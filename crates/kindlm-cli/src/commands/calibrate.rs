@@ -303,10 +303,11 @@ impl Subject {
             None => client(&Map::new(), &self.files, options)?,
         };
         let secrets = Secrets::of(io, &self.providers);
+        let scripts = self.suite.as_ref().map(|it| it.scripts.clone()).unwrap_or_default();
         let kept = args.responses.open(
             io,
             &self.place.state(),
-            (&self.providers, &self.files),
+            (&self.providers, &scripts, &self.files),
             &secrets,
         )?;
         let client = Scripted::new(&client, Runner::new(io, root)?);

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kindlm_assertions::ScriptSettings;
 use kindlm_engine::{Control, Model, judge_of};
 use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
@@ -53,8 +54,12 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let client = client(&suite.providers, &project.files, options)?;
         let secrets = Secrets::of(io, &suite.providers);
         let state = project.place.state();
-        let responses =
-            args.responses.open(io, &state, (&suite.providers, &project.files), &secrets)?;
+        let responses = args.responses.open(
+            io,
+            &state,
+            (&suite.providers, &suite.scripts, &project.files),
+            &secrets,
+        )?;
         let client = Scripted::new(&client, Runner::new(io, &base)?);
         let recorded = Recorded::new(&client, responses);
         let (backend, abort) = Abortable::new(&recorded);
@@ -88,7 +93,12 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let providers = shorthand(&models);
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
-    let responses = args.responses.open(io, &state, (&providers, &NoFiles), &secrets)?;
+    let responses = args.responses.open(
+        io,
+        &state,
+        (&providers, &ScriptSettings::default(), &NoFiles),
+        &secrets,
+    )?;
     let client = Scripted::new(&client, Runner::new(io, &base)?);
     let recorded = Recorded::new(&client, responses);
     let (backend, abort) = Abortable::new(&recorded);
@@ -156,6 +166,7 @@ pub(super) fn judge(text: &str) -> Result<Model, Failure> {
         price: kindlm_providers::pricing::price(provider, name),
         limits: Limits::default(),
         tells_vars: false,
+        offers: [].into(),
         agent: None,
     })
 }

@@ -67,14 +67,7 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let (baseline, digest) = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
     let started = (io.now)();
     let mut info = identity::begin(started, &place.folder);
-    let mut identity = Identity {
-        info: &mut info,
-        suite: &suite,
-        files: &files,
-        plan: &plan,
-        baseline: digest,
-        arguments,
-    };
+    let mut identity = Identity::new(&mut info, (&suite, &files, &plan), digest, arguments);
     if let Some(past) = &past {
         identity.settle(io, past)?;
     }
@@ -92,8 +85,12 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     let runner = Runner::new(io, files.root())?;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
     let secrets = Secrets::of(io, &suite.providers);
-    let responses =
-        args.responses.open(io, &place.state(), (&suite.providers, &files), &secrets)?;
+    let responses = args.responses.open(
+        io,
+        &place.state(),
+        (&suite.providers, &suite.scripts, &files),
+        &secrets,
+    )?;
     let keeping = (args.suite.allow_outside, args.keep_workspaces);
     let workspaces = workspaces::open(io, &files, &suite, &plan, keeping)?;
     let client = Scripted::new(&client, runner);

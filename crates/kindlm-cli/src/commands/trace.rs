@@ -60,22 +60,19 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     let concurrency = suite.defaults.concurrency;
     let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
     let secrets = Secrets::of(io, &suite.providers);
-    let responses =
-        args.responses.open(io, &place.state(), (&suite.providers, &files), &secrets)?;
+    let responses = args.responses.open(
+        io,
+        &place.state(),
+        (&suite.providers, &suite.scripts, &files),
+        &secrets,
+    )?;
     let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);
     let mut kept = if args.no_journal {
         None
     } else {
         let arguments = vec![TRACE.to_owned()];
-        let identity = Identity {
-            info: &mut info,
-            suite: &suite,
-            files: &files,
-            plan: &plan,
-            baseline: digest,
-            arguments,
-        };
+        let identity = Identity::new(&mut info, (&suite, &files, &plan), digest, arguments);
         Some(identity.keep(io, &place, None)?)
     };
     let observed = Some(observed);

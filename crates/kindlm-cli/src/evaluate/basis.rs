@@ -11,15 +11,24 @@ use serde_json::{Value, json};
 
 use crate::responses::decided_by;
 
-/// Files that pass through to whoever asks, and are remembered by their digests.
+/// Files that pass through to whoever asks, and are remembered by their digests, each with what it imports.
 pub(crate) struct Referred<'a> {
     files: &'a Folder,
+    programs: Programs<'a>,
     digests: Mutex<BTreeMap<String, Digest>>,
 }
 
 impl<'a> Referred<'a> {
     pub(crate) fn new(files: &'a Folder) -> Self {
-        Self { files, digests: Mutex::default() }
+        Self { files, programs: Programs::new(files), digests: Mutex::default() }
+    }
+
+    fn with_imports(&self, path: &str, text: &str) -> Digest {
+        let mut all = text.to_owned();
+        for (path, digest) in &*self.programs.named_in(&json!({"file": path})) {
+            all.push_str(&format!("\n{path} {digest}"));
+        }
+        Digest::of(all)
     }
 
     /// The files that were read and are named in one of these texts, with what they held.
@@ -34,7 +43,9 @@ impl Files for Referred<'_> {
     fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
         let text = self.files.read(path)?;
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.insert(path.to_owned(), Digest::of(&*text));
+        if !digests.contains_key(path) {
+            digests.insert(path.to_owned(), self.with_imports(path, &text));
+        }
         Ok(text)
     }
 

@@ -157,7 +157,17 @@ pub(crate) fn arguments_of(io: &Io, place: &Place, args: &TestArgs) -> Vec<Strin
     arguments::of(args, base(io, place))
 }
 
-impl Identity<'_> {
+impl<'a> Identity<'a> {
+    /// The run of a plan; `baseline` is what it is compared with, `arguments` decide over the rest.
+    pub(crate) fn new(
+        info: &'a mut RunInfo,
+        (suite, files, plan): (&'a Suite, &'a Folder, &'a Plan),
+        baseline: Option<Digest>,
+        arguments: Vec<String>,
+    ) -> Self {
+        Self { info, suite, files, plan, baseline, arguments }
+    }
+
     /// Makes sure that the run is still the one that was begun; then it keeps its id and its beginning.
     pub(crate) fn settle(&mut self, io: &mut Io, past: &Past) -> Result<(), Failure> {
         let then = past.0.header();

@@ -131,9 +131,16 @@ impl Loader<'_> {
         let compiler = Arc::clone(&self.pool.compiler);
         let max_turns = entry.max_turns;
         let limits = (max_turns, entry.answer_tools);
+        let scripts = self.setup.scripts.deciding();
         let kit = self.pool.kit(key.to_string(), |is_kept| Kit {
             compiler,
-            digest: digest(&subject, &parts.conversation, tools.as_ref(), limits, &parts.rules),
+            digest: digest(
+                &subject,
+                &parts.conversation,
+                tools.as_ref(),
+                limits,
+                (&parts.rules, scripts.as_ref()),
+            ),
             subject,
             tools: match tools {
                 Some(tools) if !is_kept => Part::Written(tools.to_string().into()),
@@ -540,7 +547,7 @@ fn digest(
     conversation: &Turns,
     tools: Option<&Value>,
     (max_turns, answers_tools): (u32, bool),
-    rules: &Rules,
+    (rules, scripts): (&Rules, Option<&Value>),
 ) -> Fingerprint {
     let mut digest = match subject {
         SubjectForm::Prompt(opening) => {
@@ -560,6 +567,8 @@ fn digest(
         digest = turn.user.iter().fold(digest, |digest, form| form.digest(digest));
     }
     let null = Value::Null;
+    // A suite that says nothing of scripts counts as it did before they did.
+    let digest = scripts.into_iter().fold(digest, |digest, it| digest.text("scripts").value(it));
     digest
         .value(tools.unwrap_or(&null))
         .number(max_turns.into())
