@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Problem, ecma};
+use kindlm_types::{AssertionResult, Problem, ProblemKind, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value};
@@ -62,7 +62,7 @@ impl Needles {
             One::Number(number) => ecma::stringify(&Value::Number(number)),
         };
         if needle.is_empty() {
-            return Err(vec![nothing_to_look_for("the text to look for is empty")]);
+            return Err(vec![nothing_to_look_for("/value", "the text to look for is empty")]);
         }
         let label = own.label(&format!("Contains: {}", quoted(&needle)));
         Ok(Self {
@@ -134,6 +134,18 @@ impl Assertion for Needles {
     fn label(&self) -> Option<&str> {
         Some(&self.label)
     }
+
+    /// promptfoo takes both: every output has an empty text in it, and all of no texts.
+    fn idle(&self) -> Vec<Problem> {
+        let empty = self.texts.iter().enumerate().filter(|(_, it)| it.is_empty());
+        let mut problems: Vec<Problem> = empty
+            .map(|(at, _)| nothing_to_look_for(&format!("/value/{at}"), "this text is empty"))
+            .collect();
+        if self.texts.is_empty() {
+            problems.push(nothing_to_look_for("/value", EMPTY_LIST));
+        }
+        problems.into_iter().map(|it| it.with_kind(ProblemKind::NoEffect)).collect()
+    }
 }
 
 /// How much of a text a label shows, in characters.
@@ -147,8 +159,10 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-fn nothing_to_look_for(message: &str) -> Problem {
-    Problem::new("/value", message).with_help(
+const EMPTY_LIST: &str = "the list of texts to look for is empty";
+
+fn nothing_to_look_for(at: &str, message: &str) -> Problem {
+    Problem::new(at, message).with_help(
         "an empty text is in every output: write what must be there, or remove the check",
     )
 }
@@ -157,7 +171,7 @@ fn several(value: Several) -> Result<Vec<String>, Vec<Problem>> {
     match value {
         Several::List(items) => Ok(items.iter().map(|it| text(it).into_owned()).collect()),
         Several::Separated(list) if list.is_empty() => {
-            Err(vec![nothing_to_look_for("the list of texts to look for is empty")])
+            Err(vec![nothing_to_look_for("/value", EMPTY_LIST)])
         }
         Several::Separated(list) => split(&list).map_err(|message| {
             let help = "write a list, or double every quote that belongs to a text";

@@ -47,6 +47,11 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         false
     }
 
+    /// What of its configuration decides nothing, by pointers from it.
+    fn idle(&self) -> Vec<Problem> {
+        Vec::new()
+    }
+
     /// Whether it looks at the output, so that `on` may put another value in its place. One that looks at what
     /// happened would go on looking at that.
     fn sees_output(&self) -> bool {
@@ -295,8 +300,8 @@ impl Setup<'_> {
         Self { yaml: Some(read), ..self }
     }
 
-    /// The same, where variables of templates that a test does not have are told: as problems of checks that are made
-    /// all the same.
+    /// The same, where variables of templates that a test does not have are told, and what decides nothing: as problems of
+    /// checks that are made all the same. So are folders for scripts that do not exist.
     #[must_use]
     pub fn telling_missing(self) -> Self {
         Self { tells_missing: true, ..self }

@@ -29,12 +29,24 @@ pub enum ProblemKind {
     /// A name that nothing has.
     UnknownReference,
     /// A variable of a template that has no value. What has this problem can be used: the variable is empty there.
-    MissingVariable,
+    MissingVariable {
+        /// Its name in templates.
+        name: String,
+    },
+    /// Something that decides nothing as it is written. What has this problem can be used.
+    NoEffect,
     /// A file that is referred to and cannot be used.
     File {
         /// Whether it lies where the suite may not read.
         outside: bool,
     },
+}
+
+impl ProblemKind {
+    /// Whether what has the problem can be used all the same: other tools take it without a word.
+    pub fn is_mild(&self) -> bool {
+        matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
+    }
 }
 
 /// A problem in a configuration value, located by its JSON pointer.

@@ -332,6 +332,13 @@ impl Compiler<'_> {
                 let told = assertion.instructions();
                 let unknown = told.map(|it| it.unknown(self.vars)).unwrap_or_default();
                 self.report(unknown, at);
+                if self.setup.tells_missing {
+                    // What is empty for want of a variable is told already.
+                    let mut idle = assertion.idle();
+                    let is_told = |at: &str| self.problems.iter().any(|it| it.pointer == at);
+                    idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));
+                    self.report(idle, at);
+                }
                 let check = Check::new(&registration.meta, panel.judging(assertion));
                 Some(Check { options, at: at.to_owned(), judging, leaves_judge_open, ..check })
             }

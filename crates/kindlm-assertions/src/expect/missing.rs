@@ -39,18 +39,19 @@ fn of_variable(at: &str, name: &str, vars: &Map<String, Value>) -> Problem {
             "give it a value, `vars: {{ {name}: … }}`, or say what holds without it: `{{{{ {name} | default('…') }}}}`"
         ),
     };
-    told(at, format!("the variable `{name}` has no value: an empty text would stand for it"), help)
+    let message = format!("the variable `{name}` has no value: an empty text would stand for it");
+    told(at, name.to_owned(), message, help)
 }
 
 fn of_environment(at: &str, name: &str) -> Problem {
     let help = format!(
         "set it before `kindlm` runs, or say what stands for it: `{{{{ env.{name} | default('…') }}}}`"
     );
-    told(at, format!("the environment variable `{name}` is not set"), help)
+    told(at, format!("env.{name}"), format!("the environment variable `{name}` is not set"), help)
 }
 
-fn told(at: &str, message: String, help: String) -> Problem {
-    Problem::new(at, message).with_kind(ProblemKind::MissingVariable).with_help(help)
+fn told(at: &str, name: String, message: String, help: String) -> Problem {
+    Problem::new(at, message).with_kind(ProblemKind::MissingVariable { name }).with_help(help)
 }
 
 /// Looks at each template in a value, with its pointer.

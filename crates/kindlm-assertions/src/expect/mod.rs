@@ -11,7 +11,7 @@ mod value;
 use std::cell::OnceCell;
 
 use kindlm_schema::normalise_numbers;
-use kindlm_types::{Problem, ProblemKind, nearest_few};
+use kindlm_types::{Problem, nearest_few};
 use serde_json::{Map, Value};
 
 use crate::judging::JudgeBlock;
@@ -36,7 +36,7 @@ const NOT: &str = "not-";
 ///
 /// Checks come in the order of [`REGISTRY`], those of the list form last and in the order of the file;
 /// problems come in the order of the file, with pointers from the block. A check with a problem is left out, unless
-/// variables of its templates are all that is missing.
+/// [all of them are mild](kindlm_types::ProblemKind::is_mild).
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
     compile_with(expect, setup, &Map::new())
 }
@@ -181,7 +181,7 @@ impl Compiler<'_> {
 
     /// How many problems there are of which no check can come.
     fn faults(&self) -> usize {
-        self.problems.iter().filter(|it| it.kind != ProblemKind::MissingVariable).count()
+        self.problems.iter().filter(|it| !it.kind.is_mild()).count()
     }
 
     /// Tells which variables of the templates in a value are missing.

@@ -245,7 +245,8 @@ fn code(kind: &ProblemKind) -> Code {
         ProblemKind::UnknownKey { .. } => Code::UNKNOWN_KEY,
         ProblemKind::MissingKey { .. } => Code::MISSING_KEY,
         ProblemKind::UnknownReference => Code::UNKNOWN_REFERENCE,
-        ProblemKind::MissingVariable => Code::MISSING_VARIABLE,
+        ProblemKind::MissingVariable { .. } => Code::MISSING_VARIABLE,
+        ProblemKind::NoEffect => Code::NO_EFFECT,
         ProblemKind::File { .. } => Code::FILE,
     }
 }

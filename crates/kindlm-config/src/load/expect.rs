@@ -73,27 +73,29 @@ impl Loader<'_> {
         if problems.is_empty() {
             self.lint_schemas(piece, at, expect);
         }
+        self.note_referred(expect);
         for problem in problems {
-            let problem = problem.under(at);
-            if problem.kind == ProblemKind::MissingVariable {
-                self.push_missing(piece, problem);
-                continue;
-            }
-            let outside = problem.kind == ProblemKind::File { outside: true };
-            let mut diagnostic = piece.problem(problem);
-            if outside {
-                diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
-            }
-            self.push(diagnostic);
+            self.report_check(piece, problem.under(at));
         }
         self.refer_judges(piece, at, expect);
         self.note_judged(piece, at, &checks);
         checks
     }
 
-    /// Tells that a variable has no value; where promptfoo's words are translated, an empty text stands for it.
-    pub(super) fn push_missing(&mut self, piece: Piece<'_>, problem: Problem) {
-        let diagnostic = piece.problem(problem);
-        self.push(if self.is_translated { diagnostic.into_warning() } else { diagnostic });
+    /// Reports what is wrong with a check.
+    pub(super) fn report_check(&mut self, piece: Piece<'_>, problem: Problem) {
+        if let (true, ProblemKind::MissingVariable { name }) = (self.is_translated, &problem.kind) {
+            self.missing.push((format!("{}{}", piece.prefix, problem.pointer), name.clone()));
+        }
+        let outside = problem.kind == ProblemKind::File { outside: true };
+        let is_mild = self.is_translated && problem.kind.is_mild();
+        let mut diagnostic = piece.problem(problem);
+        if is_mild {
+            diagnostic = diagnostic.into_warning();
+        }
+        if outside {
+            diagnostic.help = Some(super::OUTSIDE_HELP.to_owned());
+        }
+        self.push(diagnostic);
     }
 }

@@ -7,6 +7,7 @@ mod compare;
 mod dataset;
 mod digest;
 mod expect;
+mod import;
 mod judged;
 mod model;
 mod pool;
@@ -17,6 +18,7 @@ mod rules;
 mod script;
 mod sets;
 mod table;
+mod templates;
 mod test;
 mod transcript;
 mod turn;
@@ -40,6 +42,7 @@ use crate::source::{Source, Span};
 use crate::tree::{Node, read};
 use crate::written::DefaultsBlock;
 pub(crate) use dataset::beside;
+pub use import::{Imported, import, import_with};
 
 /// What a config file says, and what is wrong with it.
 #[derive(Debug)]
@@ -106,32 +109,71 @@ pub fn load(
 
 /// Reads a config file, with everything that it may refer to.
 pub fn load_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Loaded {
-    read_all(name, bytes, sources).0
+    let failed = |err: Box<Diagnostic>| Loaded {
+        suite: None,
+        diagnostics: vec![*err],
+        warnings: Vec::new(),
+    };
+    read_all(name, bytes, sources).map_or_else(failed, |(loaded, _)| loaded)
+}
+
+/// The document that stands for a config of promptfoo's.
+struct Translation {
+    /// The config, with its secrets covered.
+    source: Arc<Source>,
+    root: Node,
+    /// What of its checks names variables that a test does not have: pointers to texts, and the names.
+    missing: Vec<(String, String)>,
 }
 
 /// Reads a config file; also gives the translation of one of promptfoo's.
-fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<Node>) {
-    let source = match Source::decode(name, bytes) {
-        Ok(source) => source,
-        Err(diagnostic) => {
-            let diagnostics = vec![*diagnostic];
-            return (Loaded { suite: None, diagnostics, warnings: Vec::new() }, None);
-        }
-    };
-    let Sources { files, env, .. } = *sources;
-    let mut translation = None;
+fn read_all(
+    name: &str,
+    bytes: &[u8],
+    sources: &Sources<'_>,
+) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
+    let source = Source::decode(name, bytes)?;
     let tree = read(&source, 0..source.text().len());
+    let mut found = Found { errors: tree.diagnostics, ..Found::default() };
+    let Some(root) = tree.root else {
+        return Ok((load_tree(&source, None, found, sources, false).0, None));
+    };
+    if !promptfoo::is_promptfoo(&root) {
+        return Ok((load_tree(&source, Some(&root), found, sources, false).0, None));
+    }
+    let source = promptfoo::covered(&source, &root);
+    let translated = promptfoo::translate(&source, &root, sources);
+    translated.diagnostics.into_iter().for_each(|it| found.push(it));
+    let root = translated.root;
+    // What could not be translated is missing, and would be complained about once more.
+    let is_empty = |key| root.get(key).is_none_or(|it| it.items().is_empty());
+    let is_cut = !found.errors.is_empty() && (is_empty("tests") || is_empty("models"));
+    let (loaded, missing) =
+        load_tree(&source, Some(&root).filter(|_| !is_cut), found, sources, true);
+    Ok((loaded, Some(Translation { source, root, missing })))
+}
+
+/// Makes a suite of a document, if there is one; also tells what of its checks names variables that a test does not have.
+fn load_tree(
+    source: &Arc<Source>,
+    root: Option<&Node>,
+    found: Found,
+    sources: &Sources<'_>,
+    is_translated: bool,
+) -> (Loaded, Vec<(String, String)>) {
+    let Sources { files, env, .. } = *sources;
     let referred = digest::Referred::new(files);
     let setup = Setup::new(&referred, None).with_yaml(crate::yaml).telling_missing();
     let mut loader = Loader {
-        source: Arc::clone(&source),
+        source: Arc::clone(source),
         files,
         env,
         reporters: sources.reporters,
         setup,
         referred: &referred,
-        found: Found { errors: tree.diagnostics, ..Found::default() },
-        is_translated: false,
+        found,
+        is_translated,
+        missing: Vec::new(),
         wanted: Vec::new(),
         suite: Suite::default(),
         defaults: DefaultsBlock::default(),
@@ -145,6 +187,7 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         linted: advice::Linted::default(),
         pool: pool::Pool::default(),
         sets: sets::Sets::default(),
+        used_templates: templates::Used::default(),
         conditions: rules::Conditions::default(),
         groups: compare::Groups::default(),
         workspaces: HashMap::new(),
@@ -152,74 +195,9 @@ fn read_all(name: &str, bytes: &[u8], sources: &Sources<'_>) -> (Loaded, Option<
         transcripts: HashMap::new(),
         agents: agent::Agents::default(),
     };
-    if let Some(mut root) = tree.root {
-        if promptfoo::is_promptfoo(&root) {
-            let source = promptfoo::covered(&source, &root);
-            loader.source = Arc::clone(&source);
-            let translated = promptfoo::translate(&source, &root, sources);
-            translated.diagnostics.into_iter().for_each(|it| loader.push(it));
-            root = translated.root;
-            loader.is_translated = true;
-            translation = Some(root.clone());
-            // What could not be translated is missing, and would be complained about once more.
-            let is_empty = |key| root.get(key).is_none_or(|it| it.items().is_empty());
-            if !loader.found.errors.is_empty() && (is_empty("tests") || is_empty("models")) {
-                return (loader.finish(), translation);
-            }
-        }
-        loader.document(&root);
-    }
-    (loader.finish(), translation)
-}
-
-/// What another tool's config is here.
-#[derive(Debug)]
-pub struct Imported {
-    /// The text of an equal `kindlm.yaml`; `None` if there is any error.
-    pub yaml: Option<String>,
-    /// Every error, in the order of the file.
-    pub diagnostics: Vec<Diagnostic>,
-    /// What is allowed, but probably not meant.
-    pub warnings: Vec<Diagnostic>,
-}
-
-/// Translates a promptfoo config into a `kindlm.yaml` that does the same. Parameters as for [`load`].
-pub fn import(
-    name: &str,
-    bytes: &[u8],
-    files: &dyn Files,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Imported {
-    import_with(name, bytes, &Sources::new(files, env))
-}
-
-/// The same, with everything that the config may refer to. What programs made is written out.
-pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported {
-    let (loaded, translation) = read_all(name, bytes, sources);
-    let mut imported =
-        Imported { yaml: None, diagnostics: loaded.diagnostics, warnings: loaded.warnings };
-    let Ok(source) = Source::decode(name, bytes) else { return imported };
-    let Some(root) = read(&source, 0..source.text().len()).root else { return imported };
-    let Some(translation) = translation else {
-        let message = "this is not a promptfoo config: it has none of its keys";
-        let diagnostic = Diagnostic::error(Code::INVALID_VALUE, message, &source, root.span)
-            .with_help(
-                "a promptfoo config has `prompts`, `providers` and `tests`, and no `kindlm`",
-            );
-        imported.diagnostics = vec![diagnostic];
-        return imported;
-    };
-    if imported.diagnostics.is_empty() {
-        match serde_yaml::to_string(&translation.to_json()) {
-            Ok(yaml) => imported.yaml = Some(yaml),
-            Err(err) => {
-                let message = format!("the translation cannot be written: {err}");
-                let error = Diagnostic::error(Code::INVALID_VALUE, message, &source, root.span);
-                imported.diagnostics.push(error);
-            }
-        }
-    }
-    imported
+    root.into_iter().for_each(|it| loader.document(it));
+    let missing = std::mem::take(&mut loader.missing);
+    (loader.finish(), missing)
 }
 
 /// What was found to be wrong.
@@ -263,6 +241,8 @@ struct Loader<'a> {
     found: Found,
     /// Whether the document is the translation of promptfoo's, which takes what is missing for an empty text.
     is_translated: bool,
+    /// What of checks names variables that a test does not have: pointers to texts, and the names.
+    missing: Vec<(String, String)>,
     /// Variables that requests name and no test has had so far, with what is said if none has them.
     wanted: Vec<(String, Diagnostic)>,
     suite: Suite,
@@ -287,6 +267,8 @@ struct Loader<'a> {
     pool: pool::Pool,
     /// The sets of rules that prompts and tests refer to.
     sets: sets::Sets,
+    /// The checks that tests refer to.
+    used_templates: templates::Used,
     /// What rules want of the variables of tests.
     conditions: rules::Conditions,
     /// The tests that are compared with each other.
@@ -330,6 +312,7 @@ impl Loader<'_> {
         self.idle_judging(piece);
         self.report_conditions();
         self.report_unused_sets(piece);
+        self.check_unused_templates(piece);
         // Behind all models: the first of those judges where nobody is named.
         self.suite.models.append(&mut self.agents.ready);
     }

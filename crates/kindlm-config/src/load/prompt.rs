@@ -124,7 +124,7 @@ impl Loader<'_> {
         });
         let mut parts = Vec::with_capacity(texts.len());
         for (role, span, text) in texts {
-            self.warn_of_file(piece.source, span, &text);
+            self.check_no_file(piece.source, span, &text);
             let read = match language {
                 Language::Plain => Ok(Template::read(&text)),
                 Language::Jinja => Template::jinja(&text),
@@ -150,19 +150,21 @@ impl Loader<'_> {
         Some(Prompt { parts, opening, rules, threshold })
     }
 
-    /// A prompt is what is written; a file that is named in its place would be sent by its name.
-    fn warn_of_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
+    /// What is said is what is written; a file that is named in its place would be sent by its name, as promptfoo does it
+    /// with what its prompts say.
+    pub(super) fn check_no_file(&mut self, source: &Arc<Source>, span: Span, text: &str) {
         let path = text.trim();
         if !path.starts_with(FILE) || path.contains(char::is_whitespace) {
             return;
         }
-        let message = format!("`{path}` is sent as it is: prompts are not read from files");
-        let span = source.first_line(span);
-        let diagnostic = Diagnostic::error(Code::NO_EFFECT, message, source, span).into_warning();
-        self.push(
-            diagnostic
-                .with_help("write the text itself: `user: |`, and below it the text, indented"),
-        );
+        let (code, message) = if self.is_translated {
+            (Code::NO_EFFECT, format!("`{path}` is sent as it is"))
+        } else {
+            (Code::INVALID_VALUE, format!("`{path}` is not read: prompts do not come from files"))
+        };
+        let diagnostic = Diagnostic::error(code, message, source, source.first_line(span))
+            .with_help("write the text itself: `user: |`, and below it the text, indented");
+        self.push(if self.is_translated { diagnostic.into_warning() } else { diagnostic });
     }
 
     /// The texts of a prompt with who says them and where they are.

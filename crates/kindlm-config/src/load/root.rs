@@ -117,12 +117,13 @@ impl Loader<'_> {
     fn scripts(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         if let Some(block) = self.block::<ScriptsBlock>(piece, document, "scripts", faulty) {
             self.report(piece, "/scripts", block.problems());
+            self.report(piece, "/scripts", block.missing_folders(self.files));
             self.setup.scripts = self.setup.scripts.with(&block);
         }
         let permitted = &self.setup.scripts.permissions.env;
         let known = permitted.iter().map(|it| (it.clone(), (self.env)(it).into()));
         self.setup.env = known.collect();
-        let templates = super::object(document, "assertionTemplates");
+        let templates = super::object(document, super::templates::KEY);
         self.setup.assertion_templates = templates.cloned().unwrap_or_default();
         self.suite.scripts = self.setup.scripts.clone();
         self.suite.assertion_templates = self.setup.assertion_templates.clone();

@@ -148,7 +148,7 @@ impl Loader<'_> {
         }
         let (checks, mut problems) = self.compile_rules(rules, None, &Map::new());
         // Which variables there are is the tests' to say.
-        problems.retain(|it| it.kind != ProblemKind::MissingVariable);
+        problems.retain(|it| !is_missing(it));
         self.report(piece, at, problems);
         // The one check is the list of rules.
         let list = checks.iter().cloned().map(|it| Check { at: String::new(), ..it });
@@ -221,7 +221,7 @@ impl Loader<'_> {
             return Arc::clone(known);
         }
         let (checks, problems) = self.compile_rules(rules.list(), Some(judging), &Map::new());
-        if problems.iter().any(|it| it.kind != ProblemKind::MissingVariable) {
+        if problems.iter().any(|it| !is_missing(it)) {
             // What is wrong with `judging` is told where the whole of `expect` is read.
             return rules;
         }
@@ -263,7 +263,7 @@ impl Loader<'_> {
         }
         let (_, problems) = self.compile_rules(rules.list(), None, vars);
         for mut problem in problems {
-            if problem.kind != ProblemKind::MissingVariable {
+            if !is_missing(&problem) {
                 continue;
             }
             let index = problem.pointer.split('/').nth(1).and_then(|it| it.parse::<usize>().ok());
@@ -271,7 +271,7 @@ impl Loader<'_> {
             let id = rule.and_then(|it| super::text(it, "id")).unwrap_or_default();
             problem.message = format!("in the rule `{id}`, {}", problem.message);
             problem.pointer = format!("{at}/name");
-            self.push_missing(piece, problem);
+            self.report_check(piece, problem);
         }
     }
 }
@@ -289,4 +289,9 @@ pub(super) fn set_info(rules: &[Value]) -> AssertionSetInfo {
         assertions: rules.len() as u64,
         ..AssertionSetInfo::default()
     }
+}
+
+/// Whether something is only wrong for want of a variable.
+fn is_missing(problem: &Problem) -> bool {
+    matches!(problem.kind, ProblemKind::MissingVariable { .. })
 }

@@ -59,6 +59,7 @@ impl Loader<'_> {
             let user = text(turn, "user").and_then(|user| {
                 let template = Template::read(user);
                 let span = node.get("user").map_or(node.span, |it| it.span);
+                self.check_no_file(piece.source, span, user);
                 let written = Written { template: &template, source: piece.source, span };
                 self.check_text(written, vars, missing);
                 template.form(self.env, None).ok()

@@ -1,6 +1,7 @@
 //! From a JSON pointer to a place in the file.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use kindlm_types::Place;
 
@@ -46,6 +47,23 @@ pub(crate) fn locate(source: &Source, root: &Node, pointer: &str, place: Place) 
         _ => source.first_line(node.span),
     };
     Found { span, used_at }
+}
+
+impl Node {
+    /// The value that a pointer leads to, if there is one.
+    pub(crate) fn at_mut(&mut self, pointer: &str) -> Option<&mut Node> {
+        pointer.split('/').skip(1).try_fold(self, |node, segment| {
+            let segment = unescape(segment);
+            match &mut node.kind {
+                Kind::Mapping(entries) => {
+                    let mut entries = Rc::make_mut(entries).iter_mut();
+                    entries.find(|(it, _)| *it.name == *segment).map(|(_, value)| value)
+                }
+                Kind::List(items) => Rc::make_mut(items).get_mut(segment.parse::<usize>().ok()?),
+                _ => None,
+            }
+        })
+    }
 }
 
 /// A segment of a JSON pointer, read.

@@ -162,7 +162,7 @@ fn a_prompt_that_is_only_the_name_of_a_file_is_told() {
     ] {
         let text = with("user: \"Greet {{name}}.\"", &format!("user: \"{text}\""));
         let loaded = load_text(&text);
-        let found = loaded.warnings.iter().any(|it| it.message.contains("is sent as it is"));
+        let found = loaded.diagnostics.iter().any(|it| it.message.contains("is not read"));
         assert_eq!(found, told, "{}", said(&loaded));
     }
 }

@@ -448,7 +448,8 @@ fn unknown(at: &str, name: &str) -> Problem {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("give the tests `vars: {{ {name}: … }}`, or remove it"),
     };
-    Problem::new(at, message).with_kind(ProblemKind::MissingVariable).with_help(help)
+    let kind = ProblemKind::MissingVariable { name: name.to_owned() };
+    Problem::new(at, message).with_kind(kind).with_help(help)
 }
 
 /// A value as text: texts as they are, everything else as JSON; `null` says nothing.

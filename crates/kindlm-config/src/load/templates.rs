@@ -1,0 +1,53 @@
+//! Checks that are written once, under `assertionTemplates`, and what is wrong with those that no test refers to.
+
+use std::collections::HashSet;
+
+use kindlm_types::Problem;
+use serde_json::{Value, json};
+
+use super::Loader;
+use crate::diagnostic::{Piece, escape};
+
+/// The key under which they are.
+pub(super) const KEY: &str = "assertionTemplates";
+
+/// The names of templates that tests refer to: what is wrong with these is told where that is.
+#[derive(Debug, Default)]
+pub(super) struct Used(HashSet<String>);
+
+impl Loader<'_> {
+    /// Notes to which templates the checks of a block refer.
+    pub(super) fn note_referred(&mut self, expect: &Value) {
+        for entry in expect.get("assert").and_then(Value::as_array).into_iter().flatten() {
+            let name = super::text(entry, "$ref").and_then(|it| it.strip_prefix("#/"));
+            let name = name.and_then(|it| it.strip_prefix(KEY)?.strip_prefix('/'));
+            self.used_templates.0.extend(name.map(str::to_owned));
+            self.note_referred(entry);
+        }
+    }
+
+    /// Reports what is wrong with templates that no test refers to. What they are filled with is not known.
+    pub(super) fn check_unused_templates(&mut self, piece: Piece<'_>) {
+        for (name, template) in self.setup.assertion_templates.clone() {
+            // What is no object is told with the rest of the document.
+            if self.used_templates.0.contains(&name) || !template.is_object() {
+                continue;
+            }
+            let (_, problems) =
+                kindlm_assertions::compile(&json!({"assert": [template]}), &self.setup);
+            for mut problem in problems {
+                problem.pointer = problem.pointer.replacen("/assert/0", "", 1);
+                if !self.is_filled(&template, &problem) {
+                    self.report_check(piece, problem.under(&format!("/{KEY}/{}", escape(&name))));
+                }
+            }
+        }
+    }
+
+    /// Whether a problem is about a value with variables in it.
+    fn is_filled(&self, template: &Value, problem: &Problem) -> bool {
+        let key = problem.pointer.split('/').nth(1).unwrap_or_default();
+        let value = template.get(key).cloned().unwrap_or_default();
+        self.setup.has_templates(&json!({"assert": [value]}))
+    }
+}
