@@ -26,7 +26,7 @@ impl<'a> Referred<'a> {
     fn with_imports(&self, path: &str, text: &str) -> Digest {
         let mut all = text.to_owned();
         for (path, digest) in &*self.programs.named_in(&json!({"file": path})) {
-            all.push_str(&format!("\n{path} {digest}"));
+            all.extend(["\n", path, " ", &digest.to_string()]);
         }
         Digest::of(all)
     }

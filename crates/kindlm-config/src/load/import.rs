@@ -1,5 +1,6 @@
 //! A promptfoo config as the `kindlm.yaml` that does the same.
 
+use kindlm_template::is_template;
 use kindlm_types::Files;
 
 use super::{Found, Sources, Translation, load_tree, read_all};
@@ -70,9 +71,10 @@ impl Imported {
     /// Writes a translation down, unless it does not hold on its own.
     fn write(&mut self, mut translation: Translation, sources: &Sources<'_>) {
         // What an entry only refers to is not written in it; that is told below.
-        let missing = std::mem::take(&mut translation.missing);
-        for (pointer, name) in missing.into_iter().filter(|(it, _)| !it.ends_with("/$ref")) {
-            if let Some(Node { kind: Kind::Text(text), .. }) = translation.root.at_mut(&pointer) {
+        for (pointer, name) in std::mem::take(&mut translation.missing) {
+            if let Some(Node { kind: Kind::Text(text), .. }) = translation.root.at_mut(&pointer)
+                && is_template(text)
+            {
                 *text = without_value(text, &name).into();
             }
         }
@@ -105,10 +107,10 @@ fn without_value(template: &str, name: &str) -> String {
     {
         written.push_str(before);
         if inside.trim() == name {
-            written.push_str(&format!("{{{{ {name} | default('') }}}}"));
+            written.extend(["{{ ", name, " | default('') }}"]);
             is_said = true;
         } else {
-            written.push_str(&format!("{{{{{inside}}}}}"));
+            written.extend(["{{", inside, "}}"]);
         }
         rest = behind;
     }

@@ -7,9 +7,12 @@ mod compare;
 mod dataset;
 mod digest;
 mod expect;
+mod fitting;
 mod import;
 mod judged;
+mod kit;
 mod model;
+mod parts;
 mod pool;
 mod prompt;
 mod reference;
@@ -195,7 +198,9 @@ fn load_tree(
         transcripts: HashMap::new(),
         agents: agent::Agents::default(),
     };
-    root.into_iter().for_each(|it| loader.document(it));
+    if let Some(root) = root {
+        loader.document(root);
+    }
     let missing = std::mem::take(&mut loader.missing);
     (loader.finish(), missing)
 }

@@ -1,0 +1,149 @@
+//! Whether the parts of a test go together, with each other and with what the suite has.
+
+use kindlm_schema::Schema;
+use kindlm_types::{Place, Role};
+use serde_json::Value;
+
+use super::prompt::Prompts;
+use super::{Loader, Spot, text};
+use crate::diagnostic::{Code, Piece};
+use crate::tree::locate;
+use crate::written::TestEntry;
+
+impl Loader<'_> {
+    pub(super) fn check_name(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
+        let Some(name) = text(value, "name").filter(|it| !it.is_empty()) else { return };
+        let at = format!("{at}/name");
+        let span = locate(piece.source, piece.root, &at, Place::Value).span;
+        if let Some(first) = self.names.get(name) {
+            let diagnostic = piece
+                .error(
+                    Code::DUPLICATE,
+                    &at,
+                    Place::Value,
+                    format!("the test name `{name}` is taken"),
+                )
+                .with_label("given again")
+                .with_related(&first.source, first.span, "given first")
+                .with_help("give each test a name of its own: reports and baselines go by it");
+            self.push(diagnostic);
+        } else {
+            let spot = Spot { source: piece.source.clone(), span };
+            self.names.insert(name.to_owned(), spot);
+        }
+    }
+
+    /// A test runs either a prompt or a command; one with an agent may do without a prompt, and one with a transcript runs
+    /// nothing.
+    pub(super) fn check_subject(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        value: &Value,
+        prompts: &Prompts,
+    ) {
+        if value.get("transcript").is_some() {
+            if let Some(other) =
+                ["prompt", "command", "agent"].iter().find(|it| value.get(**it).is_some())
+            {
+                let message = format!(
+                    "a test has either a `transcript` or something to run (`{other}`), not both"
+                );
+                let at = format!("{at}/{other}");
+                let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
+                self.push(diagnostic.with_help("remove one of the two"));
+            }
+            return;
+        }
+        if value.get("agent").is_some() {
+            if value.get("command").is_some() {
+                let message = "a test has either an `agent` or a `command`, not both";
+                let diagnostic = piece.error(Code::INVALID_VALUE, at, Place::Value, message);
+                self.push(diagnostic.with_help("remove one of the two"));
+                return;
+            }
+            let prompt = text(value, "prompt").and_then(|it| prompts.get(it));
+            let roles: Option<Vec<Role>> =
+                prompt.map(|it| it.opening.parts.iter().map(|(role, _)| *role).collect());
+            self.check_said(piece, at, value, roles.as_deref());
+            return;
+        }
+        let (code, message, help) = match (value.get("prompt"), value.get("command")) {
+            (Some(_), Some(_)) => (
+                Code::INVALID_VALUE,
+                "a test has either a `prompt` or a `command`, not both",
+                "remove one of the two".to_owned(),
+            ),
+            (None, None) if value.is_object() => (
+                Code::MISSING_KEY,
+                "the test has neither a `prompt` nor a `command`",
+                match prompts.names().first() {
+                    Some(name) => format!("say what to run, such as `prompt: {name}`"),
+                    None => "say what to run: `prompt` or `command`".to_owned(),
+                },
+            ),
+            _ => return,
+        };
+        self.push(piece.error(code, at, Place::Value, message).with_help(help));
+    }
+
+    pub(super) fn check_models(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
+        let models = value.get("models").and_then(Value::as_array).into_iter().flatten();
+        for (index, id) in models.enumerate() {
+            if let Some(id) = id.as_str() {
+                self.refer(piece, &format!("{at}/models/{index}"), id);
+            }
+        }
+    }
+
+    /// Warns of what a test has and cannot use.
+    pub(super) fn check_effect(&mut self, piece: Piece<'_>, at: &str, entry: &TestEntry) {
+        let why = match (&entry.transcript, &entry.output, &entry.agent, &entry.command) {
+            (Some(_), ..) => Some(("a `transcript`", "nothing is run")),
+            (None, Some(_), Some(_), _) => Some(("an `output`", "nothing is run")),
+            (None, _, None, None) => Some(("a `prompt`", "models have no folder")),
+            (None, None, Some(_), _) | (None, _, None, Some(_)) => None,
+        };
+        if let Some((what, why)) = why.filter(|_| entry.workspace.is_some()) {
+            let message = format!("`workspace` does nothing in a test with {what}: {why}");
+            self.no_effect(piece, &format!("{at}/workspace"), &message);
+        }
+        let (what, own) = match (&entry.command, &entry.agent, &entry.transcript) {
+            (.., Some(_)) => ("a `transcript`", ("answerTools", !entry.answer_tools)),
+            (Some(_), _, None) => ("a `command`", ("conversation", !entry.conversation.is_empty())),
+            (None, Some(_), None) => ("an `agent`", ("answerTools", !entry.answer_tools)),
+            (None, None, None) => return,
+        };
+        for (key, is_there) in [
+            ("tools", !entry.tools.is_empty() && entry.transcript.is_none()),
+            own,
+            ("models", entry.models.is_some()),
+            ("output", entry.output.is_some() && entry.agent.is_none()),
+        ] {
+            if is_there {
+                let message = format!("`{key}` does nothing in a test with {what}");
+                self.no_effect(piece, &format!("{at}/{key}"), &message);
+            }
+        }
+    }
+
+    /// Warns of tools whose `parameters` are not a JSON Schema: providers refuse them.
+    pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
+        let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
+        for (index, tool) in tools.enumerate() {
+            let Some(parameters) = tool.get("parameters") else { continue };
+            let fault = self
+                .tool_schemas
+                .entry(parameters.to_string())
+                .or_insert_with(|| Schema::compile(parameters).err().map(|it| it.to_string()))
+                .clone();
+            if let Some(fault) = fault {
+                let at = format!("{at}/tools/{index}/parameters");
+                let message = format!("these parameters are not a usable JSON Schema: {fault}");
+                let diagnostic =
+                    piece.error(Code::INVALID_VALUE, &at, Place::Key, message).into_warning();
+                self.push(diagnostic);
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a test runs and what it checks, each resolved at its own place.
+
+use std::sync::Arc;
+
+use kindlm_assertions::Check;
+use kindlm_engine::{Digest, Fingerprint};
+use kindlm_types::Place;
+use serde_json::{Map, Value};
+
+use super::body::{Part, SubjectForm};
+use super::pool::Block;
+use super::prompt::{Prompt, PromptPart, Prompts};
+use super::sets::Rules;
+use super::turn::Turns;
+use super::vars::{Missing, Written};
+use super::workspace::Resolved;
+use super::{Loader, object, text};
+use crate::diagnostic::{Code, Piece};
+use crate::template::Template;
+use crate::tree::Node;
+
+/// What could be resolved of a test without its own type.
+pub(super) struct Parts<'p> {
+    pub(super) subject: Option<SubjectForm>,
+    /// The prompt, if it is a test of one.
+    pub(super) prompt: Option<&'p Prompt>,
+    /// The rules of the prompt and of sets.
+    pub(super) rules: Arc<Rules>,
+    pub(super) checks: Part<[Check]>,
+    pub(super) conversation: Turns,
+    /// Of what must hold at the end, and of the folder in which it must.
+    pub(super) expect: Fingerprint,
+    /// Whether the suite's own judge is asked about it.
+    pub(super) asks_judge: bool,
+    /// Whether it is compared with others.
+    pub(super) compares: bool,
+    /// The folder of its own in which the agent works.
+    pub(super) workspace: Option<Resolved>,
+    /// The `expect` block as JSON, if it has a list of checks.
+    pub(super) written: Option<Arc<str>>,
+}
+
+impl Loader<'_> {
+    /// Resolves what has places of its own: the prompt or command, the checks, the turns.
+    pub(super) fn parts<'p>(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        node: &Node,
+        value: &Value,
+        prompts: &'p Prompts,
+    ) -> Parts<'p> {
+        let no_vars = Map::new();
+        let vars = object(value, "vars");
+        let mut missing = Missing::default();
+        let given = vars.unwrap_or(&no_vars);
+        self.wanted.retain(|(name, _)| !given.contains_key(name));
+        let (subject, prompt) = self.subject(piece, at, node, value, prompts, given, &mut missing);
+        let errors = self.found.errors.len();
+        let conversation = self.turns(piece, at, node, value, given, &mut missing);
+        let turns_are_whole = self.found.errors.len() == errors;
+        // `vars` that are not a mapping are reported by the shape, and then nothing is known about them.
+        if vars.is_some() || value.get("vars").is_none() {
+            self.report_missing(piece, at, vars, &missing);
+        }
+        let errors = self.found.errors.len();
+        let expect = value.get("expect").filter(|it| it.is_object()).unwrap_or(&Value::Null);
+        let base = prompt.map(|it| Arc::clone(&it.rules)).unwrap_or_default();
+        let rules = self.with_sets(piece, at, value, &base);
+        let rules = self.judged_as(value, rules);
+        self.check_named(piece, at, &rules, given);
+        let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
+        // Of what is broken nobody knows whether it would check something.
+        let is_whole = turns_are_whole && self.found.errors.len() == errors;
+        if is_whole
+            && object(value, "expect").is_some()
+            && !block.is_active
+            && !conversation.is_active
+        {
+            self.note_idle(piece, at, text(value, "name").unwrap_or_default());
+        }
+        if is_whole && conversation.forms.is_empty() {
+            let own = prompt.and_then(|it| it.threshold);
+            self.check_threshold(piece, at, value, own, block.checks.iter().chain(&*rules.checks));
+        }
+        let workspace = self.workspace(piece, at, value);
+        let is_wanted = (value.get("command").is_some() || value.get("agent").is_some())
+            && (value.get("workspace").is_some() || self.defaults.workspace.is_some());
+        if is_wanted {
+            self.check_works_there(piece, at, value);
+        } else {
+            self.check_has_workspace(piece, at, (value, &block.checks));
+        }
+        let written = expect.get("assert").is_some().then(|| Arc::clone(&block.text));
+        let expect = match &workspace {
+            None => block.digest,
+            Some(it) => Digest::default().fingerprint(block.digest).fingerprint(it.digest).finish(),
+        };
+        let Block { asks_judge, compares, .. } = block;
+        Parts {
+            subject,
+            prompt,
+            rules,
+            checks,
+            conversation,
+            expect,
+            asks_judge,
+            compares,
+            workspace,
+            written,
+        }
+    }
+
+    /// Notes a test that checks nothing.
+    fn note_idle(&mut self, piece: Piece<'_>, at: &str, name: &str) {
+        self.idle.1 += 1;
+        if self.idle.0.is_none() {
+            let diagnostic = piece
+                .error(Code::NO_EFFECT, &format!("{at}/expect"), Place::Value, name)
+                .with_help("say under `expect` what must hold: without checks it always passes")
+                .into_warning();
+            self.idle.0 = Some(diagnostic);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one test, taken apart by its caller")]
+    fn subject<'p>(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        node: &Node,
+        value: &Value,
+        prompts: &'p Prompts,
+        vars: &Map<String, Value>,
+        missing: &mut Missing,
+    ) -> (Option<SubjectForm>, Option<&'p Prompt>) {
+        if let Some(transcript) = node.get("transcript") {
+            return (self.transcript(piece, &format!("{at}/transcript"), transcript), None);
+        }
+        match (value.get("prompt"), value.get("command")) {
+            (None, None) if value.get("agent").is_some() => {
+                (Some(SubjectForm::Prompt(Arc::default())), None)
+            }
+            (Some(_), Some(_)) | (None, None) => (None, None),
+            (Some(prompt), None) => {
+                let Some(name) = prompt.as_str().filter(|it| !it.is_empty()) else {
+                    return (None, None);
+                };
+                if !prompts.has(name) && !prompts.is_empty() {
+                    self.unknown_prompt(piece, &format!("{at}/prompt"), name, &prompts.names());
+                }
+                let Some(prompt) = prompts.get(name) else { return (None, None) };
+                for part in &prompt.parts {
+                    let PromptPart { template, source, span, .. } = part;
+                    self.check_text(Written { template, source, span: *span }, vars, missing);
+                }
+                (Some(SubjectForm::Prompt(Arc::clone(&prompt.opening))), Some(prompt))
+            }
+            (None, Some(command)) => {
+                let Some(line) = command.as_str() else { return (None, None) };
+                let template = Template::read(line);
+                let span = node.get("command").map_or(node.span, |it| it.span);
+                let written = Written { template: &template, source: piece.source, span };
+                (self.check_command(written, vars, missing).map(SubjectForm::Command), None)
+            }
+        }
+    }
+}
