@@ -14,7 +14,7 @@ use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::one_line;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Folder, MAX_FILE_BYTES};
-use kindlm_types::{ExitStatus, Limits, NoFiles, Params, SuiteInfo, suggest};
+use kindlm_types::{ExitStatus, Files, Limits, NoFiles, Params, SuiteInfo, suggest};
 use serde_json::Map;
 use tokio::sync::watch;
 
@@ -54,12 +54,8 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let client = client(&suite.providers, &project.files, options)?;
         let secrets = Secrets::of(io, &suite.providers);
         let state = project.place.state();
-        let responses = args.responses.open(
-            io,
-            &state,
-            (&suite.providers, &suite.scripts, &project.files),
-            &secrets,
-        )?;
+        let decides = (&suite.providers, &suite.scripts, &project.files as &dyn Files);
+        let responses = args.responses.open(io, &state, decides, &secrets)?;
         let client = Scripted::new(&client, Runner::new(io, &base)?);
         let recorded = Recorded::new(&client, responses);
         let (backend, abort) = Abortable::new(&recorded);
@@ -93,12 +89,8 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let providers = shorthand(&models);
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
-    let responses = args.responses.open(
-        io,
-        &state,
-        (&providers, &ScriptSettings::default(), &NoFiles),
-        &secrets,
-    )?;
+    let decides = (&providers, &ScriptSettings::default(), &NoFiles as &dyn Files);
+    let responses = args.responses.open(io, &state, decides, &secrets)?;
     let client = Scripted::new(&client, Runner::new(io, &base)?);
     let recorded = Recorded::new(&client, responses);
     let (backend, abort) = Abortable::new(&recorded);
