@@ -92,10 +92,7 @@ impl<'a> Calls<'a> {
         match &result {
             Ok(reply) if reply.cached => paid.settle(Some(0.0)),
             // A program may tell what its answer cost.
-            Ok(reply) => {
-                let counted = || model.price.and_then(|it| it.cost_if_counted(&reply.usage));
-                paid.settle(reply.cost_usd.or_else(counted));
-            }
+            Ok(reply) => paid.settle(model.cost_of(reply.cost_usd, &reply.usage)),
             Err(err) => paid.failed(err),
         }
         Ok(result?)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kindlm_assertions::{JudgeBlock, ScriptSettings};
 use kindlm_types::{
-    AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo, ToolSpec, TraceSettings,
+    AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo, ToolSpec, TraceSettings, Usage,
 };
 use serde_json::{Map, Value};
 
@@ -100,6 +100,11 @@ impl Model {
             offers: Arc::default(),
             agent: Some(Arc::new(agent)),
         }
+    }
+
+    /// What an answer cost in US dollars: what it tells itself, else the price of its tokens; `None` if nobody knows.
+    pub(crate) fn cost_of(&self, told: Option<f64>, usage: &Usage) -> Option<f64> {
+        told.or_else(|| self.price?.cost_if_counted(usage))
     }
 }
 

@@ -87,6 +87,6 @@ pub use summary::{
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
 pub use transcript::Transcript;
-pub use usage::Usage;
+pub use usage::{Usage, UsageSum};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

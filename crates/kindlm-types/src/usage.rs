@@ -101,6 +101,49 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
+/// A sum of what several answers took. Where some of them were not counted, the sum of the others is not all.
+///
+/// ```
+/// use kindlm_types::{Usage, UsageSum};
+///
+/// let counted = Usage::counted(Some(12), Some(3), None, 0);
+/// let mut sum = UsageSum::default();
+/// sum.add(Usage::default());
+/// assert_eq!(sum.total(), Usage::default(), "nothing was counted that could be taken for all");
+/// sum.add(counted);
+/// assert_eq!(sum.total(), Usage { partial: true, ..counted });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageSum {
+    counted: Usage,
+    lacks_some: bool,
+    any: bool,
+}
+
+impl UsageSum {
+    /// Adds what one answer took; no token at all if nobody has counted.
+    pub fn add(&mut self, usage: Usage) {
+        self.any = true;
+        self.lacks_some |= usage == Usage::default();
+        self.counted += usage;
+    }
+
+    /// Whether there was no answer.
+    pub fn is_empty(&self) -> bool {
+        !self.any
+    }
+
+    /// Whether some answers were counted, and others were not.
+    pub fn lacks_some(&self) -> bool {
+        self.lacks_some && self.counted != Usage::default()
+    }
+
+    /// What was counted.
+    pub fn total(&self) -> Usage {
+        Usage { partial: self.counted.partial || self.lacks_some(), ..self.counted }
+    }
+}
+
 impl<'de> Deserialize<'de> for Usage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         /// As it is told: what is absent was not counted.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     AgentEnd, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn, Event, Execution,
-    Message, OpenWorkspace, ProviderError, ProviderErrorKind, Role, Speaker, Turn, Usage,
+    Message, OpenWorkspace, ProviderError, ProviderErrorKind, Role, Speaker, Turn, UsageSum,
 };
 use serde_json::Value;
 
@@ -27,8 +27,7 @@ pub(super) struct AgentRun<'a> {
     pub(super) calls: &'a Calls<'a>,
     pub(super) timeout: Duration,
     pub(super) execution: Execution,
-    /// Whether nobody has counted the tokens of some turn.
-    pub(super) is_uncounted: bool,
+    pub(super) usage: UsageSum,
 }
 
 impl AgentRun<'_> {
@@ -114,13 +113,12 @@ impl AgentRun<'_> {
     fn record(&mut self, reply: AgentReply, turn: Option<Turn>, begin: usize) {
         let execution = &mut self.execution;
         let usage = reply.usage.unwrap_or_default();
-        self.is_uncounted |= reply.usage.is_none();
-        let price = self.model.price.filter(|_| reply.usage.is_some());
-        let cost = reply.cost_usd.or_else(|| price.and_then(|it| it.cost_if_counted(&usage)));
+        self.usage.add(usage);
+        let cost = self.model.cost_of(reply.cost_usd, &usage);
         execution.cost_usd = execution.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
         let calls = execution.tool_calls.len();
         execution.requests += 1;
-        execution.usage += usage;
+        execution.usage = self.usage.total();
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
         execution.recorded_events.extend(reply.events);
         execution.tool_calls.extend(reply.tool_calls);
@@ -155,8 +153,6 @@ impl AgentRun<'_> {
         if let Some(coverage) = end.coverage {
             execution.coverage = coverage;
         }
-        // The sum of some turns is not that of all; where none is counted, there is no sum to be taken for one.
-        execution.usage.partial |= self.is_uncounted && execution.usage != Usage::default();
         if !end.metadata.is_empty() {
             execution.metadata.insert(METADATA.to_owned(), Value::Object(end.metadata));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     BoxFuture, Channel, Event, Execution, Message, Prompt, ProviderError, Reply, Role, Speaker,
-    Turn, Usage, ecma,
+    Turn, UsageSum, ecma,
 };
 
 use serde_json::{Map, Value};
@@ -41,38 +41,37 @@ pub(super) struct Conversation<'a> {
     records_events: bool,
     /// Where the events of the exchange under way begin.
     exchange_start: usize,
-    /// What was answered now, and did not come from the response store.
-    fresh: Fresh,
-    told: Told,
-    /// Whether nobody has counted the tokens of some answer.
-    is_uncounted: bool,
+    usage: UsageSum,
+    /// The tokens of the labelled turn under way.
+    turn_usage: UsageSum,
+    cost: Cost,
+    /// The cost of what was answered now, and did not come from the response store.
+    fresh: Cost,
     /// How many messages opened it.
     opening: usize,
 }
 
-/// The requests that were paid for.
-#[derive(Default)]
-struct Fresh {
-    requests: u32,
-    usage: Usage,
-    told: Told,
-}
-
-/// What providers say themselves that requests have cost.
+/// What answers have cost: what providers say themselves, and the tokens of the others.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    requests: u32,
-    usage: Usage,
-    usd: f64,
+struct Cost {
+    told_usd: f64,
+    priced: UsageSum,
 }
 
-impl Told {
+impl Cost {
     fn add(&mut self, reply: &Reply) {
-        if let Some(usd) = reply.cost_usd {
-            self.requests += 1;
-            self.usage += reply.usage;
-            self.usd += usd;
+        match reply.cost_usd {
+            Some(usd) => self.told_usd += usd,
+            None => self.priced.add(reply.usage),
         }
+    }
+
+    /// In US dollars. Nothing has been spent while nothing was answered.
+    fn of(&self, model: &Model) -> Option<f64> {
+        if self.priced.is_empty() {
+            return Some(self.told_usd);
+        }
+        Some(self.told_usd + model.cost_of(None, &self.priced.total())?)
     }
 }
 
@@ -98,9 +97,10 @@ impl<'a> Conversation<'a> {
             execution,
             records_events: !body.tools.is_empty() || !body.conversation.is_empty(),
             exchange_start: 0,
-            fresh: Fresh::default(),
-            told: Told::default(),
-            is_uncounted: false,
+            usage: UsageSum::default(),
+            turn_usage: UsageSum::default(),
+            cost: Cost::default(),
+            fresh: Cost::default(),
             opening: 0,
         }
     }
@@ -121,10 +121,9 @@ impl<'a> Conversation<'a> {
             self.tell_failure(err);
         }
         let execution = &mut self.execution;
-        execution.cost_usd = cost(self.model, execution.requests, execution.usage, self.told);
+        execution.cost_usd = self.cost.of(self.model);
         if execution.cached {
-            let fresh = &self.fresh;
-            execution.spent_usd = cost(self.model, fresh.requests, fresh.usage, fresh.told);
+            execution.spent_usd = self.fresh.of(self.model);
         }
         if execution.truncated {
             let note =
@@ -216,6 +215,7 @@ impl<'a> Conversation<'a> {
             if round == 0 { self.exchange_start } else { self.execution.recorded_events.len() };
         let turns = &mut self.execution.turns;
         if round <= last {
+            self.turn_usage = UsageSum::default();
             turns.push(Turn {
                 label: turn.label.clone(),
                 user: turn.user.clone(),
@@ -229,7 +229,8 @@ impl<'a> Conversation<'a> {
         turn.output_json.clone_from(&reply.output_json);
         turn.tool_calls.end = start + reply.tool_calls.len();
         turn.requests += 1;
-        turn.usage += reply.usage;
+        self.turn_usage.add(reply.usage);
+        turn.usage = self.turn_usage.total();
         turn.latency_ms += reply.latency_ms;
     }
 
@@ -263,18 +264,16 @@ impl<'a> Conversation<'a> {
                 turn.events.end = events.len();
             }
         }
-        self.told.add(&reply);
+        self.cost.add(&reply);
         if !reply.cached {
-            self.fresh.requests += 1;
-            self.fresh.usage += reply.usage;
-            self.fresh.told.add(&reply);
+            self.fresh.add(&reply);
         }
+        self.usage.add(reply.usage);
         let execution = &mut self.execution;
         execution.requests += 1;
-        execution.usage += reply.usage;
-        self.is_uncounted |= reply.usage == Usage::default();
-        if self.is_uncounted && execution.usage != Usage::default() {
-            // The sum of some answers is not that of all. Where none is counted, there is no sum to be taken for one.
+        execution.usage = self.usage.total();
+        if self.usage.lacks_some() {
+            // An answer that was not counted has no event of it.
             let coverage = std::mem::take(&mut execution.coverage);
             execution.coverage = coverage.without(Channel::Usage);
         }
@@ -336,16 +335,6 @@ fn told_of_test(body: &CaseBody, execution: &Execution) -> Map<String, Value> {
         ("threshold", threshold.map(Value::from)),
     ];
     told.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
-}
-
-/// What requests to this model have cost: what providers say themselves, and the price of the others. Nothing has been
-/// spent while nothing was answered.
-fn cost(model: &Model, requests: u32, usage: Usage, told: Told) -> Option<f64> {
-    if requests == told.requests {
-        return Some(told.usd);
-    }
-    let rest = usage.without(told.usage);
-    model.price.and_then(|price| price.cost_if_counted(&rest)).map(|it| it + told.usd)
 }
 
 /// Each message of the user begins an exchange; turns without one continue it.

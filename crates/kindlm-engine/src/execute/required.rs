@@ -58,7 +58,7 @@ impl Running<'_> {
         early: &Early,
     ) -> bool {
         let reached = so_far.turns.iter().position(|it| it.label == turn.label);
-        let evidence = reached.and_then(|it| turns::evidence(so_far, it, model.price));
+        let evidence = reached.and_then(|it| turns::evidence(so_far, it, Some(model)));
         let Some(evidence) = evidence else { return true };
         let baseline =
             self.run.baseline.and_then(|it| it.turn(&so_far.case, &so_far.model, &turn.label));

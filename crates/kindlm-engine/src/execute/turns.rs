@@ -2,10 +2,10 @@
 
 use kindlm_assertions::Check;
 use kindlm_types::{
-    AssertionResult, Channel, Event, Execution, FailureCode, Message, Price, Role, Turn, Usage,
-    Verdict,
+    AssertionResult, Channel, Event, Execution, FailureCode, Message, Role, Turn, Usage, Verdict,
 };
 
+use crate::Model;
 use crate::judge::{Halt, not_run};
 
 /// The part of an execution that is one turn, as an execution of its own.
@@ -15,7 +15,7 @@ use crate::judge::{Halt, not_run};
 pub(super) fn evidence(
     execution: &Execution,
     index: usize,
-    price: Option<Price>,
+    model: Option<&Model>,
 ) -> Option<Execution> {
     let turn = execution.turns.get(index)?;
     let is_last = index + 1 == execution.turns.len();
@@ -46,9 +46,10 @@ pub(super) fn evidence(
             .filter(|it| *it <= 0.0 || turn.latency_ms > 0.0)
             .map(|_| turn.latency_ms),
         // An agent may tell what its turn cost.
-        cost_usd: Event::usage(events)
-            .1
-            .or_else(|| price.and_then(|price| price.cost_if_counted(&turn.usage))),
+        cost_usd: {
+            let told = Event::usage(events).1;
+            told.or_else(|| model?.cost_of(None, &turn.usage))
+        },
         spent_usd: None,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,

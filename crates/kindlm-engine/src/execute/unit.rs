@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use kindlm_types::{
     CommandSpec, Execution, ExecutionError, ExecutionResult, OpenWorkspace, Outcome, Transcript,
-    Usage, Written, ecma,
+    Usage, UsageSum, Written, ecma,
 };
 use serde_json::{Map, Value};
 
@@ -120,7 +120,7 @@ impl Running<'_> {
                         calls,
                         timeout,
                         execution,
-                        is_uncounted: false,
+                        usage: UsageSum::default(),
                     };
                     Box::pin(run.hold(&required)).await
                 } else {

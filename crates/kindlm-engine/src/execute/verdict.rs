@@ -148,7 +148,6 @@ impl Running<'_> {
         execution: &Execution,
         sum: &mut Judged,
     ) {
-        let price = model.and_then(|it| it.price);
         for turn in &body.conversation {
             let label = turn.label.as_str();
             if let Some(halt) = &sum.halt {
@@ -158,7 +157,7 @@ impl Running<'_> {
             }
             // By label, as a turn without a message is passed over when the model is done before it.
             let reached = execution.turns.iter().position(|it| it.label == label);
-            let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, price))
+            let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, model))
             else {
                 let reached = execution.turns.len();
                 let results =

@@ -123,8 +123,7 @@ impl<'a> Judges<'a> {
             cost_usd: if reply.cached {
                 Some(0.0)
             } else {
-                let counted = || model.price?.cost_if_counted(&reply.usage);
-                reply.cost_usd.or_else(counted)
+                model.cost_of(reply.cost_usd, &reply.usage)
             },
             usage: reply.usage,
             finish_reason: reply.finish_reason.clone(),

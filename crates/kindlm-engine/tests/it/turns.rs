@@ -6,7 +6,7 @@ use kindlm_types::{
 };
 use serde_json::json;
 
-use crate::support::{Fake, asks, edit, failure, last_user, reply, says, sees, suite};
+use crate::support::{Fake, asks, close, edit, failure, last_user, reply, says, sees, suite};
 
 fn turn(label: &str, user: Option<&str>, text: Option<&'static str>) -> ConversationTurn {
     ConversationTurn {
@@ -254,11 +254,46 @@ async fn an_answer_whose_tokens_nobody_counted_leaves_the_sum_unknown() {
     assert!(!execution.coverage.includes(Channel::Usage));
     let others = Channel::ALL.into_iter().filter(|it| *it != Channel::Usage);
     assert!(others.into_iter().all(|it| execution.coverage.includes(it)));
+    assert_eq!(execution.usage, Usage { partial: true, ..reply("").usage });
+    assert_eq!(execution.cost_usd, None, "the price of one answer is not that of both");
     // Where none is counted, there is no sum that could be taken for one.
     let fake = Fake::new(|_, _| Ok(Reply::text("yes")));
     let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
     let execution = &report.cases[0].executions[0].execution;
     assert_eq!((execution.usage, &execution.coverage), (Usage::default(), &Coverage::Complete));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_within_a_turn_that_nobody_counted_leaves_the_turn_unknown() {
+    let suite =
+        conversation(vec![turn("first", Some("look"), None), turn("second", Some("bye"), None)]);
+    let fake = Fake::new(|_, prompt| {
+        let answered = prompt.messages.last().is_some_and(|it| it.role == Role::Tool);
+        if last_user(prompt) == "look" && !answered {
+            let call = ToolCall { name: "look".to_owned(), ..ToolCall::default() };
+            return Ok(Reply { tool_calls: vec![call], ..Reply::text("looking") });
+        }
+        Ok(reply("done"))
+    });
+    let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
+    let turns = &report.cases[0].executions[0].execution.turns;
+    assert_eq!(turns[0].usage, Usage { partial: true, ..reply("").usage });
+    assert_eq!(turns[1].usage, reply("").usage, "the second was counted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_tells_of_its_cost_is_known_whatever_it_counts() {
+    let suite =
+        conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
+    let fake = Fake::new(|_, prompt| {
+        let half = Usage::counted(Some(7), None, None, 0);
+        let tells = Reply { usage: half, cost_usd: Some(0.5), ..reply("yes") };
+        Ok(if last_user(prompt) == "hello" { tells } else { reply("yes") })
+    });
+    let report = run(&suite, &RunOptions::default(), &fake).await.unwrap();
+    let execution = &report.cases[0].executions[0].execution;
+    assert!(!execution.usage.is_whole());
+    assert!(close(execution.cost_usd.unwrap(), 0.5 + 15e-6), "{:?}", execution.cost_usd);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ pub use coverage::{Channel, Coverage};
 pub use facts::{Action, ActionState, Facts, SubagentCall};
 pub use tool_kind::ToolKind;
 
-use crate::{Execution, Role, Usage};
+use crate::{Execution, Role, Usage, UsageSum};
 
 /// One thing that happened inside an execution.
 ///
@@ -270,25 +270,17 @@ impl Event {
 
     /// The tokens that events tell, and what they cost; `None` for what no event tells, or not all of those do.
     pub fn usage(events: &[Self]) -> (Option<Usage>, Option<f64>) {
-        let mut sum: (Option<Usage>, Option<f64>) = (None, Some(0.0));
-        // Of what one of them says nothing, the sum of the others is not all.
-        let mut uncounted = false;
+        let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));
         for event in events {
             if let Self::Usage { usage, cost_usd } = event {
-                let total = sum.0.get_or_insert_default();
-                uncounted |= *usage == Usage::default();
                 // Whoever tells the parts need not add them up.
                 let parts = usage.input_tokens.saturating_add(usage.output_tokens);
                 let total_tokens = usage.total_tokens.max(parts);
-                *total += Usage { total_tokens, ..*usage };
-                sum.1 = sum.1.zip(*cost_usd).map(|(sum, cost)| sum + cost);
+                sum.add(Usage { total_tokens, ..*usage });
+                cost = cost.zip(*cost_usd).map(|(sum, cost)| sum + cost);
             }
         }
-        if let Some(total) = sum.0.as_mut().filter(|it| **it != Usage::default()) {
-            total.partial |= uncounted;
-        }
-        let cost = sum.1.filter(|_| sum.0.is_some());
-        (sum.0, cost)
+        if sum.is_empty() { (None, None) } else { (Some(sum.total()), cost) }
     }
 
     /// The event of tokens that were counted; `None` where none were: a source that counts no token has not counted.
