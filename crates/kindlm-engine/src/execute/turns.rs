@@ -2,7 +2,8 @@
 
 use kindlm_assertions::Check;
 use kindlm_types::{
-    AssertionResult, Channel, Event, Execution, FailureCode, Message, Role, Turn, Usage, Verdict,
+    ActionState, AssertionResult, Channel, Event, Execution, Facts, FailureCode, Message, Role,
+    Turn, Usage, Verdict,
 };
 
 use crate::Model;
@@ -53,10 +54,12 @@ pub(super) fn evidence(
         spent_usd: None,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
-        // A conversation that breaks off does so in its last turn; spans may be missing anywhere, and so may the answer
-        // of a turn in which nothing is said.
         gaps: if is_last || execution.trace.is_some() || turn.text.is_empty() {
+            // A conversation that breaks off does so in its last turn; spans may be missing anywhere, and so may the answer
+            // of a turn in which nothing is said.
             execution.gaps.clone()
+        } else if model.is_none() {
+            without_result(execution, events)
         } else {
             Vec::new()
         },
@@ -80,6 +83,18 @@ pub(super) fn evidence(
         tools: execution.tools.clone(),
         written: execution.written.clone(),
     })
+}
+
+/// The calls of a turn of which a transcript does not say how they ended, in words. A model that is asked may leave its
+/// calls to somebody else.
+fn without_result(execution: &Execution, of_turn: &[Event]) -> Vec<String> {
+    let is_of_turn = |id: &str| {
+        of_turn.iter().any(|it| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id))
+    };
+    let actions = Facts::of(&execution.recorded_events).actions.into_iter();
+    let open = actions.filter(|it| it.state == ActionState::Pending && is_of_turn(it.call_id));
+    let named = open.filter_map(|it| it.name);
+    named.map(|name| format!("a call of `{name}` has no result")).collect()
 }
 
 fn input(execution: &Execution, index: usize) -> Vec<Message> {

@@ -1,8 +1,12 @@
 //! Labelled turns: what is sent, and what each turn's checks see.
 
-use kindlm_engine::{Baseline, ConversationTurn, Run, RunOptions, Suite, execute, plan, run};
+use kindlm_engine::{
+    Baseline, CaseBody, ConversationTurn, Run, RunOptions, Subject, Suite, TestCase, execute, plan,
+    run,
+};
 use kindlm_types::{
-    Channel, Coverage, Event, Outcome, ProviderErrorKind, Reply, Role, ToolCall, Usage,
+    Channel, Coverage, Event, Outcome, ProviderErrorKind, Reply, Role, Speaker, ToolCall,
+    Transcript, Turn, Usage,
 };
 use serde_json::json;
 
@@ -294,6 +298,44 @@ async fn what_a_provider_tells_of_its_cost_is_known_whatever_it_counts() {
     let execution = &report.cases[0].executions[0].execution;
     assert!(!execution.usage.is_whole());
     assert!(close(execution.cost_usd.unwrap(), 0.5 + 15e-6), "{:?}", execution.cost_usd);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_an_earlier_turn_that_has_no_result_is_a_gap_of_that_turn() {
+    let never_called = json!({ "assert": [{ "type": "not-called-tool", "value": "deploy" }] });
+    let checks = || {
+        let setup = kindlm_assertions::Setup::new(&kindlm_types::NoFiles, None);
+        let (checks, problems) = kindlm_assertions::compile(&never_called, &setup);
+        assert!(problems.is_empty(), "{problems:?}");
+        checks.into()
+    };
+    let call = ToolCall { id: "1".to_owned(), name: "look".to_owned(), ..ToolCall::default() };
+    let said = |text: &str| Event::Message { role: Speaker::Assistant, text: text.to_owned() };
+    let mut events: Vec<Event> = Event::of_call(&call).collect();
+    events.extend([said("Looking."), said("Fine."), said("Bye.")]);
+    let text = "said".to_owned();
+    let told =
+        |events, tool_calls| Turn { text: text.clone(), events, tool_calls, ..Turn::default() };
+    let transcript = Transcript {
+        events,
+        tool_calls: vec![call],
+        turns: vec![told(0..2, 0..1), told(2..3, 1..1), told(3..4, 1..1)],
+        gaps: vec!["a call of `look` has no result".to_owned()],
+        requests: 3,
+        coverage: Coverage::Complete,
+        ..Transcript::default()
+    };
+    let labels = ["first", "second", "third"];
+    let turns = labels.map(|it| ConversationTurn { checks: checks(), ..turn(it, None, None) });
+    let mut suite = suite(&[]);
+    let body = CaseBody {
+        conversation: turns.into(),
+        ..CaseBody::new(Subject::Transcript(transcript.into()))
+    };
+    suite.cases.push(TestCase::new("told", body));
+    let found = results(&suite, &Fake::saying("never asked")).await;
+    let found: Vec<&str> = found.iter().map(|it| it.rsplit_once(" | ").unwrap().0).collect();
+    assert_eq!(found, ["first | errored", "second | passed", "third | errored"]);
 }
 
 #[tokio::test(start_paused = true)]
