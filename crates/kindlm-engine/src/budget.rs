@@ -33,8 +33,8 @@ pub(crate) struct Budget {
 struct State {
     spent: f64,
     reserved: f64,
-    /// How many requests have reserved something.
-    under_way: usize,
+    /// How many requests under way have reserved something. Of those without a price it is not known what they leave.
+    paying: usize,
     /// Attempts whose answers were lost and that may be charged, and what of `spent` is counted for them.
     lost: (u64, f64),
 }
@@ -70,9 +70,21 @@ impl Budget {
         }
     }
 
-    /// Counts what was spent before.
+    /// Counts what nothing was set aside for: it is known only now.
     pub(crate) fn spend(&self, usd: f64) {
-        self.state().spent += usd;
+        let mut state = self.state();
+        state.spent += usd;
+        self.stop_if_exceeded(&state);
+    }
+
+    /// Nothing more is sent once more is spent than there is.
+    fn stop_if_exceeded(&self, state: &State) {
+        if state.spent > self.usd + TOLERANCE {
+            self.exhausted.get_or_init(|| {
+                let (budget, spent) = (dollars(self.usd), dollars(state.spent));
+                format!("not sent: the run's budget is exceeded: {spent} > {budget}")
+            });
+        }
     }
 
     /// Why nothing more is sent, if so.
@@ -105,9 +117,7 @@ impl Budget {
     fn reserve_more(&self, usd: f64) -> Result<Reservation<'_>, String> {
         let mut state = self.state();
         if state.spent + state.reserved + usd <= self.usd + TOLERANCE {
-            state.reserved += usd;
-            state.under_way += 1;
-            return Ok(Reservation { budget: self, usd, spent: usd });
+            return Ok(self.set_aside(&mut state, usd));
         }
         let left = (self.usd - state.spent - state.reserved).max(0.0);
         Err(format!(
@@ -116,6 +126,12 @@ impl Budget {
             dollars(left),
             dollars(usd)
         ))
+    }
+
+    fn set_aside(&self, state: &mut State, usd: f64) -> Reservation<'_> {
+        state.reserved += usd;
+        state.paying += usize::from(usd > 0.0);
+        Reservation { budget: self, usd, spent: usd }
     }
 
     /// Attempts whose answers were lost, and what is counted for them.
@@ -130,35 +146,28 @@ impl Budget {
         }
         let mut state = self.state();
         if state.spent + state.reserved + usd <= self.usd + TOLERANCE {
-            state.reserved += usd;
-            state.under_way += 1;
-            return Some(Ok(Reservation { budget: self, usd, spent: usd }));
+            return Some(Ok(self.set_aside(&mut state, usd)));
         }
-        if state.under_way > 0 && state.spent <= self.usd + TOLERANCE {
+        if state.paying > 0 {
             return None;
         }
         let (budget, spent) = (dollars(self.usd), dollars(state.spent));
-        let reason = if state.spent > self.usd + TOLERANCE {
-            format!("not sent: the run's budget is exceeded: {spent} > {budget}")
-        } else {
-            let lost = match state.lost {
-                (0, _) => String::new(),
-                (1, usd) => format!(
-                    " ({} of it counted for an attempt whose answer was lost)",
+        let lost = match state.lost {
+            (0, _) => String::new(),
+            (1, usd) => {
+                format!(" ({} of it counted for an attempt whose answer was lost)", dollars(usd))
+            }
+            (all, usd) => {
+                format!(
+                    " ({} of it counted for {all} attempts whose answers were lost)",
                     dollars(usd)
-                ),
-                (all, usd) => {
-                    format!(
-                        " ({} of it counted for {all} attempts whose answers were lost)",
-                        dollars(usd)
-                    )
-                }
-            };
-            format!(
-                "not sent: of the run's budget of {budget}, {spent} is spent{lost}, and the next request may cost up to {}",
-                dollars(usd)
-            )
+                )
+            }
         };
+        let reason = format!(
+            "not sent: of the run's budget of {budget}, {spent} is spent{lost}, and the next request may cost up to {}",
+            dollars(usd)
+        );
         Some(Err(self.exhausted.get_or_init(|| reason).clone()))
     }
 
@@ -222,9 +231,10 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.state();
         state.spent += self.spent;
-        state.under_way = state.under_way.saturating_sub(1);
-        // Sums of fractions drift: where nothing is under way, nothing is reserved.
-        state.reserved = if state.under_way == 0 { 0.0 } else { state.reserved - self.usd };
+        state.paying = state.paying.saturating_sub(usize::from(self.usd > 0.0));
+        // Sums of fractions drift: where nobody pays, nothing is reserved.
+        state.reserved = if state.paying == 0 { 0.0 } else { state.reserved - self.usd };
+        self.budget.stop_if_exceeded(&state);
         drop(state);
         self.budget.settled.notify_waiters();
     }
@@ -289,7 +299,7 @@ mod tests {
             let refused: Vec<f64> = run(join_all(asked)).into_iter().flatten().collect();
             let state = budget.state();
             prop_assert!(state.spent <= usd + 1e-6, "{} of {usd}", state.spent);
-            prop_assert_eq!((state.under_way, state.reserved.to_bits()), (0, 0.0_f64.to_bits()));
+            prop_assert_eq!((state.paying, state.reserved.to_bits()), (0, 0.0_f64.to_bits()));
             prop_assert_eq!(sent.load(Ordering::Relaxed) + refused.len(), requests.len());
             if let Some(most) = refused.iter().copied().reduce(f64::max) {
                 prop_assert!(state.spent + most > usd, "one that fitted was refused");
@@ -318,6 +328,30 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_requests_that_have_set_nothing_aside() {
+        run(async {
+            let budget = Budget::new(1.0);
+            let unpriced = budget.reserve(0.0).await.unwrap();
+            let answer = tokio::time::timeout(Duration::from_mins(1), budget.reserve(1.5)).await;
+            assert!(answer.expect("it waits for what sets nothing free").is_err());
+            unpriced.settle(Some(0.0));
+        });
+    }
+
+    #[test]
+    fn nothing_more_is_sent_once_more_is_spent_than_there_is() {
+        let budget = Budget::new(1.0);
+        budget.spend(1.0);
+        assert_eq!(budget.exhausted(), None);
+        budget.spend(0.5);
+        let said = Some("not sent: the run's budget is exceeded: $1.5000 > $1.0000");
+        assert_eq!(budget.exhausted(), said);
+        let budget = Budget::new(1.0);
+        run(budget.reserve(0.0)).unwrap().settle(Some(1.5));
+        assert_eq!(budget.exhausted(), said, "an answer may tell its cost without a price");
+    }
+
+    #[test]
     fn each_attempt_is_paid_for() {
         run(async {
             let budget = Budget::new(1.0);
@@ -332,7 +366,7 @@ mod tests {
             paid.settle(Some(0.05));
             assert!((budget.state().spent - 0.65).abs() < 1e-9);
             assert_eq!(budget.lost().map(|it| it.0), Some(2));
-            assert_eq!(budget.state().under_way, 0);
+            assert_eq!(budget.state().paying, 0);
             let refused = budget.reserve(0.5).await.unwrap_err();
             assert_eq!(
                 refused,
@@ -352,7 +386,7 @@ mod tests {
         paid.failed(&ProviderError { attempts: 1, ..lost });
         assert_eq!(budget.lost(), Some((1, 0.3)));
         let state = budget.state();
-        assert_eq!((state.spent.to_bits(), state.under_way), (0.3_f64.to_bits(), 0));
+        assert_eq!((state.spent.to_bits(), state.paying), (0.3_f64.to_bits(), 0));
     }
 
     #[test]

@@ -31,6 +31,8 @@ impl Running<'_> {
                 execution.exit_code = output.exit_code;
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
+                // What it has spent is known only now.
+                self.judges.calls.spend(execution.cost_usd);
                 let error = crash(&execution, around).or_else(|| unreadable(&output.unreadable));
                 (execution, error.map(Unanswered::Provider))
             }

@@ -24,8 +24,8 @@ use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResu
 
 use crate::budget::worst_case;
 use crate::{
-    Baseline, CaseBody, Control, Judges, Model, Plan, Record, RecordError, RunOptions, RunProgress,
-    Streamed, Subject, Suite, Unit,
+    Baseline, CaseBody, CaseKind, Control, Judges, Model, Plan, Record, RecordError, RunOptions,
+    RunProgress, Streamed, Subject, Suite, Unit,
 };
 use collect::{Collector, Held};
 pub(crate) use collect::{Groups, Sink, case_of};
@@ -192,7 +192,9 @@ impl Running<'_> {
                 Ok(None) | Err(_) if compared.contains(&index) => {}
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
-                    self.judges.calls.spend(result.execution.spent());
+                    if self.sends(unit) {
+                        self.judges.calls.spend(result.execution.spent());
+                    }
                     self.judges.calls.spend(result.judge_cost_usd);
                     if compared.contains(&index) {
                         if !result.is_unjudged() {
@@ -264,6 +266,12 @@ impl Running<'_> {
             Ok(earlier) => Ended::New(self.unit(unit, earlier).await.result),
             Err(err) => Ended::Lost(err),
         }
+    }
+
+    /// Whether the run itself pays for what is executed: what happened outside of it was paid for elsewhere.
+    fn sends(&self, unit: Unit) -> bool {
+        let case = self.run.suite.cases.get(unit.case);
+        self.run.observed.is_none() && case.is_some_and(|it| it.kind != CaseKind::Transcript)
     }
 
     fn recall(&self, at: usize, unit: Unit) -> Result<Option<ExecutionResult>, RecordError> {

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use kindlm_assertions::{Setup, compile};
 use kindlm_engine::{
-    Executed, Model, Record, RecordError, Run, RunOptions, SimulatedTool, Suite, execute, gates,
-    plan, run,
+    CaseBody, Executed, Model, Record, RecordError, Run, RunOptions, SimulatedTool, Subject, Suite,
+    TRANSCRIPT, TestCase, execute, gates, plan, run,
 };
 use kindlm_types::{
-    ExecutionError, ExecutionResult, ExitStatus, FailureCode, NoFiles, Outcome, Params, Prompt,
-    ProviderErrorKind, Report, ToolCall, ToolSpec,
+    CommandOutput, Event, Execution, ExecutionError, ExecutionResult, ExitStatus, FailureCode,
+    NoFiles, Outcome, Params, Prompt, ProviderErrorKind, Report, ToolCall, ToolSpec, Transcript,
 };
 use serde_json::json;
 
@@ -289,6 +289,50 @@ fn what_answers_tell_of_their_cost_counts_without_a_price() {
     assert_eq!(fake.asked().len(), 2, "the second answer has crossed it");
     let why = format!("{:?}", report.cases[2].executions[0].error);
     assert!(why.contains("the run's budget is exceeded: $0.004000 > $0.003000"), "{why}");
+}
+
+#[test]
+fn commands_stop_once_they_have_spent_more_than_there_is() {
+    let mut suite = limited(&[]);
+    let mut case = TestCase::command("agent", "./agent");
+    case.repeat = 3;
+    suite.cases.push(case);
+    let fake = || {
+        let output = CommandOutput {
+            events: vec![Event::Usage { usage: reply("").usage, cost_usd: Some(0.002) }],
+            exit_code: Some(0),
+            ..CommandOutput::default()
+        };
+        Fake::saying("").running(move |_| Ok(output.clone()))
+    };
+    let report = executed(&suite, &with_budget(0.003, 1), &fake());
+    let cost = report.totals().cost.known_usd;
+    assert!(close(cost, 0.004), "the second has crossed it, and the third was run: {cost}");
+    let why = format!("{:?}", report.cases[0].executions[2].error);
+    assert!(why.contains("the run's budget is exceeded: $0.004000 > $0.003000"), "{why}");
+    assert_eq!(executed(&suite, &with_budget(0.007, 1), &fake()).totals().passed, 1);
+}
+
+#[test]
+fn what_was_not_paid_for_by_the_run_is_not_counted_against_it() {
+    let mut suite = limited(&["y"]);
+    let transcript = Subject::Transcript(Transcript::default().into());
+    suite.cases.insert(0, TestCase::new("x", CaseBody::new(transcript)));
+    let execution = Execution {
+        case: "x".to_owned(),
+        model: TRANSCRIPT.to_owned(),
+        cost_usd: Some(7.0),
+        ..Execution::default()
+    };
+    let mut first = executed(&limited(&["x"]), &at_once(1), &Fake::saying("ok"));
+    let known = first.cases.remove(0).executions.remove(0);
+    let known = Known(ExecutionResult { execution, ..known });
+    let fake = Fake::saying("ok");
+    let options = with_budget(1.0, 1);
+    let plan = plan(&suite, &options).unwrap();
+    let run = Run { record: &known, ..Run::new(&suite, &plan, &options, &fake) };
+    block_on(execute(run));
+    assert_eq!(fake.asked(), ["y"]);
 }
 
 #[test]
