@@ -40,8 +40,8 @@ struct State {
     put_off: Option<(Instant, Arc<ProviderError>)>,
     /// How often in a row a request was refused though it was alone.
     strikes: u32,
-    /// When the first request was refused after which none has been answered.
-    refused_since: Option<Instant>,
+    /// When the first request was refused after which there have been nothing but refusals, and when the last one was.
+    refused: Option<(Instant, Instant)>,
     /// Nothing is sent any more.
     shut: Option<Arc<ProviderError>>,
     /// Those who wait, by the number of their call.
@@ -119,7 +119,7 @@ impl Lane {
             is_asked: false,
             put_off: None,
             strikes: 0,
-            refused_since: None,
+            refused: None,
             shut: None,
             queue: BTreeMap::new(),
         };
@@ -331,11 +331,17 @@ impl Permit<'_> {
         self.ended = Ended::Answered;
     }
 
-    /// If this error is a refusal: how long there have been nothing but refusals.
-    pub fn silence(&self, err: &ProviderError) -> Option<Duration> {
-        let mut state = self.ticket.lane.state();
-        let refused = is_refusal(err);
-        refused.then(|| state.refused_since.get_or_insert_with(Instant::now).elapsed())
+    /// If this error is a refusal: how long there have been nothing but refusals, none of which is more than `apart`
+    /// from the next. In a longer time nobody has asked, and so nobody was refused.
+    pub fn silence(&self, err: &ProviderError, apart: Duration) -> Option<Duration> {
+        if !is_refusal(err) {
+            return None;
+        }
+        let (mut state, now) = (self.ticket.lane.state(), Instant::now());
+        let goes_on = state.refused.filter(|(_, last)| now.duration_since(*last) <= apart);
+        let (since, _) = goes_on.unwrap_or((now, now));
+        state.refused = Some((since, now));
+        Some(now.duration_since(since))
     }
 
     /// No answer came. `pause` is how long the lane closes if even one request is too much, given how often
@@ -396,10 +402,12 @@ impl Drop for Permit<'_> {
         let ticket = self.ticket;
         let mut state = ticket.lane.state();
         state.in_flight = state.in_flight.saturating_sub(1);
+        if matches!(self.ended, Ended::Answered | Ended::Failed) {
+            state.refused = None;
+        }
         if matches!(self.ended, Ended::Answered) {
             state.window.answered(self.sent);
             state.strikes = 0;
-            state.refused_since = None;
             // The wish was about the request that it came with: others are still taken, at a lower rate.
             if std::mem::take(&mut state.is_asked) {
                 state.closed = None;

@@ -527,3 +527,49 @@ async fn what_is_refused_all_the_time_is_given_up_for_everybody() {
     assert!(told.contains(&WaitReason::Refused), "{told:?}");
     assert_eq!(told.last(), Some(&WaitReason::GivenUp));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_time_without_requests_and_another_failure_are_no_refusals() {
+    let policy = RetryPolicy::default();
+    let broken = || hopeless(Kind::Server, 500);
+    for (pause, between) in [(Duration::from_mins(4), None), (ms(100_000), Some(broken()))] {
+        let (lane, waits) = (Lane::new(limits(0, 0, 1)).named("p:m".to_owned()), Waits::default());
+        let ask = |answers: Vec<Result<(), ProviderError>>, policy| {
+            let (ticket, waits) = (lane.ticket(0), &waits);
+            async move {
+                let answers = RefCell::new(answers.into_iter());
+                let next = || {
+                    let answer = answers.borrow_mut().next().unwrap();
+                    async move { answer }
+                };
+                with_retries(way(&policy, waits), &ticket, next).await
+            }
+        };
+        ask(vec![Err(refusal(None))], RetryPolicy::never()).await.unwrap_err();
+        if let Some(err) = between {
+            sleep(pause).await;
+            ask(vec![Err(err)], RetryPolicy::never()).await.unwrap_err();
+        }
+        sleep(pause).await;
+        let again = ask(vec![Err(refusal(None)), Ok(())], policy).await;
+        assert_eq!(again.unwrap(), ((), 2), "given up after one refusal");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_given_up_was_refused_and_not_asked_to_wait() {
+    let lane = Lane::new(limits(0, 0, 1)).named("p:m".to_owned());
+    let (waits, policy) = (Waits::default(), RetryPolicy { max_retries: 9, ..policy() });
+    let ask = || {
+        let ticket = lane.ticket(0);
+        let (waits, policy) = (&waits, &policy);
+        async move {
+            let refuse = || async { Err::<(), _>(refusal(Some(Duration::from_secs(50)))) };
+            with_retries(way(policy, waits), &ticket, refuse).await.unwrap_err()
+        }
+    };
+    let given_up = ask().await;
+    assert_eq!(given_up.retry_after, None, "{given_up:?}");
+    let next = ask().await.message;
+    assert!(next.starts_with("not sent, because the provider refuses everything: "), "{next}");
+}

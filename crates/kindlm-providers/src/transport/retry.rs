@@ -71,7 +71,13 @@ impl RetryPolicy {
             err.message,
             silence.as_secs(),
         );
-        ProviderError { message, retryable: false, ..err }
+        // The refusals of long are the reason, and not what the last one asks for.
+        ProviderError { message, retryable: false, retry_after: None, ..err }
+    }
+
+    /// How far refusals may be apart that follow each other: nobody waits longer than half of it before asking again.
+    fn apart(&self) -> Duration {
+        self.max_retry_after.max(self.max_delay).saturating_mul(2)
     }
 
     /// The wait before a retry; `chance` is from 0 to 1.
@@ -175,7 +181,8 @@ where
             way.waits.tell(Asked { whom: ticket.whom(), wait, why: WaitReason::TooLong });
             return Err(err);
         }
-        if let Some(silence) = permit.silence(&err).filter(|it| *it >= policy.max_silence) {
+        let silence = permit.silence(&err, policy.apart());
+        if let Some(silence) = silence.filter(|it| *it >= policy.max_silence) {
             let wait = policy.max_retry_after;
             err = RetryPolicy::given_up(err, silence);
             permit.put_off(&err, wait);
