@@ -115,6 +115,8 @@ pub struct AgentFolder {
     pub before: Option<String>,
     /// Variables that it gets beside those of the agent.
     pub env: Vec<(String, String)>,
+    /// Names of variables of KindLM that it does not get, unless it is given them by name.
+    pub without: Vec<String>,
     /// Whether no variables get through to the agent but those that `before` names. What starts it there may need all that
     /// there are.
     pub names_env: bool,

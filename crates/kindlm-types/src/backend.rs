@@ -30,6 +30,8 @@ pub struct CommandSpec {
     pub env: Vec<(String, String)>,
     /// What a user raises so that it may take longer, in words.
     pub raise: &'static str,
+    /// Names of variables of KindLM that it does not get, unless `env` has them.
+    pub without: Vec<String>,
 }
 
 impl CommandSpec {
@@ -38,8 +40,9 @@ impl CommandSpec {
 
     /// A command in the folder of the suite.
     pub fn new(command_line: impl Into<String>, timeout: Duration) -> Self {
+        let (env, without) = (Vec::new(), Vec::new());
         let command_line = command_line.into();
-        Self { command_line, timeout, folder: None, env: Vec::new(), raise: Self::RAISE }
+        Self { command_line, timeout, folder: None, env, raise: Self::RAISE, without }
     }
 }
 

@@ -59,6 +59,9 @@ impl Surroundings<'_> {
             None => line,
         };
         let mut command = prepared(&line, &self.folder(start));
+        for name in own.into_iter().flat_map(|it| &it.without) {
+            command.env_remove(name);
+        }
         let all_get_through = !own.is_some_and(|it| it.names_env);
         if let Some(names) = start.agent.env.as_ref().filter(|_| all_get_through) {
             command.env_clear();

@@ -24,7 +24,8 @@ pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// It runs in the folder that it names, or in the suite's.
 pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, ProviderError> {
     let folder = command.folder.as_deref().unwrap_or(suite);
-    let ran = capture_with(&command.command_line, folder, command.timeout, None, &command.env)
+    let variables = Variables { without: &command.without, env: &command.env };
+    let ran = capture_with(&command.command_line, folder, command.timeout, None, variables)
         .await
         .map_err(|failure| failure.into_error("command", command.raise))?;
     let read = protocol::parse(&ran.stdout);
@@ -104,19 +105,26 @@ pub(super) async fn capture(
     limit: Duration,
     stdin: Option<Vec<u8>>,
 ) -> Result<Ran, Failure> {
-    capture_with(line, folder, limit, stdin, &[]).await
+    capture_with(line, folder, limit, stdin, Variables::default()).await
 }
 
-/// The same, with environment variables beside our own.
+/// What a command finds in its environment other than we do.
+#[derive(Clone, Copy, Default)]
+struct Variables<'a> {
+    without: &'a [String],
+    env: &'a [(String, String)],
+}
+
+/// The same, with an environment of its own.
 async fn capture_with(
     line: &str,
     folder: &Path,
     limit: Duration,
     stdin: Option<Vec<u8>>,
-    env: &[(String, String)],
+    variables: Variables<'_>,
 ) -> Result<Ran, Failure> {
     let started = Instant::now();
-    let mut child = spawn(line, folder, stdin.is_some(), env)?;
+    let mut child = spawn(line, folder, stdin.is_some(), variables)?;
     let group = Group::of(&child);
     let (mut out, mut err) = (Capture::default(), Capture::default());
     let ended = {
@@ -208,9 +216,12 @@ fn spawn(
     line: &str,
     folder: &Path,
     has_stdin: bool,
-    env: &[(String, String)],
+    Variables { without, env }: Variables<'_>,
 ) -> Result<Child, Failure> {
     let mut command = prepared(line, folder);
+    for name in without {
+        command.env_remove(name);
+    }
     command.envs(env.iter().map(|(name, value)| (name, value)));
     if !has_stdin {
         command.stdin(Stdio::null());

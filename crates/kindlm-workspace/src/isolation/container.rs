@@ -83,6 +83,11 @@ impl Boxed {
         quoted(words)
     }
 
+    /// Whether it gets a variable of KindLM's by its name.
+    pub(super) fn gets(&self, name: &str) -> bool {
+        self.container.env.iter().any(|it| it == name)
+    }
+
     /// What the engine says of a container that did not start. 125 is the exit code that it keeps for that; with 126 and
     /// 127 it says that the image has no shell, unless it was the shell who said so of what it should run.
     pub(super) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {

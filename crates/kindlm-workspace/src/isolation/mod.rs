@@ -73,14 +73,15 @@ impl Wrap {
     ) -> CommandSpec {
         let names: Vec<&str> = env.iter().map(|(name, _)| *name).collect();
         let line = match self.before(folder, Inner { network, env: &names, stdin: false }) {
-            None => own_git(line),
-            Some(before) => own_git(&format!("{before} {}", quoted([line]))),
+            None => line.to_owned(),
+            Some(before) => format!("{before} {}", quoted([line])),
         };
         let mut all = variables(&self.options, folder);
         all.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
         CommandSpec {
             folder: Some(folder.to_path_buf()),
             env: all,
+            without: self.without(),
             ..CommandSpec::new(line, timeout)
         }
     }
@@ -88,13 +89,24 @@ impl Wrap {
     /// A folder for an agent that is spoken with. `env` are names of variables that the suite gives it.
     pub(crate) fn agent(&self, folder: &Path, network: bool, env: &[String]) -> AgentFolder {
         let names: Vec<&str> = env.iter().map(String::as_str).collect();
-        let before = self.before(folder, Inner { network, env: &names, stdin: true });
+        let mut without = self.without();
+        without.retain(|it| !env.contains(it));
         AgentFolder {
             path: folder.to_path_buf(),
-            before: Some(own_git(before.as_deref().unwrap_or("sh -c"))),
+            before: self.before(folder, Inner { network, env: &names, stdin: true }),
             env: variables(&self.options, folder),
+            without,
             names_env: matches!(self.kind, Kind::Container(_)),
         }
+    }
+
+    /// The variables of which commands know nothing, but those that the container gets by name.
+    fn without(&self) -> Vec<String> {
+        let mut names = own_git();
+        if let Kind::Container(it) = &self.kind {
+            names.retain(|name| !it.gets(name));
+        }
+        names
     }
 
     /// What stands before a line that is quoted as one word; `None` if it stands alone.
@@ -153,14 +165,30 @@ impl Wrap {
 }
 
 /// What git sets for its hooks, from which KindLM may have been started. With them git works in the user's repository,
-/// and on its index, wherever it is called: `git rev-parse --local-env-vars` names them.
-const GIT_VARIABLES: &str = "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT \
-    GIT_OBJECT_DIRECTORY GIT_DIR GIT_WORK_TREE GIT_IMPLICIT_WORK_TREE GIT_GRAFT_FILE GIT_INDEX_FILE \
-    GIT_NO_REPLACE_OBJECTS GIT_REPLACE_REF_BASE GIT_PREFIX GIT_SHALLOW_FILE GIT_COMMON_DIR GIT_QUARANTINE_PATH";
+/// and on its index, wherever it is called: `git rev-parse --local-env-vars` names them, and those of [`GIT_SETTINGS`].
+const GIT_PLACES: [&str; 13] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_QUARANTINE_PATH",
+];
 
-/// A line for a shell, in which git works where it is called.
-fn own_git(line: &str) -> String {
-    if cfg!(unix) { format!("unset {GIT_VARIABLES}; {line}") } else { line.to_owned() }
+/// Settings for one call of git's, and what that call starts. Without them it may not be able to read the user's
+/// repository: `safe.directory` may be among them.
+const GIT_SETTINGS: [&str; 3] = ["GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
+
+/// The variables without which git works where it is called, as it is set up for everybody.
+fn own_git() -> Vec<String> {
+    GIT_PLACES.into_iter().chain(GIT_SETTINGS).map(str::to_owned).collect()
 }
 
 /// A program that is looked for where programs are.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kindlm_types::{Backend, CommandSpec, FileTree, WorkspaceError};
 
-use super::{own_git, quoted};
+use super::{GIT_PLACES, own_git, quoted};
 use crate::start::{blocking, copy_start, run};
 
 /// How long git may take.
@@ -31,7 +31,7 @@ pub(crate) struct Worktrees {
     shallow: Option<Vec<u8>>,
     /// How objects are named: `sha1` or `sha256`.
     format: String,
-    /// The user's branches and tags, and what was last fetched from remotes, as commands that make them.
+    /// The user's branches and tags, and what was last fetched from remotes, as git lists them in one file.
     refs: String,
     /// Files and folders of the repository that agents must not see, from its top.
     hidden: Vec<PathBuf>,
@@ -57,7 +57,7 @@ impl Worktrees {
             "shallow",
             "--show-object-format",
         ];
-        let places = git(source, &words, backend).await.map_err(|err| {
+        let places = ask(source, &words, backend).await.map_err(|err| {
             let source = source.display();
             WorkspaceError(format!(
                 "`isolation: worktree` needs a git repository, and `{source}` is in none: {err}"
@@ -80,14 +80,14 @@ impl Worktrees {
         let hidden = hidden.map(Path::to_path_buf).collect();
         let commit = format!("{reference}^{{commit}}");
         let words = ["rev-parse", "--verify", "--end-of-options", &commit];
-        let commit = git(source, &words, backend).await.map_err(|err| {
+        let commit = ask(source, &words, backend).await.map_err(|err| {
             let all = "the history of this repository is not all there (`git fetch --unshallow` brings it)";
             let why = if shallow.is_some() { format!("; {all}") } else { String::new() };
             WorkspaceError(format!("`workspace.ref` is `{reference}`, which names no commit: {err}{why}"))
         })?;
-        let listed = "--format=create %(refname) %(objectname)";
+        let listed = "--format=%(objectname) %(refname)";
         let refs = ["for-each-ref", listed, "refs/heads", "refs/tags", "refs/remotes"];
-        let refs = git(source, &refs, backend).await?;
+        let refs = ask(source, &refs, backend).await?;
         let (config, objects) = (real(config), real(objects));
         let commit = commit.trim().to_owned();
         Ok(Self { prefix, top, commit, config, objects, shallow, format, refs, hidden })
@@ -144,14 +144,11 @@ impl Worktrees {
     async fn add(&self, at: &Path, backend: &dyn Backend) -> Result<(), WorkspaceError> {
         let (to, config) = (at.display().to_string(), self.config.display().to_string());
         // Without the hooks and files of a template: they are those of new repositories.
-        let mut init = vec!["init", "--quiet", "--template="];
-        let format = format!("--object-format={}", self.format);
-        // Older versions of git know no other.
-        if self.format != "sha1" {
-            init.push(&format);
-        }
-        init.push(&to);
-        git(&self.top, &init, backend).await?;
+        let mut init = command(&self.top, line(&["init", "--quiet", "--template=", &to]));
+        // Whatever is usual for new repositories. Versions of git that know no other do not look.
+        let formats = [("GIT_DEFAULT_HASH", &*self.format), ("GIT_DEFAULT_REF_FORMAT", "files")];
+        init.env = formats.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        run(&init, "`git init`", None, backend).await?;
         // No clone: one of a shallow repository, or of a commit that is on no branch, would not have what is asked for.
         blocking({
             let (git, objects) = (at.join(".git"), self.objects.display().to_string());
@@ -159,17 +156,9 @@ impl Worktrees {
             move || share(&git, &objects, shallow.as_deref(), &refs)
         })
         .await?;
-        // What was last fetched from remotes is there, so that `git diff origin/main` works; what the agent pushes goes
-        // where the user's would, and not to the user's repository.
-        let made = own_git(&format!("git update-ref --stdin < .git/{REFS} && rm .git/{REFS}"));
-        let mut command = CommandSpec::new(made, PATIENCE);
-        command.folder = Some(at.to_path_buf());
-        run(&command, "`git update-ref`", None, backend).await?;
         // Before anything is checked out: filters and line ends are set there.
         git(at, &["config", "include.path", &config], backend).await?;
-        let no_hooks = "core.hooksPath=.git/no-hooks";
-        git(at, &["-c", no_hooks, "checkout", "--quiet", "--detach", &self.commit], backend)
-            .await?;
+        git(at, &["checkout", "--quiet", "--detach", &self.commit], backend).await?;
         for hidden in &self.hidden {
             self.hide(at, hidden, backend).await?;
         }
@@ -184,10 +173,9 @@ impl Worktrees {
         backend: &dyn Backend,
     ) -> Result<(), WorkspaceError> {
         let path = hidden.display().to_string();
-        let listed = quoted(["git", "--literal-pathspecs", "ls-files", "-z", "--", &path]);
-        let line = own_git(&format!("{listed} | git update-index -z --skip-worktree --stdin"));
-        let mut command = CommandSpec::new(line, PATIENCE);
-        command.folder = Some(checkout.to_path_buf());
+        let listed = line(&["--literal-pathspecs", "ls-files", "-z", "--", &path]);
+        let skipped = line(&["update-index", "-z", "--skip-worktree", "--stdin"]);
+        let command = command(checkout, format!("{listed} | {skipped}"));
         run(&command, "`git update-index`", None, backend).await?;
         let at = checkout.join(hidden);
         blocking(move || {
@@ -203,10 +191,10 @@ impl Worktrees {
     }
 }
 
-/// The file in `.git` from which the refs are made.
-const REFS: &str = "kindlm-refs";
-
 /// Lets a new repository read the objects of another one; writes down where its history ends, and its refs.
+///
+/// What was last fetched from remotes is there, so that `git diff origin/main` works; what the agent pushes goes where the
+/// user's would, and not to the user's repository.
 fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Result<(), String> {
     let write = |path: &str, content: &[u8]| {
         let path = git.join(path);
@@ -218,9 +206,8 @@ fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Resul
     if let Some(shallow) = shallow {
         write("shallow", shallow)?;
     }
-    // An empty line would be an empty command.
     let refs: String = refs.lines().flat_map(|it| [it, "\n"]).collect();
-    write(REFS, refs.as_bytes())
+    write("packed-refs", refs.as_bytes())
 }
 
 /// Removes everything in a folder but what git needs.
@@ -242,15 +229,35 @@ fn clear(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// A call of git's that runs no hooks: where the user keeps them elsewhere, the settings of the user's repository say so.
+fn line(words: &[&str]) -> String {
+    let own = ["git", "-c", "core.hooksPath=.git/no-hooks"];
+    quoted(own.into_iter().chain(words.iter().copied()))
+}
+
+/// A line in which git works where it is called.
+fn command(folder: &Path, line: String) -> CommandSpec {
+    let folder = Some(folder.to_path_buf());
+    CommandSpec { folder, without: own_git(), ..CommandSpec::new(line, PATIENCE) }
+}
+
+/// Calls git in a checkout.
 async fn git(
     folder: &Path,
     words: &[&str],
     backend: &dyn Backend,
 ) -> Result<String, WorkspaceError> {
-    let line = own_git(&quoted(["git"].into_iter().chain(words.iter().copied())));
-    let mut command = CommandSpec::new(line, PATIENCE);
-    command.folder = Some(folder.to_path_buf());
-    let verb = words.iter().find(|it| !it.starts_with('-') && !it.contains('='));
-    let what = format!("`git {}`", verb.copied().unwrap_or_default());
-    run(&command, &what, None, backend).await
+    let what = format!("`git {}`", words.first().copied().unwrap_or_default());
+    run(&command(folder, line(words)), &what, None, backend).await
+}
+
+/// Asks git about the user's repository, with the settings that it may need to read it.
+async fn ask(
+    source: &Path,
+    words: &[&str],
+    backend: &dyn Backend,
+) -> Result<String, WorkspaceError> {
+    let what = format!("`git {}`", words.first().copied().unwrap_or_default());
+    let without = GIT_PLACES.map(str::to_owned).into();
+    run(&CommandSpec { without, ..command(source, line(words)) }, &what, None, backend).await
 }

@@ -450,15 +450,19 @@ fn git_in_a_workspace_is_not_led_away_by_a_hook() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let open = folders.open(&spec, of, &suite.shell).await.unwrap();
-            let agent = open.for_agent(&[]);
+            let (own, agent) = (open.command("", LONG), open.for_agent(&[]));
+            assert_eq!(agent.before, None, "on every system");
+            let named = open.for_agent(&["GIT_DIR".to_owned()]).without;
+            assert!(!named.contains(&"GIT_DIR".to_owned()), "the suite gives it that: {named:?}");
             let commit = "git init --quiet . && git add -A && git -c user.name=b -c user.email=b@example.org commit --quiet --allow-empty -m agent";
-            for line in [
-                open.command(commit, LONG).command_line,
-                format!("{} '{commit}'", agent.before.unwrap()),
-            ] {
+            for without in [own.without, agent.without] {
                 let mut ran = Command::new("sh");
-                ran.args(["-c", &line]).current_dir(open.folder());
-                let ran = ran.envs(hook.split(' ').filter_map(|it| it.split_once('='))).output().unwrap();
+                ran.args(["-c", commit]).current_dir(open.folder());
+                ran.envs(hook.split(' ').filter_map(|it| it.split_once('=')));
+                for name in without {
+                    ran.env_remove(name);
+                }
+                let ran = ran.output().unwrap();
                 assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
             }
             open.discard(&suite.shell).await;
@@ -467,6 +471,60 @@ fn git_in_a_workspace_is_not_led_away_by_a_hook() {
         assert_eq!(after, before, "{isolation:?}");
         assert_eq!(git(&suite, &["status", "--short"]), "");
     }
+}
+
+/// Settings that were given to KindLM for the user's repository say how that is read, and nothing of what agents do.
+#[test]
+fn settings_for_one_call_of_git_hold_for_the_users_repository_alone() {
+    if !installed("git") {
+        return;
+    }
+    let mut suite = Suite::new(&[("repo/a.txt", "a\n")]);
+    git(&suite, &["init", "--quiet", "--initial-branch=main"]);
+    git(&suite, &["add", "."]);
+    git(&suite, &["commit", "--quiet", "-m", "first"]);
+    // Whoever reads these settings does not get far.
+    suite.shell.env = vec![
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "no-key"),
+        ("GIT_CONFIG_VALUE_0", "vi"),
+    ];
+    let spec = WorkspaceSpec { isolation: Isolation::Worktree, ..spec() };
+    let words = suite.agent(&spec, "true", &[]).unwrap_err().to_string();
+    assert!(words.contains("needs a git repository"), "{words}");
+    suite.shell.env[1].1 = "core.editor";
+    suite.agent(&spec, "test \"$(git config core.editor)\" != vi", &[]).unwrap();
+}
+
+/// The settings of the user's repository may say where hooks are; they are for what people do.
+#[cfg(unix)]
+#[test]
+fn no_hook_of_the_user_runs_while_a_worktree_is_made() {
+    if !installed("git") {
+        return;
+    }
+    let suite = Suite::new(&[("repo/a.txt", "a\n"), ("repo/secret.test", "x\n")]);
+    git(&suite, &["init", "--quiet", "--initial-branch=main"]);
+    git(&suite, &["add", "."]);
+    git(&suite, &["commit", "--quiet", "-m", "first"]);
+    for number in 0..40 {
+        git(&suite, &["update-ref", &format!("refs/remotes/origin/b{number}"), "main"]);
+    }
+    let (hooks, ran) = (suite.path("hooks"), suite.path("ran"));
+    fs::create_dir(&hooks).unwrap();
+    let hook = format!("#!/bin/sh\necho \"$0\" >> {}\n", ran.display());
+    for name in ["reference-transaction", "post-checkout", "post-index-change"] {
+        program(&hooks.join(name), &hook);
+    }
+    git(&suite, &["config", "core.hooksPath", &hooks.display().to_string()]);
+    let mut spec = WorkspaceSpec { isolation: Isolation::Worktree, ..spec() };
+    let hidden = HiddenFiles { from: "repo/secret.test".to_owned(), to: "s".to_owned() };
+    spec.hidden = vec![hidden];
+    // However many refs there are, they are in one file.
+    let agent = "set -e; test ! -e secret.test; test $(git for-each-ref | wc -l) -eq 41
+        test $(find \"$(git rev-parse --git-dir)/refs\" -type f | wc -l) -eq 0";
+    suite.agent(&spec, agent, &[]).unwrap();
+    assert_eq!(fs::read_to_string(&ran).unwrap_or_default(), "");
 }
 
 const LONG: std::time::Duration = std::time::Duration::from_mins(1);

@@ -18,6 +18,8 @@ pub(crate) struct Shell {
     pub(crate) lines: Mutex<Vec<String>>,
     /// Words of lines that do not come to their end in time.
     pub(crate) too_slow: Option<&'static str>,
+    /// Variables of KindLM.
+    pub(crate) env: Vec<(&'static str, &'static str)>,
 }
 
 fn nobody() -> ProviderError {
@@ -54,12 +56,15 @@ impl Backend for Shell {
                 let message = format!("the command did not end in time: raise {}", command.raise);
                 return Err(ProviderError::new(ProviderErrorKind::Timeout, "shell", message));
             }
-            let output = Command::new("sh")
+            let mut shell = Command::new("sh");
+            shell
                 .args(["-c", &command.command_line])
                 .current_dir(command.folder.as_ref().unwrap())
-                .envs(command.env.iter().cloned())
-                .output()
-                .unwrap();
+                .envs(self.env.iter().copied());
+            for name in &command.without {
+                shell.env_remove(name);
+            }
+            let output = shell.envs(command.env.iter().cloned()).output().unwrap();
             Ok(CommandOutput {
                 text: String::from_utf8(output.stdout).unwrap().trim().to_owned(),
                 stderr: String::from_utf8(output.stderr).unwrap(),

@@ -212,8 +212,15 @@ async fn an_agent_gets_the_variables_and_the_folder_that_it_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let mut start = agent(&script);
-    start.folder =
-        Some(AgentFolder { env: vec![("OWN".to_owned(), "1".to_owned())], ..place(&folder) });
+    let without = vec!["CARGO_PKG_NAME".to_owned(), "TOKEN".to_owned()];
+    start.folder = Some(AgentFolder { without: without.clone(), ..place(&folder) });
+    let (_, _, end) = talk(&start, &["hi"], LONG).await;
+    assert!(end.stderr.contains("CARGO_MANIFEST_DIR=") && !end.stderr.contains("CARGO_PKG_NAME="));
+    start.folder = Some(AgentFolder {
+        env: vec![("OWN".to_owned(), "1".to_owned())],
+        without,
+        ..place(&folder)
+    });
     let mut spec = (*start.agent).clone();
     spec.env = Some(vec!["TOKEN".to_owned(), "NOT_SET".to_owned()]);
     spec.cwd = Some("/nowhere".to_owned());

@@ -187,3 +187,13 @@ async fn many_commands_run_side_by_side() {
         assert_eq!(it.await.unwrap().trim_end(), index.to_string());
     }
 }
+
+#[tokio::test]
+async fn a_command_does_not_get_the_variables_that_it_is_without() {
+    let mut spec = spec("echo \"${HOME-none} ${PATH:+some}\"", LONG);
+    spec.without = vec!["HOME".to_owned()];
+    let here = std::env::temp_dir();
+    assert_eq!(run(&spec, &here).await.unwrap().text, "none some");
+    spec.env = vec![("HOME".to_owned(), "/own".to_owned())];
+    assert_eq!(run(&spec, &here).await.unwrap().text, "/own some");
+}
