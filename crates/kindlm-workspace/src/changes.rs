@@ -10,7 +10,7 @@ use kindlm_types::workspace::{ChangeKind, FileChange};
 use similar::TextDiff;
 
 use crate::inside::Inside;
-use crate::tree::{Entry, Limits, Tree, walk};
+use crate::tree::{Entry, Found, Limits, Tree, walk};
 
 /// How long the search for the smallest diff of one file may take; then a larger one does.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -36,13 +36,19 @@ pub(crate) fn changes(
     limits: Limits,
     mut room: u64,
 ) -> Result<Vec<FileChange>, String> {
-    let (after, _) = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
+    let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
     let mut changes = Vec::new();
-    for (path, kind) in differing((start, before), (end, &after), ignore)? {
-        let was = before.get(&path);
+    // What is gone must not leave what is there without room.
+    let differing = differing((start, before), (end, &after), ignore)?.into_iter();
+    let (gone, there): (Vec<_>, Vec<_>) =
+        differing.partition(|(_, kind)| *kind == ChangeKind::Deleted);
+    for (path, kind) in there.into_iter().chain(gone) {
+        let (was, is) = (before.get(&path), after.get(&path));
+        let entries = (was.map(|it| &it.entry), is.map(|it| &it.entry));
         let change = FileChange { path, change: kind, ..FileChange::default() };
-        changes.push(described(change, start, end, (was, &after), &mut room)?);
+        changes.push(described(change, start, end, entries, &mut room)?);
     }
+    changes.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(changes)
 }
 
@@ -56,8 +62,8 @@ fn differing(
     for (path, is) in after.iter().filter(|(path, _)| !ignore.is_match(path)) {
         let kind = match before.get(path) {
             None => ChangeKind::Added,
-            Some(was) if was != is => ChangeKind::Changed,
-            Some(Entry::File { .. }) => {
+            Some(was) if was.entry != is.entry => ChangeKind::Changed,
+            Some(Found { entry: Entry::File { .. }, .. }) => {
                 let same = is_same((start, end), Path::new(path))
                     .map_err(|err| format!("cannot compare `{path}`: {err}"))?;
                 if same {
@@ -97,10 +103,9 @@ fn described(
     mut change: FileChange,
     start: &Inside,
     end: &Inside,
-    (was, after): (Option<&Entry>, &Tree),
+    (was, is): (Option<&Entry>, Option<&Entry>),
     room: &mut u64,
 ) -> Result<FileChange, String> {
-    let is = after.get(&change.path);
     if let Some(Entry::Link(leads_to)) = is {
         change.link = Some(leads_to.display().to_string());
     }

@@ -12,7 +12,7 @@ use crate::copy::copy;
 use crate::folders::folder;
 use crate::inside::Inside;
 use crate::isolation::{Worktrees, Wrap};
-use crate::tree::{Limits, Seal, Tree, walk};
+use crate::tree::{Limits, Tree, walk, written_at};
 
 /// How long a setup may take at least: it may have to install what the agent works with.
 const SETUP: Duration = Duration::from_mins(10);
@@ -57,7 +57,6 @@ pub(crate) struct Start {
     pub(crate) inside: Inside,
     /// What is in it.
     pub(crate) tree: Tree,
-    seal: Seal,
     /// Where further worktrees come from.
     pub(crate) worktrees: Option<Worktrees>,
     _made: TempDir,
@@ -99,16 +98,16 @@ impl Start {
             .await?;
             prepare(spec, &at, wrap, timeout, backend).await?;
         }
-        let (inside, tree, seal) = blocking({
+        let (inside, tree) = blocking({
             let at = at.clone();
             move || {
                 let inside = Inside::open(&at)?;
-                let (tree, seal) = walk(&inside, limits).map_err(|err| err.words(NAME))?;
-                Ok((inside, tree, seal))
+                let tree = walk(&inside, limits).map_err(|err| err.words(NAME))?;
+                Ok((inside, tree))
             }
         })
         .await?;
-        Ok(Self { folder: at, inside, tree, seal, worktrees, _made: made })
+        Ok(Self { folder: at, inside, tree, worktrees, _made: made })
     }
 
     /// That nobody has written to it since: what agents get is copied from it, and what they did is held against it.
@@ -123,8 +122,8 @@ impl Start {
                 "{NAME}, `{at}`, is no longer the folder that was made, so that nobody can work with it any more: {advice}"
             ));
         }
-        let (_, now) = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
-        match self.seal.broken_at(&now, |path| is_guarded && ignore.is_match(path)) {
+        let now = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
+        match written_at(&self.tree, &now, |path| is_guarded && ignore.is_match(path)) {
             None => Ok(()),
             Some(path) => Err(format!(
                 "`{path}` in {NAME}, `{at}`, was written to after the start was made: {advice}"

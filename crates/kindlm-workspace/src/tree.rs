@@ -10,10 +10,17 @@ use kindlm_types::{FileTree, WorkspaceSpec};
 use crate::inside::Inside;
 
 /// Everything below a folder but folders, by its path from there with `/` between parts.
-pub(crate) type Tree = BTreeMap<String, Entry>;
+pub(crate) type Tree = BTreeMap<String, Found>;
+
+/// Something below a folder, and what shows whether it has been written to, whatever its times say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) entry: Entry,
+    stamp: Stamp,
+}
 
 /// Something below a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A regular file.
     File { bytes: u64, executable: bool },
@@ -92,10 +99,9 @@ impl WalkError {
     }
 }
 
-/// What is below a folder, and what shows whether it is written to later.
-pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<(Tree, Seal), WalkError> {
-    let mut found = BTreeMap::new();
-    let mut seal = BTreeMap::new();
+/// What is below a folder.
+pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
+    let mut tree = Tree::new();
     let mut count = Count::new(limits);
     let mut folders = vec![(PathBuf::new(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {
@@ -122,27 +128,20 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<(Tree, Seal), WalkEr
                 Entry::Other
             };
             count.add(if kind.is_file() { metadata.len() } else { 0 })?;
-            seal.insert(path.clone(), (entry.clone(), stamp(&metadata)));
-            found.insert(path, entry);
+            tree.insert(path, Found { entry, stamp: stamp(&metadata) });
         }
     }
-    Ok((found, Seal(seal)))
+    Ok(tree)
 }
 
-/// What shows whether something below a folder has been written to, whatever its times say.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seal(BTreeMap<String, (Entry, Stamp)>);
-
-impl Seal {
-    /// A path at which two of them differ.
-    pub(crate) fn broken_at<'a>(
-        &'a self,
-        now: &'a Self,
-        ignore: impl Fn(&str) -> bool,
-    ) -> Option<&'a str> {
-        let differs = |path: &&String| self.0.get(*path) != now.0.get(*path) && !ignore(path);
-        self.0.keys().chain(now.0.keys()).find(differs).map(String::as_str)
-    }
+/// A path at which something was written to between two walks.
+pub(crate) fn written_at<'a>(
+    before: &'a Tree,
+    now: &'a Tree,
+    ignore: impl Fn(&str) -> bool,
+) -> Option<&'a str> {
+    let differs = |path: &&String| before.get(*path) != now.get(*path) && !ignore(path);
+    before.keys().chain(now.keys()).find(differs).map(String::as_str)
 }
 
 /// Where a file is and when it was last changed: nobody but the system sets that time.

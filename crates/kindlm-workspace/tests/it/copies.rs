@@ -217,6 +217,13 @@ fn limits_are_kept() {
         shown(&workspace),
         "changed a.txt cut\nadded b binary\nadded c cut\nadded d text\nadded e text\n"
     );
+    // What is gone takes no room from what is there, whatever comes first by name.
+    suite.write("repo/0.txt", "12345678\n");
+    let folders = Folders::new(suite.options.clone());
+    let little = WorkspaceSpec { max_diff_bytes: 12, ..spec() };
+    let workspace =
+        suite.agent_in(&folders, &little, "rm 0.txt; echo 123456789 > z.txt", &[]).unwrap();
+    assert_eq!(shown(&workspace), "deleted 0.txt cut\nadded z.txt text\n");
     // Only the end of what a command writes is kept.
     let much = suite.agent(&spec(), "true", &[command("yes | head -c 100000; echo end")]).unwrap();
     let stdout = &much.commands[0].stdout;
