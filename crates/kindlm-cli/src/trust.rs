@@ -7,12 +7,12 @@ use std::path::Path;
 use kindlm_assertions::Check;
 use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min};
 use kindlm_engine::{Model, Plan, Suite, TestCase};
+use kindlm_stats::Confusion;
 use kindlm_store::{Calibration, Calibrations};
 use kindlm_types::{GateOutcome, GateResult, ecma};
 
 use crate::Failure;
 use crate::bench::{Bench, of_kept};
-use crate::calibrate::confusion;
 
 /// How certain intervals are.
 const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
@@ -32,8 +32,8 @@ pub(crate) fn settle<'m>(
     for (judge, checks) in Calibrations::new(state).all().map_err(|err| Failure::store(&err))? {
         let Some(judge) = of_kept(&judge) else { continue };
         calibrated.known.extend(checks.into_iter().map(|it| JudgeKappa {
-            kappa: confusion(it.counts).kappa(CONFIDENCE).ok().map(|it| it.value),
-            labels: labels(&confusion(it.counts)),
+            kappa: Confusion::from(it.counts).kappa(CONFIDENCE).ok().map(|it| it.value),
+            labels: labels(&it.counts.into()),
             unanswered: (it.errored > 0).then(|| (it.errored, it.labelled())),
             check: it.check,
             judge: judge.clone(),
@@ -109,7 +109,7 @@ fn disagreement(known: &Calibration, least: f64) -> Option<String> {
             known.labelled()
         ));
     }
-    let counts = confusion(known.counts);
+    let counts = Confusion::from(known.counts);
     let labels = labels(&counts);
     let kappa = match counts.kappa(CONFIDENCE) {
         Err(why) => return Some(format!("it has no κ: {why}")),

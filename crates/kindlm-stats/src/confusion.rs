@@ -37,27 +37,27 @@ impl Confusion {
 
     /// How many outputs were judged by both.
     pub fn total(&self) -> u64 {
-        self.human_passed() + self.human_failed()
+        self.human_passed().saturating_add(self.human_failed())
     }
 
     /// How many outputs people passed.
     pub fn human_passed(&self) -> u64 {
-        self.both_pass + self.only_human
+        self.both_pass.saturating_add(self.only_human)
     }
 
     /// How many outputs people failed.
     pub fn human_failed(&self) -> u64 {
-        self.only_judge + self.both_fail
+        self.only_judge.saturating_add(self.both_fail)
     }
 
     /// How many outputs the judge passed.
     pub fn judge_passed(&self) -> u64 {
-        self.both_pass + self.only_judge
+        self.both_pass.saturating_add(self.only_judge)
     }
 
     /// On how many of all outputs both said the same.
     pub fn agreement(&self) -> Result<Tally, Undefined> {
-        Tally::new(self.both_pass + self.both_fail, self.total())
+        Tally::new(self.both_pass.saturating_add(self.both_fail), self.total())
     }
 
     /// How many of all outputs people passed: the base rate, without which neither agreement nor kappa can be read.

@@ -67,7 +67,7 @@ impl Confusion {
         let standard_error = self.kappa_error(value, chance, human, judge);
         let interval = if is_constant {
             KappaInterval::Constant
-        } else if self.only_human + self.only_judge == 0 {
+        } else if self.only_human == 0 && self.only_judge == 0 {
             let beyond = |it: f64| ((it - chance) / (1.0 - chance)).clamp(-1.0, 1.0);
             let wilson = self.agreement()?.wilson(confidence);
             KappaInterval::Perfect(Interval { low: beyond(wilson.low), high: beyond(wilson.high) })

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use kindlm_stats::{Confidence, Confusion, Tally, Undefined};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -58,8 +59,7 @@ pub struct Calibration {
     pub base_rate: f64,
     /// The share of outputs on which both said the same, from 0 to 1.
     pub agreement: f64,
-    /// Cohen's kappa, from -1 to 1; absent where it does not exist. For readers: who decides computes it from the
-    /// counts.
+    /// Cohen's kappa, from -1 to 1; absent where it does not exist. For readers, as all that follows from the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
     /// The lower and the upper end of its 95% interval.
@@ -70,45 +70,30 @@ pub struct Calibration {
 impl Calibration {
     /// How many outputs have a label, and an answer of the judge or not.
     pub fn labelled(&self) -> u64 {
-        self.counts.total().saturating_add(self.errored)
+        Confusion::from(self.counts).total().saturating_add(self.errored)
     }
 
     /// What cannot be true of it, if something is: somebody has changed the file.
     fn contradiction(&self) -> Option<String> {
-        let Counts { both_pass, only_human, both_fail, .. } = self.counts;
-        let total = self.counts.total();
-        let share = |part: u64| if total == 0 { 0.0 } else { ratio(part) / ratio(total) };
-        let differ = |a: f64, b: f64| (a - b).abs() > 1e-6 || a.is_nan();
-        let agreement = share(both_pass.saturating_add(both_fail));
-        let base_rate = share(both_pass.saturating_add(only_human));
-        let of_counts = "which is not what the counts say";
-        if self.kappa.is_some_and(|it| !(-1.0..=1.0).contains(&it)) {
-            return Some("`kappa` is not between -1 and 1".to_owned());
-        }
-        if self.kappa_interval.is_some_and(|[low, high]| low > high) {
-            return Some("`kappaInterval` is no interval".to_owned());
-        }
-        if differ(self.agreement, agreement) {
-            return Some(format!("`agreement` is {}, {of_counts}", self.agreement));
-        }
-        if differ(self.base_rate, base_rate) {
-            return Some(format!("`baseRate` is {}, {of_counts}", self.base_rate));
-        }
-        None
+        let counts = Confusion::from(self.counts);
+        let rate = |it: Result<Tally, Undefined>| Some(it.map_or(0.0, Tally::rate));
+        let kappa = counts.kappa(Confidence::P95).ok();
+        let interval = kappa.and_then(|it| it.interval.interval());
+        let [low, high] = [0, 1].map(|end| self.kappa_interval.map(|it| it[end]));
+        let told = [
+            ("agreement", Some(self.agreement), rate(counts.agreement())),
+            ("baseRate", Some(self.base_rate), rate(counts.base_rate())),
+            ("kappa", self.kappa, kappa.map(|it| it.value)),
+            ("kappaInterval", low, interval.map(|it| it.low)),
+            ("kappaInterval", high, interval.map(|it| it.high)),
+        ];
+        told.into_iter().find_map(|(name, told, counted)| {
+            let told = told?;
+            let agrees = counted.is_some_and(|it| (told - it).abs() <= 1e-6);
+            let words = || format!("`{name}` has {told}, which is not what the counts say");
+            (!agrees).then(words)
+        })
     }
-}
-
-impl Counts {
-    /// How many outputs there are in all.
-    pub fn total(&self) -> u64 {
-        let parts = [self.both_pass, self.only_human, self.only_judge, self.both_fail];
-        parts.into_iter().fold(0, u64::saturating_add)
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are fewer labels than 2^52")]
-fn ratio(count: u64) -> f64 {
-    count as f64
 }
 
 /// The four ways in which people and a judge can see an output.
@@ -123,6 +108,20 @@ pub struct Counts {
     pub only_judge: u64,
     /// Both said fail.
     pub both_fail: u64,
+}
+
+impl From<Counts> for Confusion {
+    fn from(counts: Counts) -> Self {
+        let Counts { both_pass, only_human, only_judge, both_fail } = counts;
+        Self { both_pass, only_human, only_judge, both_fail }
+    }
+}
+
+impl From<Confusion> for Counts {
+    fn from(confusion: Confusion) -> Self {
+        let Confusion { both_pass, only_human, only_judge, both_fail } = confusion;
+        Self { both_pass, only_human, only_judge, both_fail }
+    }
 }
 
 /// Everything that is known about one judge.

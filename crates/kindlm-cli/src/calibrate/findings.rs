@@ -3,7 +3,7 @@
 use kindlm_stats::{
     BestThreshold, Confidence, Confusion, Undefined, Weights, best_threshold, weighted_kappa,
 };
-use kindlm_store::{Calibration, Counts};
+use kindlm_store::Calibration;
 
 use super::{Judged, Obstacle, Sample};
 
@@ -118,7 +118,7 @@ impl Findings {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let interval = kappa.and_then(|it| it.interval.interval());
         Calibration {
-            counts: counts(&self.confusion),
+            counts: self.confusion.into(),
             // What is kept is whole.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),
@@ -128,15 +128,4 @@ impl Findings {
             ..template
         }
     }
-}
-
-fn counts(confusion: &Confusion) -> Counts {
-    let Confusion { both_pass, only_human, only_judge, both_fail } = *confusion;
-    Counts { both_pass, only_human, only_judge, both_fail }
-}
-
-/// The counts of a calibration that was kept.
-pub(crate) fn confusion(counts: Counts) -> Confusion {
-    let Counts { both_pass, only_human, only_judge, both_fail } = counts;
-    Confusion { both_pass, only_human, only_judge, both_fail }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub(crate) use ask::{Asked, Plan, Question, ask, plan};
 pub(crate) use correct::{Correction, Known, in_report};
-pub(crate) use findings::{Findings, confusion};
+pub(crate) use findings::Findings;
 pub(crate) use json::{About, as_json};
 pub(crate) use labels::{Labels, read};
 pub(crate) use table::as_table;

@@ -395,11 +395,7 @@ impl Subject {
         }
         let known: Vec<Known> = known
             .into_iter()
-            .map(|it| Known {
-                check: it.check,
-                prompts: it.prompts,
-                confusion: calibrate::confusion(it.counts),
-            })
+            .map(|it| Known { check: it.check, prompts: it.prompts, confusion: it.counts.into() })
             .collect();
         let corrections = self.in_report(report, &bench, &known)?;
         let checks: Vec<&str> = known.iter().map(|it| it.check.as_str()).collect();

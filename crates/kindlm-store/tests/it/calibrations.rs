@@ -1,6 +1,7 @@
 //! What is known about judges is found again, and no file is taken for another.
 
-use kindlm_store::{Calibration, Calibrations, Counts, Judge, JudgeModel, StoreError};
+use kindlm_stats::{Confidence, Confusion};
+use kindlm_store::{Calibration, Calibrations, Judge, JudgeModel, StoreError};
 use serde_json::{Map, json};
 
 fn model(provider: &str, model: &str) -> JudgeModel {
@@ -11,10 +12,10 @@ fn one(provider: &str, name: &str) -> Judge {
     Judge { models: vec![model(provider, name)], settings: Map::new() }
 }
 
-fn calibration(check: &str, both_pass: u32) -> Calibration {
-    let share = |part: u32| f64::from(part) / f64::from(both_pass + 6);
-    let (agreement, base_rate) = (share(both_pass + 3), share(both_pass + 1));
-    let both_pass = u64::from(both_pass);
+fn calibration(check: &str, both_pass: u64) -> Calibration {
+    let counts = Confusion { both_pass, only_human: 1, only_judge: 2, both_fail: 3 };
+    let kappa = counts.kappa(Confidence::P95).unwrap();
+    let interval = kappa.interval.interval().unwrap();
     Calibration {
         check: check.to_owned(),
         calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
@@ -22,12 +23,12 @@ fn calibration(check: &str, both_pass: u32) -> Calibration {
         prompts: vec!["0123".to_owned()],
         labels: "labels.csv".to_owned(),
         labels_digest: "0123456789abcdef".to_owned(),
-        counts: Counts { both_pass, only_human: 1, only_judge: 2, both_fail: 3 },
+        counts: counts.into(),
         errored: 0,
-        base_rate,
-        agreement,
-        kappa: Some(0.6),
-        kappa_interval: Some([0.4, 0.8]),
+        base_rate: counts.base_rate().unwrap().rate(),
+        agreement: counts.agreement().unwrap().rate(),
+        kappa: Some(kappa.value),
+        kappa_interval: Some([interval.low, interval.high]),
     }
 }
 
@@ -106,14 +107,24 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
     let path = calibrations.path(&judge);
     calibrations.set(&judge, calibration("judge", 1)).unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
+    let with = |key: &str, value: serde_json::Value| {
+        let mut file: serde_json::Value = serde_json::from_str(&good).unwrap();
+        file["calibrations"][0][key] = value;
+        file.to_string()
+    };
     for (text, why) in [
         ("{".to_owned(), "EOF"),
         (good.replace(r#""version": "2""#, r#""version": "9""#), "version \"9\""),
         (good.replace(r#""model": "gpt-4o""#, r#""model": "other""#), "`openai:other`"),
         (good.replace("bothPass", "bothPasses"), "bothPasses"),
-        (good.replace(r#""kappa": 0.6"#, r#""kappa": 5"#), "`kappa` is not between -1 and 1"),
+        (with("kappa", json!(0.9)), "`kappa` has 0.9, which is not what the counts say"),
+        (with("kappaInterval", json!([0.5, 0.6])), "`kappaInterval` has 0.5"),
         (good.replace(r#""bothPass": 1"#, r#""bothPass": 90"#), "not what the counts say"),
-        (good.replace(r#""baseRate": 0.2"#, r#""baseRate": 7.2"#), "`baseRate` is 7.2"),
+        (
+            good.replace(r#""bothPass": 1"#, &format!(r#""bothPass": {}"#, u64::MAX)),
+            "not what the counts say",
+        ),
+        (with("baseRate", json!(7.2)), "`baseRate` has 7.2"),
     ] {
         std::fs::write(&path, &text).unwrap();
         let err = calibrations.of(&judge).unwrap_err();
