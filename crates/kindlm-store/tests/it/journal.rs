@@ -9,6 +9,7 @@ use kindlm_store::journal::{
 };
 use kindlm_store::{Digest, Runs, StoreError};
 use kindlm_testing::sample_report;
+use kindlm_types::wire::v1;
 use kindlm_types::{ExecutionError, ExecutionResult, Outcome, Usage};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -432,6 +433,11 @@ proptest! {
             writer.append(it).unwrap();
         }
         writer.append_all(at_once).unwrap();
+        // What a line is written from without a copy is what it would be written from with one.
+        for it in &given {
+            let copied = serde_json::to_string(&v1::Execution::from(it)).unwrap();
+            prop_assert_eq!(serde_json::to_string(&v1::Line(it)).unwrap(), copied);
+        }
         prop_assert_eq!(results(folder.path()).unwrap(), given);
     }
 }

@@ -18,14 +18,20 @@ use crate::{
 /// journal, and most of what it says is long.
 ///
 /// ```
-/// use kindlm_types::ExecutionResult;
 /// use kindlm_types::wire::v1;
+/// use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
 ///
-/// # fn show(result: &ExecutionResult) -> serde_json::Result<()> {
-/// let line = serde_json::to_string(&v1::Line(result))?;
-/// assert_eq!(line, serde_json::to_string(&v1::Execution::from(result))?);
-/// # Ok(())
-/// # }
+/// let result = ExecutionResult {
+///     execution: Execution { output: "Shipped.".to_owned(), ..Execution::default() },
+///     results: Vec::new(),
+///     outcome: Outcome::Passed,
+///     error: None,
+///     judge_cost_usd: Some(0.0),
+///     judge_usage: Usage::default(),
+/// };
+/// let line = serde_json::to_string(&v1::Line(&result))?;
+/// assert_eq!(line, serde_json::to_string(&v1::Execution::from(&result))?);
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a>(pub &'a ExecutionResult);
