@@ -19,7 +19,7 @@ pub(crate) struct Said {
     pub(crate) finish_reason: Option<String>,
     /// Whether any of it is marked as a refusal.
     pub(crate) is_refusal: bool,
-    /// The types of parts that nobody understands: they may hold anything.
+    /// Parts that nobody understands, by their types or what is odd about them: they may hold anything.
     pub(crate) not_understood: Vec<String>,
 }
 
@@ -184,10 +184,7 @@ impl Said {
                 let thought = word(object, &["content", "text", "thinking"]);
                 self.thoughts.extend(thought.map(str::to_owned));
             }
-            "tool_call" | "tool_use" | "tool-call" | "function_call" => match asked(part) {
-                Some(call) => self.calls.push(call),
-                None => self.not_understood.push("a call without a name".to_owned()),
-            },
+            "tool_call" | "tool_use" | "tool-call" | "function_call" => self.add_call(part),
             "tool_call_response" | "tool_result" | "tool-result" | "function_call_output" => {
                 let id = word(object, &["id", "tool_use_id", "toolCallId", "call_id"]);
                 let output = ["response", "result", "content", "output"];
@@ -196,7 +193,7 @@ impl Said {
                 self.answers.push(Answered { id: id.map(str::to_owned), output });
             }
             media if MEDIA.contains(&media) => {}
-            other => self.not_understood.push(format!("`{other}`")),
+            other => self.not_understood.push(other.to_owned()),
         }
     }
 }

@@ -74,16 +74,30 @@ impl<'s> Tree<'s> {
     }
 
     /// What is told by a span and by others inside it, as frames around instrumented libraries do, is told once: by the
-    /// inner ones.
+    /// inner ones. But tokens are told by the frame, where it tells all and one inside it does not.
     fn count_once(&mut self) {
-        let frames = |is: fn(&Step<'_>) -> bool| -> HashSet<usize> {
-            let inner = (0..self.steps.len()).filter(|at| self.steps.get(*at).is_some_and(is));
-            inner.flat_map(|at| self.ancestors(at)).collect()
+        let around = |inner: HashSet<usize>| -> HashSet<usize> {
+            inner.into_iter().flat_map(|at| self.ancestors(at)).collect()
         };
-        let around_usage = frames(|it| it.usage.is_some());
-        let around_inference = frames(|it| it.kind == Kind::Inference);
+        let all = |is: fn(&Step<'_>) -> bool| -> HashSet<usize> {
+            (0..self.steps.len()).filter(|at| self.steps.get(*at).is_some_and(is)).collect()
+        };
+        let half = all(|it| it.usage.is_some_and(|it| !it.is_whole()));
+        let whole = all(|it| it.usage.is_some_and(|it| it.is_whole()));
+        // The innermost frames that tell what some inside them do not.
+        let mut telling: HashSet<usize> = HashSet::new();
+        for at in half {
+            telling.extend(self.ancestors(at).find(|it| whole.contains(it)));
+        }
+        let around_telling = around(telling.clone());
+        telling.retain(|it| !around_telling.contains(it));
+        let told = |at: usize| self.ancestors(at).any(|it| telling.contains(&it));
+        let inside: HashSet<usize> = (0..self.steps.len()).filter(|at| told(*at)).collect();
+        let counted = all(|it| it.usage.is_some()).difference(&inside).copied().collect();
+        let around_usage = around(counted);
+        let around_inference = around(all(|it| it.kind == Kind::Inference));
         for (at, step) in self.steps.iter_mut().enumerate() {
-            if around_usage.contains(&at) {
+            if around_usage.contains(&at) || inside.contains(&at) {
                 step.usage = None;
             }
             if step.kind == Kind::Inference && around_inference.contains(&at) {

@@ -582,6 +582,35 @@ fn framed() -> Vec<Row> {
 }
 
 #[test]
+fn tokens_are_told_by_a_frame_where_a_span_inside_it_does_not_tell_all() {
+    let chat = |input: Option<u64>, output: Option<u64>| {
+        let mut all = json!({"gen_ai.operation.name": "chat"});
+        for (key, count) in [("input_tokens", input), ("output_tokens", output)] {
+            if let Some(count) = count {
+                all[format!("gen_ai.usage.{key}")] = json!(count);
+            }
+        }
+        all
+    };
+    let tokens = |rows: &[Row]| {
+        let usage = reading(rows).execution.usage;
+        (usage.input_tokens, usage.output_tokens, usage.is_whole())
+    };
+    let frame = |values: Value| -> Row { (1, 0, "run", 0, 90, values) };
+    let inner = |id, parent, values: Value| -> Row { (id, parent, "chat m", 10, 20, values) };
+    let half = || inner(2, 1, chat(Some(3), None));
+    let whole = || inner(3, 1, chat(Some(7), Some(2)));
+    assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), half()]), (10, 5, true));
+    assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), half(), whole()]), (10, 5, true));
+    assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), whole()]), (7, 2, true), "told once");
+    assert_eq!(tokens(&[frame(chat(Some(10), None)), half()]), (3, 0, false));
+    // The frame in between tells all of what is inside it, and the outer one what it tells.
+    let between = inner(4, 1, chat(Some(6), Some(4)));
+    let deep = inner(5, 4, chat(Some(1), None));
+    assert_eq!(tokens(&[frame(chat(Some(10), Some(5))), between, deep]), (6, 4, true));
+}
+
+#[test]
 fn a_span_that_is_left_out_does_not_make_its_frame_count_twice() {
     let whole = reading(&framed());
     let settings = TraceSettings::default();
