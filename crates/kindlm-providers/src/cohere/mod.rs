@@ -104,12 +104,14 @@ impl Codec for Cohere {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.reader().object(response)?;
         let message = self.reader().said(&answer["message"], response)?;
+        let finish_reason = finish(&answer["finish_reason"]);
+        let text = self.reader().text_of(message, &finish_reason, response)?;
         Ok(Reply {
             tool_calls: chat::tool_calls(prompt, &message["tool_calls"], "call_"),
             usage: usage(&answer["usage"]),
-            finish_reason: finish(&answer["finish_reason"]),
+            finish_reason,
             model: chat::model(&answer["model"], prompt),
-            ..Reply::text(chat::text(&message["content"]))
+            ..Reply::text(text)
         })
     }
 

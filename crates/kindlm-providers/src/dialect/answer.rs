@@ -1,6 +1,6 @@
 //! Reading a response: JSON of the right kind, or a typed error that says what came instead.
 
-use kindlm_types::{ProviderError, ProviderErrorKind};
+use kindlm_types::{FinishReason, ProviderError, ProviderErrorKind};
 use serde_json::Value;
 
 use super::chat;
@@ -85,18 +85,15 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// The text of a message in the chat dialect. A message that stopped by itself without one, and without anything else
-    /// (a call, a refusal, a sound), says nothing that could be judged.
+    /// The text of a message. A message that stopped by itself without one, and without anything else (a call, a refusal, a
+    /// sound), says nothing that could be judged.
     pub(crate) fn text_of(
         &self,
-        choice: &Value,
+        message: &Value,
+        finish: &FinishReason,
         response: &HttpResponse,
     ) -> Result<String, ProviderError> {
-        let message = &choice["message"];
-        let is_cut = matches!(
-            choice["finish_reason"].as_str(),
-            Some("length" | "model_length" | "content_filter")
-        );
+        let is_cut = matches!(finish, FinishReason::Length | FinishReason::ContentFilter);
         let says = |key: &str| match &message[key] {
             Value::Null => false,
             Value::String(text) => !text.is_empty(),

@@ -112,12 +112,13 @@ impl Codec for Mistral {
             }
             other => other,
         };
+        let text = self.reader().text_of(&choice["message"], &finish_reason, response)?;
         Ok(Reply {
             tool_calls: chat::tool_calls(prompt, &choice["message"]["tool_calls"], "call_"),
             usage: chat::usage(&answer["usage"]),
             finish_reason,
             model: chat::model(&answer["model"], prompt),
-            ..Reply::text(self.reader().text_of(choice, response)?)
+            ..Reply::text(text)
         })
     }
 

@@ -116,12 +116,13 @@ impl Codec for Ollama {
         } else {
             FinishReason::ToolCalls
         };
+        let text = self.reader().text_of(message, &finish_reason, response)?;
         Ok(Reply {
             tool_calls,
             usage: usage(&answer),
             finish_reason,
             model: chat::model(&answer["model"], prompt),
-            ..Reply::text(chat::text(&message["content"]))
+            ..Reply::text(text)
         })
     }
 

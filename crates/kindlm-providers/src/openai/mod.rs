@@ -130,15 +130,13 @@ impl OpenAi {
         if let Some(function) = function {
             tool_calls = chat::tool_calls(prompt, &json!([function]), "call_");
         }
-        let text = self.reader().text_of(choice, response)?;
+        let finish_reason = chat::finish(choice["finish_reason"].as_str());
+        let text = self.reader().text_of(message, &finish_reason, response)?;
         Ok(Reply {
             tool_calls,
             output_json: function.filter(|_| text.is_empty()).cloned(),
             usage: usage(&answer["usage"]),
-            finish_reason: match refusal {
-                Some(_) => FinishReason::Refusal,
-                None => chat::finish(choice["finish_reason"].as_str()),
-            },
+            finish_reason: if refusal.is_some() { FinishReason::Refusal } else { finish_reason },
             model: chat::model(&answer["model"], prompt),
             refusal,
             log_probs: log_probs(&choice["logprobs"]),

@@ -205,7 +205,7 @@ fn an_answer_in_which_no_model_speaks_is_an_error() {
         ("anthropic", json!({"content": [], "stop_reason": "end_turn"})),
         ("gemini", json!({"promptFeedback": {"blockReason": "SAFETY"}})),
         ("gemini", json!({"candidates": [{"finishReason": "SAFETY"}]})),
-        ("cohere", json!({"message": {}, "finish_reason": "COMPLETE"})),
+        ("cohere", json!({"message": {"content": []}, "finish_reason": "COMPLETE"})),
         ("ollama", json!({"message": {"content": ""}})),
     ] {
         let reply = usual(provider).decode(&hi(), &response(200, &silent)).expect(provider);
@@ -217,9 +217,21 @@ fn an_answer_in_which_no_model_speaks_is_an_error() {
 #[test]
 fn a_message_without_content_is_an_error_unless_something_else_is_said() {
     let call = json!([{"id": "c", "function": {"name": "f", "arguments": "{}"}}]);
-    for provider in ["openai", "mistral"] {
+    for provider in ["openai", "mistral", "cohere", "ollama"] {
         let decode = |finish: &str, message: serde_json::Value| {
-            let body = json!({"choices": [{"finish_reason": finish, "message": message}]});
+            let body = match (provider, finish) {
+                ("cohere", "length") => json!({"finish_reason": "MAX_TOKENS", "message": message}),
+                ("cohere", "content_filter") => {
+                    json!({"finish_reason": "ERROR_TOXIC", "message": message})
+                }
+                ("cohere", _) => json!({"finish_reason": "COMPLETE", "message": message}),
+                // It knows no other word for an answer that was cut.
+                ("ollama", "content_filter") => {
+                    json!({"done_reason": "length", "message": message})
+                }
+                ("ollama", _) => json!({"done_reason": finish, "message": message}),
+                _ => json!({"choices": [{"finish_reason": finish, "message": message}]}),
+            };
             usual(provider).decode(&hi(), &response(200, &body))
         };
         for message in
