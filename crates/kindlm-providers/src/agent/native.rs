@@ -162,10 +162,7 @@ fn result(line: Map<String, Value>, told: &mut Told) -> Result<Step, String> {
         if cost_usd.is_some_and(|it| it < 0.0) {
             return Err("`costUsd` is negative".to_owned());
         }
-        let mut usage = usage.unwrap_or_default();
-        if usage.total_tokens == 0 {
-            usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-        }
+        let usage = usage.unwrap_or_default();
         told.push(Event::Usage { usage, cost_usd });
     }
     told.output_json = data.or(told.output_json.take());

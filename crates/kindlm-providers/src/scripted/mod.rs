@@ -124,12 +124,12 @@ pub struct ScriptedCall {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedUsage {
-    /// Tokens of the prompt.
+    /// Tokens of the prompt; nobody has counted them, if absent.
     #[serde(default)]
-    pub input_tokens: u64,
-    /// Tokens of the answer.
+    pub input_tokens: Option<u64>,
+    /// Tokens of the answer; nobody has counted them, if absent.
     #[serde(default)]
-    pub output_tokens: u64,
+    pub output_tokens: Option<u64>,
     /// All tokens; input plus output, if absent.
     #[serde(default)]
     pub total_tokens: Option<u64>,

@@ -227,15 +227,12 @@ fn as_reply(reply: &ScriptedReply, request: &Request<'_>) -> Reply {
     Reply {
         tool_calls,
         finish_reason,
-        usage: Usage {
-            input_tokens: reply.usage.input_tokens,
-            output_tokens: reply.usage.output_tokens,
-            total_tokens: reply.usage.total_tokens.unwrap_or_else(|| {
-                reply.usage.input_tokens.saturating_add(reply.usage.output_tokens)
-            }),
-            cached_input_tokens: reply.usage.cached_input_tokens,
-            ..Usage::default()
-        },
+        usage: Usage::counted(
+            reply.usage.input_tokens,
+            reply.usage.output_tokens,
+            reply.usage.total_tokens,
+            reply.usage.cached_input_tokens,
+        ),
         model: request.model.to_owned(),
         refusal: reply.refusal.clone(),
         latency_ms: f64::from(reply.latency_ms),

@@ -115,6 +115,7 @@ fn a_reply_can_say_everything_that_a_model_can() {
         {"when": {"contains": "null"}, "json": null},
         {"when": {"contains": "refuse"}, "refusal": "No.",
          "usage": {"inputTokens": 1, "totalTokens": 9, "cachedInputTokens": 1}},
+        {"when": {"contains": "half"}, "text": "x", "usage": {"inputTokens": 1}},
         {"when": {"contains": "nothing"}, "text": ""},
     ]));
     let calls = ask(&script, &prompt("calls")).unwrap();
@@ -131,9 +132,15 @@ fn a_reply_can_say_everything_that_a_model_can() {
         (refusal.refusal.as_deref(), refusal.finish_reason),
         (Some("No."), FinishReason::Refusal)
     );
-    let usage =
-        Usage { input_tokens: 1, total_tokens: 9, cached_input_tokens: 1, ..Usage::default() };
-    assert_eq!(refusal.usage, usage);
+    let usage = Usage {
+        input_tokens: 1,
+        output_tokens: 8,
+        total_tokens: 9,
+        cached_input_tokens: 1,
+        ..Usage::default()
+    };
+    assert_eq!(refusal.usage, usage, "of a sum and one of its parts the other follows");
+    assert!(ask(&script, &prompt("half")).unwrap().usage.partial, "what is absent is not 0");
     let nothing = ask(&script, &prompt("nothing")).unwrap();
     assert_eq!((nothing.text.as_str(), nothing.finish_reason), ("", FinishReason::Stop));
 }
