@@ -9,7 +9,6 @@ mod panel;
 mod prompt;
 mod quoted;
 mod reply;
-mod twice;
 mod verdict;
 mod votes;
 

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use kindlm_types::{Score, ecma};
+use kindlm_types::{Score, ecma, twice};
 use serde_json::{Map, Value};
-
-use super::twice::twice;
 
 /// How many braces of a reply are tried as the beginning of an object.
 const TRIES: usize = 1_000;

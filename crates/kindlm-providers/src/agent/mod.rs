@@ -10,10 +10,8 @@ mod pipe;
 mod session;
 mod told;
 
-use kindlm_types::{AgentKind, AgentSpec};
+use kindlm_types::{AgentKind, AgentSpec, twice};
 use serde_json::{Map, Value};
-
-use crate::command::protocol::Object;
 
 pub(crate) use session::start;
 pub(crate) use told::Told;
@@ -57,10 +55,10 @@ pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
 /// A line that must be a JSON object.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(line) {
-        Ok(Object { map, twice: None }) => Ok(map),
-        Ok(Object { twice: Some(key), .. }) => {
-            Err(format!("it has the key `{key}` twice: {}", quoted(line)))
-        }
+        Ok(map) => match twice(line) {
+            None => Ok(map),
+            Some(key) => Err(format!("it has the key `{key}` twice: {}", quoted(line))),
+        },
         Err(err) if err.is_data() => Err(format!("it is no JSON object: {}", quoted(line))),
         Err(err) => Err(format!("it is not JSON ({err}): {}", quoted(line))),
     }

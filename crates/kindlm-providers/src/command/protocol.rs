@@ -5,10 +5,8 @@
 //! an event that cannot be read is an error, since evidence must not be lost silently.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
 
-use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall, twice};
 use serde_json::{Map, Value, json};
 
 /// What a program wrote to stdout.
@@ -48,7 +46,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     let (mut says_itself, mut is_doubtful) = (false, false);
     for (index, line) in stdout.split('\n').enumerate() {
         match Declaration::read(line) {
-            Some(Declaration::ToolCall(mut call)) => {
+            Ok(Declaration::ToolCall(mut call)) => {
                 let id = call.take_id().unwrap_or_else(|| {
                     unnamed += 1;
                     format!("cmd_tc_{}", unnamed - 1)
@@ -57,21 +55,21 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
                 events.extend(Event::of_call(&call));
                 output.tool_calls.push(call);
             }
-            Some(Declaration::OutputJson(data)) => output.output_json = data,
-            Some(Declaration::Event(event)) => {
+            Ok(Declaration::OutputJson(data)) => output.output_json = data,
+            Ok(Declaration::Event(event)) => {
                 tells_events = true;
                 events.push(event);
             }
             // Its last word counts: it may have found out that it does not tell all that it meant to.
-            Some(Declaration::Evidence(channels)) => {
+            Ok(Declaration::Evidence(channels)) => {
                 says_itself = true;
                 complete = channels.into_iter().collect();
             }
-            Some(Declaration::Unreadable(why)) => {
+            Ok(Declaration::Unreadable(why)) => {
                 output.unreadable.push(format!("line {} of stdout: {why}", index + 1));
             }
-            None => {
-                is_doubtful |= looks_like_protocol(line);
+            Err(is_meant) => {
+                is_doubtful |= is_meant;
                 if !line.trim().is_empty() {
                     text_ends = events.len();
                 }
@@ -144,29 +142,31 @@ pub(crate) struct DeclaredCall {
 }
 
 impl Declaration {
-    /// Reads a line; `None` if it is text.
-    pub(crate) fn read(line: &str) -> Option<Self> {
+    /// Reads a line. Of text the error says whether it may have been meant to be read.
+    pub(crate) fn read(line: &str) -> Result<Self, bool> {
         let line = line.trim_start();
+        let has_key = has_key(line);
+        // With an escape in it, the key is the same to every reader of JSON.
+        if !line.starts_with('{') || !(has_key || line.contains("\\u")) {
+            return Err(has_key);
+        }
+        let mut map: Map<String, Value> = match serde_json::from_str(line) {
+            Ok(map) => map,
+            Err(err) => return unreadable_evidence(line, &err).ok_or(has_key),
+        };
+        let Some(word) = map.remove("kindlm") else { return Err(has_key) };
+        let word = word.as_str().ok_or(true)?;
+        if let Some(key) = twice(line) {
+            // Of two tellings one would be lost, and nobody knows which is meant.
+            return Ok(Self::Unreadable(format!("`{word}` has the key `{key}` twice")));
+        }
         // The space after the brace is what most JSON writers put there by themselves.
         let is_usual = line
             .strip_prefix('{')
             .is_some_and(|it| it.trim_start().strip_prefix("\"kindlm\":").is_some());
-        let is_unusual = line.starts_with('{') && looks_like_protocol(line);
-        if !(is_usual || is_unusual) {
-            return None;
-        }
-        let Object { mut map, twice } = match serde_json::from_str(line) {
-            Ok(object) => object,
-            Err(err) => return unreadable_evidence(line, &err),
-        };
-        let word = map.remove("kindlm")?;
-        let word = word.as_str()?;
-        if let Some(key) = twice {
-            // Of two tellings one would be lost, and nobody knows which is meant.
-            return Some(Self::Unreadable(format!("`{word}` has the key `{key}` twice")));
-        }
         // Calls are text if they are written in another way, as in the original; evidence would be lost by that.
-        (is_usual || EVIDENCE.contains(&word)).then(|| Self::of(word, map))?
+        let is_meant = is_usual || EVIDENCE.contains(&word);
+        Some(word).filter(|_| is_meant).and_then(|word| Self::of(word, map)).ok_or(true)
     }
 
     /// What a word declares with the other keys of its line, whatever their order; `None` if it is no declaration.
@@ -198,50 +198,10 @@ impl Declaration {
 /// The words of lines that say what happened.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
-/// An object of the protocol, and a key that it has more than once.
-pub(crate) struct Object {
-    pub(crate) map: Map<String, Value>,
-    pub(crate) twice: Option<String>,
-}
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Object;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Object, A::Error> {
-                let (mut map, mut twice) = (Map::new(), None);
-                while let Some((key, value)) = entries.next_entry::<String, Value>()? {
-                    if map.insert(key.clone(), value).is_some() {
-                        twice.get_or_insert(key);
-                    }
-                }
-                Ok(Object { map, twice })
-            }
-        }
-
-        deserializer.deserialize_map(Entries)
-    }
-}
-
 /// Whether a line has the key of the protocol somewhere, or ends with it.
-fn looks_like_protocol(line: &str) -> bool {
-    // With an escape in it, the key is the same to every reader of JSON.
-    let has_escape = line.trim_start().starts_with('{') && line.contains("\\u");
-    if has_escape
-        && serde_json::from_str::<Object>(line).is_ok_and(|it| it.map.contains_key("kindlm"))
-    {
-        return true;
-    }
-    let after = |at: usize| line[at..].trim_start();
+fn has_key(line: &str) -> bool {
     line.match_indices(KEY).any(|(at, _)| {
-        let rest = after(at + KEY.len());
+        let rest = line[at + KEY.len()..].trim_start();
         rest.is_empty() || rest.starts_with(':')
     })
 }
@@ -429,6 +389,14 @@ mod tests {
             (
                 r#"{"kindlm":"tool_call","name":"f","name":"g"}"#,
                 "`tool_call` has the key `name` twice",
+            ),
+            (
+                r#"{"kindlm":"tool_call","name":"f","arguments":{"to":["a",{"b":1,"b":2}]}}"#,
+                "`tool_call` has the key `b` twice",
+            ),
+            (
+                r#"{"\u006bindlm":"event","type":"thinking","text":"a","text":"b"}"#,
+                "`event` has the key `text` twice",
             ),
         ] {
             let output = parse(&format!("hello\n{line}"));

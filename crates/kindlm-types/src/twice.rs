@@ -5,8 +5,15 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// The first key that a JSON text gives twice in one object, if there is one.
-pub(super) fn twice(json: &str) -> Option<String> {
+/// The first key that a JSON text gives twice in one object, however deep, if there is one.
+///
+/// ```
+/// use kindlm_types::twice;
+///
+/// assert_eq!(twice(r#"{"a": {"b": 1, "b": 2}}"#).as_deref(), Some("b"));
+/// assert_eq!(twice(r#"[{"a": 1}, {"a": 2}]"#), None);
+/// ```
+pub fn twice(json: &str) -> Option<String> {
     let err = serde_json::from_str::<Once>(json).err()?;
     // What is no JSON at all is not this module's to say.
     let said = err.to_string();
