@@ -286,16 +286,7 @@ fn finish_reason(span: &OtlpSpan, at: usize, conversation: &Conversation) -> Opt
     }
     let by_message = || said?.1.iter().rev().find_map(|it| it.finish_reason.clone());
     let word = step::finish_reason(span).or_else(by_message)?;
-    Some(match word.to_ascii_lowercase().as_str() {
-        "stop" | "end_turn" | "stop_sequence" => FinishReason::Stop,
-        "length" | "max_tokens" => FinishReason::Length,
-        "tool_calls" | "tool_call" | "tool_use" | "tool-calls" | "function_call" => {
-            FinishReason::ToolCalls
-        }
-        "content_filter" | "content-filter" | "safety" => FinishReason::ContentFilter,
-        "refusal" => FinishReason::Refusal,
-        _ => FinishReason::Other(word),
-    })
+    Some(FinishReason::of_vendor(&word))
 }
 
 fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
@@ -318,7 +309,7 @@ fn metadata(
     let mut metadata = Map::new();
     let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
     for what in conversation.said.iter().flat_map(|(_, it)| it).flat_map(|it| &it.not_understood) {
-        *unknown.entry(what.trim_matches('`')).or_default() += 1;
+        *unknown.entry(what).or_default() += 1;
     }
     if !unknown.is_empty() {
         metadata.insert("partsNotUnderstood".to_owned(), json!(unknown));

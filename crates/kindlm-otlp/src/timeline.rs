@@ -182,8 +182,7 @@ impl Timeline<'_, '_> {
     fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[Said]) {
         let by_message = || messages.iter().rev().find_map(|it| it.finish_reason.clone());
         let Some(word) = step::finish_reason(step.span).or_else(by_message) else { return };
-        // After a pause it goes on.
-        if word != "pause_turn" && FinishReason::Other(word.clone()).is_failure() {
+        if FinishReason::of_vendor(&word).is_failure() {
             let message = format!("{}: it stopped for the reason `{word}`", step.span.name);
             self.at_end(at, Event::Error { message });
         }

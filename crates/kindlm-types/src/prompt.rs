@@ -222,9 +222,25 @@ impl FinishReason {
         }
     }
 
-    /// Whether the word says that something went wrong, other than a limit or a refusal.
+    /// Whether the word says that something went wrong, other than a limit, a refusal, or a pause after which it goes on.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::Other(_)) && self.broke_off().is_some()
+        const NONE: [&str; 2] = ["pause_turn", "model_context_window_exceeded"];
+        let Self::Other(word) = self else { return false };
+        self.broke_off().is_some() && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
+    }
+
+    /// What a vendor's or a framework's own word means.
+    pub fn of_vendor(word: &str) -> Self {
+        match word.to_ascii_lowercase().as_str() {
+            "stop" | "end_turn" | "stop_sequence" => Self::Stop,
+            "length" | "max_tokens" => Self::Length,
+            "tool_calls" | "tool_call" | "tool_use" | "tool-calls" | "function_call" => {
+                Self::ToolCalls
+            }
+            "content_filter" | "content-filter" | "safety" => Self::ContentFilter,
+            "refusal" => Self::Refusal,
+            _ => Self::Other(word.to_owned()),
+        }
     }
 }
 
@@ -293,6 +309,29 @@ impl Reply {
             latency_ms: 0.0,
             attempts: 1,
             cached: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_went_wrong_is_a_failure() {
+        for (word, breaks_off, is_failure) in [
+            ("end_turn", false, false),
+            ("max_tokens", true, false),
+            ("SAFETY", true, false),
+            ("pause_turn", true, false),
+            ("model_context_window_exceeded", true, false),
+            ("error", true, true),
+            ("Cancelled", true, true),
+            ("unknown", false, false),
+        ] {
+            let reason = FinishReason::of_vendor(word);
+            let found = (reason.broke_off().is_some(), reason.is_failure());
+            assert_eq!(found, (breaks_off, is_failure), "{word}");
         }
     }
 }

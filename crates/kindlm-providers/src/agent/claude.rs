@@ -10,7 +10,6 @@ use kindlm_types::{ActionStatus, Channel, Event, FinishReason, InputOption, Inpu
 use serde_json::Value;
 
 use super::{Dialect, Step, Told, object, text};
-use crate::transcript::finish_reason;
 
 /// Lines that tell how things go, and nothing that happened. Streamlined lines are none of them: they stand in the place of
 /// calls of tools that are not told.
@@ -321,7 +320,7 @@ impl Claude {
 
 /// Why the model stopped, where a line tells that.
 fn stopped(word: Option<&Value>) -> Option<FinishReason> {
-    word.and_then(Value::as_str).map(finish_reason)
+    word.and_then(Value::as_str).map(FinishReason::of_vendor)
 }
 
 /// The calls that were not permitted were rejected; their results say only that something went wrong.

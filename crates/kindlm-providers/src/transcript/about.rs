@@ -17,7 +17,7 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
     let tools = tools(value)?;
     let mut transcript = Transcript { usage, cost_usd, latency_ms, tools, ..transcript };
     let reason = FINISH.iter().find_map(|it| value.get(*it)?.as_str());
-    transcript.finish_reason = transcript.finished(reason.map(finish_reason));
+    transcript.finish_reason = transcript.finished(reason.map(FinishReason::of_vendor));
     state(value, &mut transcript);
     ended(&mut transcript);
     // How it ended is a part of its last turn.
@@ -38,16 +38,6 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
 
 /// The keys under which logs say why a model stopped.
 pub(super) const FINISH: [&str; 2] = ["finish_reason", "stop_reason"];
-
-/// Why the model stopped, in the words of either vendor.
-pub(crate) fn finish_reason(word: &str) -> FinishReason {
-    match word {
-        "end_turn" | "stop_sequence" => FinishReason::Stop,
-        "max_tokens" => FinishReason::Length,
-        "tool_use" | "function_call" => FinishReason::ToolCalls,
-        other => FinishReason::from(other.to_owned()),
-    }
-}
 
 /// How a response of the Responses API ended, where it is the log's own, and an error that the log tells.
 fn state(value: &Value, transcript: &mut Transcript) {

@@ -27,7 +27,6 @@ mod tools;
 use kindlm_types::{Problem, Transcript};
 use serde_json::Value;
 
-pub(crate) use about::finish_reason;
 use parts::{kind, object};
 use reading::Reading;
 

@@ -8,7 +8,7 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
-use super::about::{FINISH, finish_reason};
+use super::about::FINISH;
 
 /// How many places are named of parts of one type that nobody understands.
 const PLACES: usize = 5;
@@ -124,7 +124,7 @@ impl Reading {
     /// Why an answer stopped, where the message says so itself.
     pub(super) fn stopped(&mut self, message: &Value) {
         let word = FINISH.iter().find_map(|it| message.get(*it)?.as_str());
-        self.transcript.finish_reason = word.map(finish_reason);
+        self.transcript.finish_reason = word.map(FinishReason::of_vendor);
     }
 
     /// The answer is a refusal, whatever word it stopped with.
