@@ -147,8 +147,7 @@ pub use suite::{Compliance, Defaults, JudgedAt, Model, Suite, judge_of};
 /// nothing otherwise.
 fn said(text: String, value: Option<&serde_json::Value>) -> String {
     match value {
-        Some(serde_json::Value::String(value)) if text.is_empty() => value.clone(),
-        Some(value) if text.is_empty() => kindlm_types::ecma::stringify(value),
+        Some(value) if text.is_empty() => kindlm_types::ecma::text(value),
         _ => text,
     }
 }

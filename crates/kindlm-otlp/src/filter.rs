@@ -1,7 +1,6 @@
 //! Which spans count.
 
 use kindlm_types::{SpanFilter, ecma};
-use serde_json::Value;
 
 use crate::span::OtlpSpan;
 
@@ -30,20 +29,12 @@ impl<'a> Filter<'a> {
             return Ok(false);
         }
         let equal = |(key, wanted): (&String, &String)| {
-            span.attributes.get(key).is_some_and(|it| words(it) == *wanted)
+            span.attributes.get(key).is_some_and(|it| ecma::text(it) == *wanted)
         };
         let long_enough = |least: f64| {
             #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 ms")]
             span.duration_ms().is_some_and(|it| it as f64 >= least)
         };
         Ok(attribute_match.iter().all(equal) && min_duration_ms.is_none_or(long_enough))
-    }
-}
-
-/// A value as one writes it in a config.
-fn words(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => ecma::stringify(other),
     }
 }

@@ -1,9 +1,9 @@
 //! What a schema probably does not mean: misspelt keywords and formats are legal, and check nothing.
 
-use kindlm_types::nearest;
+use kindlm_types::{nearest, pointer};
 use serde_json::Value;
 
-use crate::walk::{self, escape};
+use crate::walk;
 
 /// Something in a schema that has no effect and was probably meant to have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub fn lint(schema: &Value) -> Vec<Lint> {
     walk::each(schema, "", &mut |pointer, it| {
         let Value::Object(map) = it else { return };
         for (keyword, value) in map {
-            let here = format!("{pointer}/{}", escape(keyword));
+            let here = format!("{pointer}/{}", pointer::segment(keyword));
             let message = match value {
                 Value::String(format) if keyword == "format" => unknown("format", format, FORMATS),
                 _ if keyword.starts_with("x-") => None,

@@ -4,12 +4,12 @@ use std::fmt;
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, ValidationError, Validator};
-use kindlm_types::{Problem, ProblemKind, nearest};
+use kindlm_types::{Problem, ProblemKind, nearest, pointer};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::branch::{self, Choice};
-use crate::walk::{self, escape, unescape};
+use crate::walk::{self, unescape};
 use crate::{finish, generator, order, words};
 
 /// Most levels of nested alternatives that are looked into.
@@ -118,7 +118,7 @@ impl Shape {
                 let known = self.known_keys(error);
                 problems.extend(unexpected.iter().map(|key| {
                     let known = known.iter().map(String::as_str);
-                    Problem::unknown_key(format!("{pointer}/{}", escape(key)), key, known)
+                    Problem::unknown_key(format!("{pointer}/{}", pointer::segment(key)), key, known)
                 }));
             }
             Kind::Required { property } => {
@@ -127,7 +127,8 @@ impl Shape {
             Kind::PropertyNames { error: inner } => {
                 let key = inner.instance().as_str().unwrap_or_default();
                 let message = format!("key `{key}`: {}", words::describe(inner));
-                problems.push(Problem::key(format!("{pointer}/{}", escape(key)), message));
+                problems
+                    .push(Problem::key(format!("{pointer}/{}", pointer::segment(key)), message));
             }
             Kind::Enum { options } => {
                 let options = options.as_array().map_or(&[][..], Vec::as_slice);

@@ -1,5 +1,6 @@
 //! Where schemas stand inside schemas.
 
+use kindlm_types::pointer;
 use serde_json::Value;
 
 /// Keywords whose value is a schema.
@@ -39,11 +40,11 @@ pub(crate) fn each<'a>(schema: &'a Value, pointer: &str, visit: &mut dyn FnMut(&
     let Value::Object(map) = schema else { return };
     for (keyword, value) in map {
         let keyword_str = keyword.as_str();
-        let here = format!("{pointer}/{}", escape(keyword));
+        let here = format!("{pointer}/{}", pointer::segment(keyword));
         match value {
             Value::Object(children) if MAP.contains(&keyword_str) => {
                 for (key, child) in children {
-                    each(child, &format!("{here}/{}", escape(key)), visit);
+                    each(child, &format!("{here}/{}", pointer::segment(key)), visit);
                 }
             }
             Value::Array(children) if LIST.contains(&keyword_str) => {
@@ -79,11 +80,6 @@ pub(crate) fn each_mut(schema: &mut Value, change: &mut dyn FnMut(&mut Value)) {
         }
     }
     change(schema);
-}
-
-/// One part of a JSON pointer, escaped as RFC 6901 has it.
-pub(crate) fn escape(part: &str) -> String {
-    part.replace('~', "~0").replace('/', "~1")
 }
 
 /// One part of a JSON pointer, as the key that it stands for.

@@ -170,8 +170,7 @@ pub(crate) fn found_name(found: &Value) -> &'static str {
 pub(crate) fn quote(value: &Value) -> String {
     let text = match value {
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
-        Value::String(text) => text.clone(),
-        other => ecma::stringify(other),
+        other => ecma::text(other),
     };
     match text.char_indices().nth(PREVIEW) {
         Some((end, _)) => format!("`{}…`", &text[..end]),

@@ -68,6 +68,21 @@ pub fn stringify(value: &Value) -> String {
     }
 }
 
+/// A value as a text: a text as it is, anything else as [`stringify`] has it.
+///
+/// ```
+/// use kindlm_types::ecma;
+///
+/// assert_eq!(ecma::text(&"Shipped.".into()), "Shipped.");
+/// assert_eq!(ecma::text(&vec![1, 2].into()), "[1,2]");
+/// ```
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => stringify(other),
+    }
+}
+
 /// `JSON.stringify(value, null, indent)` of ECMAScript: each entry on a line of its own.
 pub fn stringify_indented(value: &Value, indent: usize) -> String {
     if indent == 0 {

@@ -1,6 +1,6 @@
 //! What a value must look like: partial objects, whole lists, patterns for texts, and scripts that decide.
 
-use kindlm_types::{Problem, Question, ecma};
+use kindlm_types::{Problem, Question, ecma, pointer};
 use serde_json::{Map, Value};
 
 use super::Undecided;
@@ -45,7 +45,7 @@ impl Wanted {
             }
             Value::Object(map) => {
                 let wanted = map.iter().map(|(key, value)| {
-                    let key_at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+                    let key_at = format!("{at}/{}", pointer::segment(key));
                     Ok((key.clone(), Self::new(value, &key_at, setup)?))
                 });
                 Ok(Self::Object(wanted.collect::<Result<_, Vec<Problem>>>()?))

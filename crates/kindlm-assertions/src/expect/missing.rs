@@ -1,10 +1,9 @@
 //! Variables that templates in a check name and no test gives: an empty text in their place would be in every output.
 
 use kindlm_template::{environment, is_template, is_tested, read};
-use kindlm_types::{Problem, ProblemKind, nearest};
+use kindlm_types::{Problem, ProblemKind, nearest, pointer};
 use serde_json::{Map, Value};
 
-use super::escape;
 use crate::Setup;
 
 /// What of the texts in a value has no value, each with a pointer from it. What a template asks for with `is defined`, or
@@ -65,7 +64,7 @@ fn within(value: &Value, at: &str, look: &mut impl FnMut(&str, &str)) {
         }
         Value::Object(entries) => {
             for (key, item) in entries {
-                within(item, &format!("{at}/{}", escape(key)), look);
+                within(item, &format!("{at}/{}", pointer::segment(key)), look);
             }
         }
         _ => {}

@@ -11,7 +11,7 @@ mod value;
 use std::cell::OnceCell;
 
 use kindlm_schema::normalise_numbers;
-use kindlm_types::{Problem, nearest_few};
+use kindlm_types::{Problem, nearest_few, pointer};
 use serde_json::{Map, Value};
 
 use crate::judging::JudgeBlock;
@@ -101,7 +101,7 @@ impl Compiler<'_> {
             return;
         };
         for (key, value) in map {
-            let here = format!("{at}/{}", escape(key));
+            let here = format!("{at}/{}", pointer::segment(key));
             let rank = REGISTRY
                 .iter()
                 .position(|it| it.meta.path.is_some_and(|path| path.pointer == here));
@@ -251,10 +251,6 @@ fn known_keys(at: &str) -> Vec<String> {
         keys.extend([LIST, JUDGING].map(str::to_owned));
     }
     keys
-}
-
-fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }
 
 fn name(value: &Value) -> &'static str {

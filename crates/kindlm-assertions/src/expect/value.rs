@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kindlm_types::{FileError, Problem, ProblemKind};
+use kindlm_types::{FileError, Problem, ProblemKind, pointer};
 use serde_json::Value;
 
-use super::escape;
 use crate::Setup;
 use crate::template::{Variables, is_template};
 
@@ -61,9 +60,9 @@ pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Res
             let mut items = items.iter_mut().enumerate();
             items.try_for_each(|(index, it)| fill_in(it, &format!("{at}/{index}"), variables))
         }
-        Value::Object(entries) => entries
-            .iter_mut()
-            .try_for_each(|(key, it)| fill_in(it, &format!("{at}/{}", escape(key)), variables)),
+        Value::Object(entries) => entries.iter_mut().try_for_each(|(key, it)| {
+            fill_in(it, &format!("{at}/{}", pointer::segment(key)), variables)
+        }),
         _ => Ok(()),
     }
 }

@@ -100,8 +100,7 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
 pub(crate) fn asked(execution: &Execution) -> String {
     let variable = match execution.vars.get("query") {
         None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(value) => Some(ecma::stringify(value)),
+        Some(value) => Some(ecma::text(value)),
     };
     let said = || {
         let last = execution.turns.iter().rev().find_map(|it| it.user.clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Verdict, ecma};
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Verdict, ecma, pointer};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Built {
     let how = config.value.unwrap_or_default();
     let mut problems = Vec::new();
     for (kind, weight) in &how.weights {
-        let at = format!("/value/weights/{}", kind.replace('~', "~0").replace('/', "~1"));
+        let at = format!("/value/weights/{}", pointer::segment(kind));
         if find(kind).is_none() {
             let plain = kind.strip_prefix("not-").unwrap_or(kind);
             let problem = if find(plain).is_some() {

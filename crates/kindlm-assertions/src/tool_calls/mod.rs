@@ -266,7 +266,7 @@ impl ToolCalls {
         let tool = &self.tool;
         let label = format!("Tool response: {tool}");
         let responses: Vec<String> =
-            calls.iter().filter_map(|call| call.response.as_ref()).map(as_text).collect();
+            calls.iter().filter_map(|call| call.response.as_ref()).map(ecma::text).collect();
         if responses.iter().any(|response| response.contains(text)) {
             return AssertionResult::pass(ID, label);
         }
@@ -290,12 +290,4 @@ impl ToolCalls {
 /// What was seen does not decide, and there may be more.
 fn incomplete(label: String, seen: &str, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, label, EVIDENCE_MISSING, format!("{seen}, but {why}"))
-}
-
-/// A tool's answer as the model read it: a string bare, everything else as JSON.
-fn as_text(response: &Value) -> String {
-    match response {
-        Value::String(text) => text.clone(),
-        other => ecma::stringify(other),
-    }
 }

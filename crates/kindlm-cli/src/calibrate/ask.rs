@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use futures_util::{StreamExt as _, stream};
 use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, compile_with};
 use kindlm_engine::{Judges, judge};
-use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, Usage};
+use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, Usage, ecma};
 use serde_json::{Map, Value, json};
 
 use super::labels::{Asked as AskedOf, Label, Labels, Row};
-use super::{Judged, Sample, text_of};
+use super::{Judged, Sample};
 use crate::Failure;
 
 /// What the judge is asked where a row does not say it.
@@ -228,7 +228,7 @@ impl Plan {
         let about = match asked {
             AskedOf::Criteria(text) => text.clone(),
             AskedOf::Assertions(_) => String::new(),
-            AskedOf::Check(entry) => entry.get("value").map_or_else(|| kind.to_owned(), text_of),
+            AskedOf::Check(entry) => entry.get("value").map_or_else(|| kind.to_owned(), ecma::text),
         };
         Ok(Case { execution, checks, about, labels: Vec::new() })
     }
@@ -287,10 +287,10 @@ fn check_ids(asked: &AskedOf, labels: &[Label]) -> Result<(), String> {
 
 fn execution(row: &Row) -> Execution {
     let output_json = (!row.output.is_string()).then(|| row.output.clone());
-    let input = row.input.as_ref().map(|it| Message::new(Role::User, text_of(it)));
+    let input = row.input.as_ref().map(|it| Message::new(Role::User, ecma::text(it)));
     Execution {
         input: input.into_iter().collect(),
-        output: text_of(&row.output),
+        output: ecma::text(&row.output),
         output_json,
         vars: row.vars.clone(),
         ..Execution::default()

@@ -8,7 +8,6 @@ mod labels;
 mod table;
 
 use kindlm_types::{AssertionResult, FailureCode, Verdict};
-use serde_json::Value;
 
 pub(crate) use ask::{Asked, Plan, Question, ask, plan};
 pub(crate) use correct::{Correction, Known, in_report};
@@ -75,13 +74,5 @@ impl Judged {
         };
         let score = result.score.map(kindlm_types::Score::get);
         Some(Self::Said { pass, score, reasoning: result.reasoning.clone() })
-    }
-}
-
-/// The text of what was judged.
-fn text_of(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => kindlm_types::ecma::stringify(other),
     }
 }

@@ -121,7 +121,7 @@ impl Observations {
             let text = command.text.trim_end();
             reading.execution.output = match &command.output_json {
                 // A value alone is what was said, too.
-                Some(value) if text.is_empty() => ecma::stringify(value),
+                Some(value) if text.is_empty() => ecma::text(value),
                 _ => text.to_owned(),
             };
             reading.execution.output_json.clone_from(&command.output_json);

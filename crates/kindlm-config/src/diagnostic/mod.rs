@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use kindlm_types::{Place, Problem, ProblemKind, mask_secrets};
+use kindlm_types::{Place, Problem, ProblemKind, mask_secrets, pointer};
 use serde::{Serialize, Serializer};
 
 pub use render::render;
@@ -230,7 +230,7 @@ impl Piece<'_> {
         let mut diagnostic =
             self.error(code, &problem.pointer, problem.place, problem.message).with_label(label);
         if let ProblemKind::MissingKey { key } = &problem.kind {
-            let pointer = format!("{}{}/{}", self.prefix, problem.pointer, escape(key));
+            let pointer = format!("{}{}/{}", self.prefix, problem.pointer, pointer::segment(key));
             diagnostic = diagnostic.with_path(&pointer);
         }
         diagnostic.help = problem.help;
@@ -268,11 +268,6 @@ pub(crate) fn meant_key(problem: &Problem) -> Option<(String, String)> {
     let ProblemKind::UnknownKey { meant: Some(meant) } = &problem.kind else { return None };
     let (parent, _) = problem.pointer.rsplit_once('/')?;
     Some((parent.to_owned(), meant.clone()))
-}
-
-/// One segment of a JSON pointer.
-pub(crate) fn escape(segment: &str) -> String {
-    segment.replace('~', "~0").replace('/', "~1")
 }
 
 /// A pointer as people write it: `/tests/0/vars` is `tests[0].vars`.

@@ -1,12 +1,12 @@
 //! Agents, and the tests that name them.
 
 use kindlm_engine::Model;
-use kindlm_types::{AgentKind, AgentSpec, Place, Problem, Role, suggest};
+use kindlm_types::{AgentKind, AgentSpec, Place, Problem, Role, pointer, suggest};
 use serde_json::Value;
 
 use super::root::is_faulty;
 use super::{Loader, object};
-use crate::diagnostic::{Code, Piece, escape};
+use crate::diagnostic::{Code, Piece};
 use crate::tree::locate;
 
 /// The agents of a suite.
@@ -23,7 +23,7 @@ impl Loader<'_> {
     pub(super) fn agents(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         for (id, entry) in object(document, "agents").into_iter().flatten() {
             self.agents.names.push(id.clone());
-            let at = format!("/agents/{}", escape(id));
+            let at = format!("/agents/{}", pointer::segment(id));
             if [kindlm_engine::COMMAND, kindlm_engine::TRANSCRIPT].contains(&&**id) {
                 let problem = Problem::key(&at, format!("`{id}` cannot be the name of an agent"))
                     .with_help(
@@ -45,7 +45,7 @@ impl Loader<'_> {
         for name in &self.agents.names.clone() {
             let Some(first) = self.models.get(name) else { continue };
             let (source, span) = (first.source.clone(), first.span);
-            let at = format!("/agents/{}", escape(name));
+            let at = format!("/agents/{}", pointer::segment(name));
             let message = format!("the name `{name}` is taken by a model");
             let diagnostic = piece
                 .error(Code::DUPLICATE, &at, Place::Key, message)
@@ -104,7 +104,7 @@ impl Loader<'_> {
             let mut diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(
                 "an agent cannot work in both: remove the `cwd`, or name another agent that has none",
             );
-            let cwd = format!("/agents/{}/cwd", escape(id));
+            let cwd = format!("/agents/{}/cwd", pointer::segment(id));
             if piece.prefix.is_empty() && piece.root.get("agents").is_some() {
                 let place = locate(piece.source, piece.root, &cwd, Place::Value).span;
                 diagnostic = diagnostic.with_related(piece.source, place, "its folder");

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use kindlm_engine::Digest;
 use kindlm_template::Fault;
-use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role};
+use kindlm_types::{AssertionSetInfo, Place, PromptInfo, Role, pointer};
 use serde_json::Value;
 
 use super::Loader;
 use super::body::Opening;
 use super::sets::{Rules, set_info};
 use super::test::FILE;
-use crate::diagnostic::{Code, Diagnostic, Piece, escape};
+use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::schema::SHAPES;
 use crate::source::{Source, Span};
 use crate::template::{Template, place_of};
@@ -81,7 +81,7 @@ impl Loader<'_> {
             if self.found.is_full {
                 break;
             }
-            let at = format!("/prompts/{}", escape(&key.name));
+            let at = format!("/prompts/{}", pointer::segment(&key.name));
             let prompt = self.prompt(piece, &at, node);
             prompts.names.push(key.name.to_string());
             prompts.by_name.insert(key.name.to_string(), prompt);

@@ -8,12 +8,12 @@ use kindlm_engine::derived::{Derivation, Formula};
 use kindlm_engine::{Compliance, Defaults, gates};
 use kindlm_providers::{Kind, TYPE};
 use kindlm_schema::Shape;
-use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, suggest};
+use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, pointer, suggest};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Loader;
-use crate::diagnostic::{Code, Piece, escape, without_echoes};
+use crate::diagnostic::{Code, Piece, without_echoes};
 use crate::schema::SHAPES;
 use crate::tree::{Kind as Yaml, Node};
 use crate::written::{
@@ -155,8 +155,11 @@ impl Loader<'_> {
             let is_known = self.reporters.is_empty() || self.reporters.contains(&reporter.as_str());
             if !is_known {
                 let known = self.reporters.iter().copied();
-                let problem =
-                    Problem::unknown_key(format!("/reports/{}", escape(reporter)), reporter, known);
+                let problem = Problem::unknown_key(
+                    format!("/reports/{}", pointer::segment(reporter)),
+                    reporter,
+                    known,
+                );
                 self.report(piece, "", vec![problem]);
             } else if let Some(path) = path.as_str() {
                 self.suite.reports.push((reporter.clone(), path.to_owned()));
@@ -182,7 +185,7 @@ impl Loader<'_> {
             let Some((registration, own)) = kindlm_providers::configured(key, config) else {
                 continue;
             };
-            let at = format!("/providers/{}", escape(key));
+            let at = format!("/providers/{}", pointer::segment(key));
             // A broken provider is still one that models may refer to.
             self.suite.providers.insert(key.clone(), config.clone());
             if is_faulty(faulty, &at) {
@@ -369,7 +372,7 @@ fn put_back(document: &mut Value, typed: Vec<(String, Value)>) {
 
 /// What is wrong with the shape of a provider that says what it is.
 fn typed_problems(name: &str, config: &Value) -> Vec<Problem> {
-    let at = format!("/providers/{}", escape(name));
+    let at = format!("/providers/{}", pointer::segment(name));
     let Some((registration, own)) = kindlm_providers::configured(name, config) else {
         let at = format!("{at}/{TYPE}");
         let ids = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id);

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use kindlm_types::{PROMPT_ASSERTION, Place, nearest};
+use kindlm_types::{PROMPT_ASSERTION, Place, nearest, pointer};
 use serde_json::{Map, Value};
 
 use super::sets::Rules;
 use super::{Loader, script, text};
-use crate::diagnostic::{Code, Diagnostic, Piece, escape};
+use crate::diagnostic::{Code, Diagnostic, Piece};
 
 /// The conditions of rules, as far as they are about variables.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Loader<'_> {
             let message = format!(
                 "the rule `{id}` never applies: no test that has it has a variable `{name}`"
             );
-            let at = format!("{at}/{}", escape(name));
+            let at = format!("{at}/{}", pointer::segment(name));
             let warning =
                 piece.error(Code::MISSING_VARIABLE, &at, Place::Key, message).into_warning();
             let condition = Condition { warning, is_used: false, is_met: false, near: None };

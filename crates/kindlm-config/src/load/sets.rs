@@ -6,12 +6,12 @@ use std::sync::Arc;
 use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
 use kindlm_template::is_template;
-use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, suggest};
+use kindlm_types::{AssertionSetInfo, Place, Problem, ProblemKind, pointer, suggest};
 use serde_json::{Map, Value, json};
 
 use super::Loader;
 use super::test::FILE;
-use crate::diagnostic::{Code, Piece, escape};
+use crate::diagnostic::{Code, Piece};
 use crate::schema::SHAPES;
 use crate::tree::Node;
 use crate::written::AssertionSetEntry;
@@ -49,7 +49,7 @@ impl Rules {
 impl Loader<'_> {
     pub(super) fn assertion_sets(&mut self, piece: Piece<'_>) {
         for (key, node) in piece.root.get(KEY).map_or(&[][..], Node::entries) {
-            let at = format!("/{KEY}/{}", escape(&key.name));
+            let at = format!("/{KEY}/{}", pointer::segment(&key.name));
             let rules = match node.text() {
                 Some(text) => self.set_file(piece, &at, &key.name, text),
                 None => self.set(piece, &at, &key.name, node, None),
@@ -67,7 +67,7 @@ impl Loader<'_> {
         let names = self.sets.names.iter().filter(|it| !self.sets.used.contains(*it));
         for name in names.cloned().collect::<Vec<_>>() {
             let message = format!("no prompt and no test refers to the assertion set `{name}`");
-            let at = format!("/{KEY}/{}", escape(&name));
+            let at = format!("/{KEY}/{}", pointer::segment(&name));
             let diagnostic = piece
                 .error(Code::NO_EFFECT, &at, Place::Key, message)
                 .with_help(format!("`assertionSets: [{name}]` of a prompt or a test has it judged"))

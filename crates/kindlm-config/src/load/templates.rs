@@ -6,7 +6,7 @@ use kindlm_types::Problem;
 use serde_json::{Value, json};
 
 use super::Loader;
-use crate::diagnostic::{Piece, escape};
+use crate::diagnostic::Piece;
 
 /// The key under which they are.
 pub(super) const KEY: &str = "assertionTemplates";
@@ -38,7 +38,10 @@ impl Loader<'_> {
             for mut problem in problems {
                 problem.pointer = problem.pointer.replacen("/assert/0", "", 1);
                 if !self.is_filled(&template, &problem) {
-                    self.report_check(piece, problem.under(&format!("/{KEY}/{}", escape(&name))));
+                    self.report_check(
+                        piece,
+                        problem.under(&format!("/{KEY}/{}", kindlm_types::pointer::segment(&name))),
+                    );
                 }
             }
         }

@@ -199,11 +199,8 @@ fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution 
         Subject::Prompt { messages } => messages.clone(),
         Subject::Command { .. } | Subject::Transcript(_) => Vec::new(),
     };
-    let (output, output_json) = match output {
-        Value::String(text) => (text.clone(), None),
-        value => (ecma::stringify(value), Some(value.clone())),
-    };
-    Execution { input, output, output_json, ..execution }
+    let output_json = (!output.is_string()).then(|| output.clone());
+    Execution { input, output: ecma::text(output), output_json, ..execution }
 }
 
 /// An execution of the plan of which nothing has happened yet.

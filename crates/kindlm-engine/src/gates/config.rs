@@ -1,6 +1,6 @@
 //! Reads a `gates` block: its JSON Schema, and the gates it makes.
 
-use kindlm_types::{Problem, suggest};
+use kindlm_types::{Problem, pointer, suggest};
 use serde_json::{Map, Value, json};
 
 use super::{Gate, Meta, REGISTRY, Threshold, find};
@@ -69,7 +69,7 @@ fn property(meta: &Meta) -> Value {
 
 /// JSON pointer to a member of the block.
 fn pointer(key: &str) -> String {
-    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+    format!("/{}", pointer::segment(key))
 }
 
 impl Threshold {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{LazyLock, OnceLock};
 
 use kindlm_template::{Fault, Variables, environment, is_template, is_tested, read};
-use kindlm_types::{Problem, Prompt, ecma};
+use kindlm_types::{Problem, Prompt, ecma, pointer};
 use serde_json::{Map, Value};
 
 use super::template;
@@ -50,7 +50,7 @@ impl Reading {
             }
             Value::Object(entries) => {
                 for (key, item) in entries {
-                    let key = key.replace('~', "~0").replace('/', "~1");
+                    let key = pointer::segment(key);
                     self.value(&format!("{pointer}/{key}"), item);
                 }
             }
@@ -76,7 +76,7 @@ pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, 
         }
         Value::Object(entries) => {
             for (key, item) in entries {
-                let key = key.replace('~', "~0").replace('/', "~1");
+                let key = pointer::segment(key);
                 named_vars(&format!("{pointer}/{key}"), item, found);
             }
         }

@@ -13,7 +13,7 @@ use kindlm_template::is_template;
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{
     FinishReason, Problem, ProblemKind, Prompt, ProviderError, ProviderErrorKind, Reply, Usage,
-    ecma, nearest,
+    ecma, nearest, pointer,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -167,7 +167,7 @@ impl Http {
         for (block, texts) in [("headers", &config.headers), ("queryParams", &config.query_params)]
         {
             for (name, text) in texts {
-                let name = name.replace('~', "~0").replace('/', "~1");
+                let name = pointer::segment(name);
                 templates.text(&format!("/{block}/{name}"), text);
             }
         }
@@ -367,7 +367,7 @@ fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderV
         headers.push(settings::bearer(variable));
     }
     for (name, value) in &config.headers {
-        let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("/headers/{}", pointer::segment(name));
         let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
         if name.is_empty() || !name.chars().all(is_token) {
             problems.push(Problem::key(&pointer, "this is not the name of a header"));
@@ -456,8 +456,7 @@ fn unknown(at: &str, name: &str) -> Problem {
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => ecma::stringify(other),
+        other => ecma::text(other),
     }
 }
 

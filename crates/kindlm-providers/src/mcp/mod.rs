@@ -98,5 +98,5 @@ impl Config {
 
 /// A JSON pointer with one more part.
 fn pointer(base: &str, part: &str) -> String {
-    format!("{base}/{}", part.replace('~', "~0").replace('/', "~1"))
+    format!("{base}/{}", kindlm_types::pointer::segment(part))
 }

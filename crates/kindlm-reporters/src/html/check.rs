@@ -178,10 +178,7 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 pub(super) fn value_of(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => ecma::stringify(other),
-    };
+    let text = ecma::text(value);
     let beginning = head(&text, VALUE_BYTES);
     one_line(beginning) + if beginning.len() < text.len() { "…" } else { "" }
 }

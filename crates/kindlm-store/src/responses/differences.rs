@@ -1,5 +1,6 @@
 //! In what two requests differ, in a few words.
 
+use kindlm_types::pointer;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -57,7 +58,7 @@ fn collect(value: &Value, place: String, found: &mut BTreeMap<String, Value>) {
         }
         Value::Object(map) if !map.is_empty() => {
             for (key, item) in map {
-                let key = key.replace('~', "~0").replace('/', "~1");
+                let key = pointer::segment(key);
                 collect(item, format!("{place}/{key}"), found);
             }
         }
