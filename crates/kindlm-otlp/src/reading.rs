@@ -80,7 +80,8 @@ pub fn read(
     let output = output(&tree, &conversation, mapping);
     frame(&tree, &mut events, &output, mapping);
     let mut gaps = coverage::gaps(spans);
-    gaps.extend(open_call(&tree, &conversation, &calls));
+    let open = open_call(&tree, &conversation, &calls);
+    gaps.extend(open.filter(|_| !shows_result(&tree, &conversation)));
     let shown = coverage::Shown {
         tree: &tree,
         conversation: &conversation,
@@ -204,6 +205,25 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
     Some(format!(
         "the trace ends with `{name}`, which asks for `{tool}`, and no call of it follows"
     ))
+}
+
+/// Whether what is outermost has ended well and shows what came of it, as it does where a model gives an answer of some
+/// form by a call: then nobody was to be called. What names the call, or was said beside it, only shows how far it came.
+fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
+    let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
+    let calls = last.iter().flat_map(|it| &it.calls);
+    let named: Vec<&String> = calls.flat_map(|it| it.id.iter().chain([&it.name])).collect();
+    let is_result = |text: &str| {
+        let is_said = last.iter().filter_map(|it| it.text.as_deref()).any(|it| it == text);
+        !text.trim().is_empty() && !is_said && !named.iter().any(|it| text.contains(it.as_str()))
+    };
+    let agents = tree
+        .of_kind(Kind::Agent)
+        .filter(|(at, _)| !tree.is_within(*at, |it| it.kind == Kind::Agent));
+    agents.map(|(_, step)| step.span).chain(tree.roots()).any(|it| {
+        let has_ended = it.end_ns.is_some() && it.status_code != 2;
+        has_ended && step::whole_output(it).is_some_and(is_result)
+    })
 }
 
 /// What the frame tells of the conversation where no request to a model does.

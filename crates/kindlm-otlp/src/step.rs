@@ -43,7 +43,8 @@ const TOOL_RESULT: [&str; 5] = [
 ];
 /// What a span without messages may say that it was given, and gave.
 const INPUT: [&str; 3] = ["input.value", "traceloop.entity.input", "ai.prompt"];
-const OUTPUT: [&str; 3] = ["output.value", "traceloop.entity.output", "ai.response.text"];
+const OUTPUT: [&str; 4] =
+    ["output.value", "traceloop.entity.output", "ai.response.text", "final_result"];
 const OPERATION: &str = "gen_ai.operation.name";
 
 pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {

@@ -582,6 +582,33 @@ fn framed() -> Vec<Row> {
 }
 
 #[test]
+fn a_call_that_is_the_answer_is_not_waited_for_where_the_agent_shows_it() {
+    let asks = json!({"gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": text(&json!([{"role": "assistant", "parts": [
+            {"type": "text", "content": "Here."},
+            {"type": "tool_call", "id": "c1", "name": "final_result", "arguments": {"city": "Paris"}}]}]))});
+    let city = r#"{"city":"Paris"}"#;
+    for (shown, gaps) in [
+        (json!({"final_result": city}), 0),
+        (json!({"output.value": city}), 0),
+        (json!({}), 1),
+        (json!({"final_result": city, "status": {"code": 2}}), 1),
+        // How far it came, and what was said beside the call.
+        (json!({"output.value": r#"{"messages": [{"tool_calls": [{"id": "c1"}]}]}"#}), 1),
+        (json!({"ai.response.text": "Here."}), 1),
+    ] {
+        let mut agent = json!({"gen_ai.operation.name": "invoke_agent"});
+        agent.as_object_mut().unwrap().extend(shown.as_object().unwrap().clone());
+        let agent: Row = (1, 0, "agent run", 0, 90, agent);
+        let reading = reading(&[(2, 1, "chat m", 0, 10, asks.clone()), agent]);
+        assert_eq!(reading.execution.gaps.len(), gaps, "{shown}: {:?}", reading.execution.gaps);
+        if gaps == 0 {
+            assert_eq!(reading.execution.output, city, "{shown}");
+        }
+    }
+}
+
+#[test]
 fn tokens_are_told_by_a_frame_where_a_span_inside_it_does_not_tell_all() {
     let chat = |input: Option<u64>, output: Option<u64>| {
         let mut all = json!({"gen_ai.operation.name": "chat"});
