@@ -54,16 +54,14 @@ pub(crate) fn whole_trace<'a>(
 
 /// Why not all of a kind is told, as the end of a sentence: what is known to be missing, or who must vouch for it.
 pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
-    match execution.gaps.first() {
-        Some(gap) => format!(": {gap}"),
-        None => {
-            let word = channel.as_str();
-            format!(
-                ". A command says so with {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with \
-                 `complete_for: [{word}]`"
-            )
-        }
+    if let Some(gap) = execution.gaps.first() {
+        return format!(": {gap}");
     }
+    let word = channel.as_str();
+    format!(
+        ". A command says so with {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with \
+         `complete_for: [{word}]`"
+    )
 }
 
 /// Why a check of spans cannot be made.
