@@ -1,16 +1,16 @@
-//! JSON Schemas that configuration refers to by path, each read and compiled once for a suite.
+//! JSON Schemas of checks: each file read and compiled once for a suite, and what checks nothing refused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kindlm_schema::Schema;
-use kindlm_types::{FileError, Files, Problem, ProblemKind};
+use kindlm_schema::{Lint, Schema};
+use kindlm_types::{FileError, Files, Place, Problem, ProblemKind};
 use serde_json::Value;
 
 use crate::Setup;
 
 /// A compiled schema, or why there is none.
-type Compiled = Result<Arc<Schema>, Fault>;
+type Compiled = Result<Arc<Schema>, Vec<Fault>>;
 
 /// The schema files that were already asked for, by path.
 #[derive(Debug, Default)]
@@ -24,19 +24,46 @@ struct Fault {
     outside: bool,
 }
 
+/// Most keywords and formats of one schema that are told.
+const TOLD: usize = 5;
+
 /// Reads and compiles the schema at `path`; `pointer` is where the path is written.
-pub(crate) fn load(setup: &Setup<'_>, path: &str, pointer: &str) -> Result<Arc<Schema>, Problem> {
+pub(crate) fn load(
+    setup: &Setup<'_>,
+    path: &str,
+    pointer: &str,
+) -> Result<Arc<Schema>, Vec<Problem>> {
     // The map is whole even if a panic elsewhere poisoned the lock.
     let mut known = setup.schemas.0.lock().unwrap_or_else(PoisonError::into_inner);
     let compiled = known.entry(path.to_owned()).or_insert_with(|| read(setup.files, path));
-    compiled.clone().map_err(|fault| problem(fault, pointer))
+    compiled.clone().map_err(|faults| faults.into_iter().map(|it| problem(it, pointer)).collect())
 }
 
 /// Compiles a schema that is written in the configuration itself; `pointer` is where it stands.
-pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Problem> {
-    Schema::compile(schema)
-        .map(Arc::new)
-        .map_err(|err| Problem::new(format!("{pointer}{}", err.pointer), err.message))
+pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<Problem>> {
+    let compiled = Schema::compile(schema)
+        .map_err(|err| vec![Problem::new(format!("{pointer}{}", err.pointer), err.message)])?;
+    let problems: Vec<Problem> = idle(schema)
+        .map(|(Lint { pointer: at, message }, place, help)| {
+            let problem = Problem::new(format!("{pointer}{at}"), message).with_help(help);
+            Problem { place, ..problem }
+        })
+        .collect();
+    if problems.is_empty() { Ok(Arc::new(compiled)) } else { Err(problems) }
+}
+
+/// What of a schema nobody knows, as Ajv in its strict mode refuses it: a misspelt keyword checks nothing, so that
+/// everything conforms. Where it is, and what to do.
+fn idle(schema: &Value) -> impl Iterator<Item = (Lint, Place, &'static str)> {
+    kindlm_schema::lint(schema).into_iter().take(TOLD).map(|lint| {
+        let is_format = lint.pointer.ends_with("/format")
+            && schema.pointer(&lint.pointer).is_some_and(Value::is_string);
+        if is_format {
+            (lint, Place::Value, "correct it, or leave `format` out")
+        } else {
+            (lint, Place::Key, "correct it; what is only an annotation is called `x-…`")
+        }
+    })
 }
 
 fn problem(fault: Fault, pointer: &str) -> Problem {
@@ -49,17 +76,26 @@ fn problem(fault: Fault, pointer: &str) -> Problem {
 }
 
 fn read(files: &dyn Files, path: &str) -> Compiled {
-    let fault = |message: String| Fault { message, help: None, outside: false };
-    let text = files.read(path).map_err(|err| Fault {
-        message: err.to_string(),
-        help: Some("the path is relative to the folder of the config file"),
-        outside: matches!(err, FileError::Outside { .. }),
+    let fault = |message: String| vec![Fault { message, help: None, outside: false }];
+    let text = files.read(path).map_err(|err| {
+        vec![Fault {
+            message: err.to_string(),
+            help: Some("the path is relative to the folder of the config file"),
+            outside: matches!(err, FileError::Outside { .. }),
+        }]
     })?;
     // Editors put a byte order mark in front of files; JSON has none.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let schema: Value = serde_json::from_str(text)
         .map_err(|err| fault(format!("`{path}` is not valid JSON: {err}")))?;
-    Schema::compile(&schema)
-        .map(Arc::new)
-        .map_err(|err| fault(format!("`{path}` is not a usable JSON Schema: {err}")))
+    let compiled = Schema::compile(&schema)
+        .map_err(|err| fault(format!("`{path}` is not a usable JSON Schema: {err}")))?;
+    let faults: Vec<Fault> = idle(&schema)
+        .map(|(Lint { pointer, message }, _, help)| Fault {
+            message: format!("in `{path}`, at `{pointer}`: {message}"),
+            help: Some(help),
+            outside: false,
+        })
+        .collect();
+    if faults.is_empty() { Ok(Arc::new(compiled)) } else { Err(faults) }
 }

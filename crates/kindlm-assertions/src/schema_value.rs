@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_schema::{Lint, Schema};
+use kindlm_schema::Schema;
 use kindlm_types::{Place, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,33 +24,25 @@ pub(crate) enum SchemaValue {
 #[derive(Debug)]
 pub(crate) struct Conforming(Arc<Schema>);
 
-/// What a path begins with.
-const FILE: &str = "file://";
-
 impl SchemaValue {
-    /// Reads and compiles the schema, which stands under `value`.
+    /// Compiles the schema, which stands under `value`. What a file held stands there in its place.
     pub(crate) fn compile(self, setup: &Setup<'_>) -> Result<Conforming, Vec<Problem>> {
         const AT: &str = "/value";
         let compiled = match self {
-            Self::Inline(schema) => {
-                let schema = Value::Object(schema);
-                schema_file::inline(&schema, AT).and_then(|it| strict(&schema, AT).map(|()| it))
+            Self::Inline(schema) => schema_file::inline(&Value::Object(schema), AT),
+            Self::Text(text) => {
+                let schema = written(&text, setup).map_err(|problem| vec![problem])?;
+                // Inside a text there are no places to point at.
+                let within = |problem: Problem| Problem {
+                    pointer: AT.to_owned(),
+                    place: Place::Value,
+                    ..problem
+                };
+                schema_file::inline(&schema, AT)
+                    .map_err(|problems| problems.into_iter().map(within).collect())
             }
-            Self::Text(text) => match text.strip_prefix(FILE) {
-                Some(path) => schema_file::load(setup, path, AT),
-                None => written(&text, setup).and_then(|schema| {
-                    // Inside a text there are no places to point at.
-                    let within = |problem: Problem| Problem {
-                        pointer: AT.to_owned(),
-                        place: Place::Value,
-                        ..problem
-                    };
-                    let compiled = schema_file::inline(&schema, AT);
-                    compiled.and_then(|it| strict(&schema, AT).map(|()| it)).map_err(within)
-                }),
-            },
         };
-        compiled.map(Conforming).map_err(|problem| vec![problem])
+        compiled.map(Conforming)
     }
 }
 
@@ -68,40 +60,6 @@ fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
         Err(err) => {
             let message = format!("the schema is neither JSON nor YAML: {err}");
             Err(Problem::new("/value", message).with_help(help))
-        }
-    }
-}
-
-/// Formats that Ajv knows beside those of the drafts; those of numbers and secrets check nothing there either.
-const FORMATS: [&str; 11] = [
-    "binary",
-    "byte",
-    "double",
-    "float",
-    "int32",
-    "int64",
-    "iso-date-time",
-    "iso-time",
-    "json-pointer-uri-fragment",
-    "password",
-    "url",
-];
-
-/// Refuses, as Ajv in its strict mode, what nobody knows: a misspelt keyword checks nothing, so that everything conforms.
-fn strict(schema: &Value, at: &str) -> Result<(), Problem> {
-    let is_known = |lint: &Lint| {
-        let format = schema.pointer(&lint.pointer).and_then(Value::as_str);
-        lint.pointer.ends_with("/format") && format.is_some_and(|it| FORMATS.contains(&it))
-    };
-    match kindlm_schema::lint(schema).into_iter().find(|it| !is_known(it)) {
-        None => Ok(()),
-        Some(Lint { pointer, message }) => {
-            let is_format = schema.pointer(&pointer).is_some_and(Value::is_string)
-                && pointer.ends_with("/format");
-            let place = if is_format { Place::Value } else { Place::Key };
-            let help = "correct it; what is only an annotation is called `x-…`";
-            let problem = Problem::new(format!("{at}{pointer}"), message).with_help(help);
-            Err(Problem { place, ..problem })
         }
     }
 }

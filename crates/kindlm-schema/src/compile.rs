@@ -7,7 +7,7 @@ use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 use crate::ajv::{self, Held};
-use crate::{branch, walk, words};
+use crate::{branch, formats, walk, words};
 
 /// How many steps a backtracking pattern may take before it counts as not matched.
 const BACKTRACK_LIMIT: usize = 1_000_000;
@@ -73,17 +73,20 @@ impl Schema {
             .should_validate_formats(true)
             .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT))
             .offline();
+        options = formats::of_texts(options);
         if declared.is_none() {
             options = options.with_draft(Draft::Draft7);
         }
-        let built = if is_old(declared) {
-            let mut schema = schema.clone();
-            walk::each_mut(&mut schema, &mut as_ajv_has_it);
-            options.build(&schema)
-        } else {
-            options.build(schema)
-        };
-        built
+        let mut meant = schema.clone();
+        let is_old = is_old(declared);
+        walk::each_mut(&mut meant, &mut |it| {
+            if is_old {
+                as_ajv_has_it(it);
+            }
+            it.as_object_mut().into_iter().for_each(formats::of_numbers);
+        });
+        options
+            .build(&meant)
             .map(|validator| Self { validator, written: schema.clone() })
             .map_err(|err| explain(schema, &err))
     }

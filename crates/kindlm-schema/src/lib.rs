@@ -21,6 +21,7 @@
 mod ajv;
 mod branch;
 mod compile;
+mod formats;
 mod generate;
 mod lint;
 mod numbers;

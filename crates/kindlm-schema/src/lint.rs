@@ -3,7 +3,7 @@
 use kindlm_types::{nearest, pointer};
 use serde_json::Value;
 
-use crate::walk;
+use crate::{formats, walk};
 
 /// Something in a schema that has no effect and was probably meant to have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ const KEYWORDS: &[&str] = &[
     "xml",
 ];
 
-/// Formats that are checked.
+/// Formats of the drafts, which are checked.
 const FORMATS: &[&str] = &[
     "date",
     "date-time",
@@ -120,7 +120,13 @@ pub fn lint(schema: &Value) -> Vec<Lint> {
         for (keyword, value) in map {
             let here = format!("{pointer}/{}", pointer::segment(keyword));
             let message = match value {
-                Value::String(format) if keyword == "format" => unknown("format", format, FORMATS),
+                Value::String(format) if keyword == "format" => {
+                    if formats::is_known(format) {
+                        None
+                    } else {
+                        unknown("format", format, FORMATS)
+                    }
+                }
                 _ if keyword.starts_with("x-") => None,
                 _ => unknown("keyword", keyword, KEYWORDS),
             };

@@ -102,7 +102,7 @@ struct Output {
 fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
-    let named = find_schema(&config, setup).map_err(|problem| vec![problem])?;
+    let named = find_schema(&config, setup)?;
     let json = match (config.format, named) {
         (Format::Text, _) => None,
         (Format::Json, Some(named)) => Some(named),
@@ -124,11 +124,11 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
 }
 
 /// The schema that is named or written out; checked even where the format makes no use of it.
-fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Problem> {
+fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Vec<Problem>> {
     match (config.schema_file.as_deref().filter(|it| !it.is_empty()), &config.schema) {
         (Some(_), Some(_)) => {
-            Err(Problem::key("/schema", "`schema` and `schemaFile` exclude each other")
-                .with_help("keep one of the two"))
+            let problem = Problem::key("/schema", "`schema` and `schemaFile` exclude each other");
+            Err(vec![problem.with_help("keep one of the two")])
         }
         (Some(path), None) => {
             let schema = schema_file::load(setup, path, "/schemaFile")?;

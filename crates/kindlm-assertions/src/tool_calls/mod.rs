@@ -105,7 +105,7 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
         (None, None) => None,
     };
     Ok(Arc::new(ToolCalls {
-        args_schema: args_schema.transpose().map_err(|problem| vec![problem])?,
+        args_schema: args_schema.transpose()?,
         tool: config.tool,
         should_not_call: config.should_not_call,
         args_match: config.args_match,

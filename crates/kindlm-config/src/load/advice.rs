@@ -1,22 +1,13 @@
 //! What is allowed and probably not meant: warnings about tests that would run all the same.
 
-use std::collections::HashMap;
-
 use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::Model;
-use kindlm_types::{Answers, Execution, Files, Message, Place, Question, Role, nearest, suggest};
+use kindlm_types::{Answers, Execution, Message, Place, Question, Role, nearest, suggest};
 use serde_json::{Map, Value};
 
 use super::Loader;
 use super::vars::Written;
 use crate::diagnostic::{Code, Diagnostic, Piece};
-
-/// Most lints of one schema that are told.
-const LINTS: usize = 5;
-
-/// What is odd about schemas, by the path of the file or the text of the schema.
-#[derive(Debug, Default)]
-pub(super) struct Linted(HashMap<String, Vec<String>>);
 
 /// Whether checks find something in an execution, whatever it is: a result, or a question to ask.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
@@ -142,30 +133,6 @@ impl Loader<'_> {
         }
     }
 
-    /// Warns of keywords in the schemas of an `expect` block that check nothing, most often misspelt ones.
-    pub(super) fn lint_schemas(&mut self, piece: Piece<'_>, at: &str, expect: &Value) {
-        for (pointer, schema) in schemas(expect) {
-            let at = format!("{at}{pointer}");
-            let (key, file) = match schema {
-                Value::String(path) => (path.clone(), Some(path.as_str())),
-                inline => (inline.to_string(), None),
-            };
-            if !self.linted.0.contains_key(&key) {
-                let found = match file {
-                    Some(path) => lints_of_file(self.files, path),
-                    None => lints(schema),
-                };
-                self.linted.0.insert(key.clone(), found);
-            }
-            let messages = self.linted.0.get(&key).cloned().unwrap_or_default();
-            for message in messages {
-                let diagnostic =
-                    piece.error(Code::NO_EFFECT, &at, Place::Value, message).into_warning();
-                self.push(diagnostic);
-            }
-        }
-    }
-
     /// Warns of expected calls of tools that the model cannot call, as the test does not offer them.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
@@ -201,42 +168,4 @@ impl Loader<'_> {
 /// The items of the list at a pointer; none if there is no list.
 fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// The schemas of an `expect` block with their pointers: paths as texts, and schemas that are written out.
-fn schemas(expect: &Value) -> Vec<(String, &Value)> {
-    let mut found = Vec::new();
-    let mut look = |at: String| {
-        for key in ["schemaFile", "schema", "argsSchema", "argsSchemaResolved"] {
-            let pointer = format!("{at}/{key}");
-            if let Some(schema) = expect.pointer(&pointer) {
-                found.push((pointer, schema));
-            }
-        }
-    };
-    look("/output".to_owned());
-    for list in ["toolCalls", "assert"] {
-        let count = expect.get(list).and_then(Value::as_array).map_or(0, Vec::len);
-        (0..count).for_each(|index| look(format!("/{list}/{index}")));
-    }
-    found
-}
-
-/// A file that cannot be read, or is no schema, is reported by those who need it.
-fn lints_of_file(files: &dyn Files, path: &str) -> Vec<String> {
-    let Ok(text) = files.read(path) else { return Vec::new() };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let Ok(schema) = serde_json::from_str::<Value>(text) else { return Vec::new() };
-    lints(&schema).into_iter().map(|it| format!("in `{path}`, {it}")).collect()
-}
-
-fn lints(schema: &Value) -> Vec<String> {
-    let found = kindlm_schema::lint(schema);
-    let more = found.len().saturating_sub(LINTS);
-    let mut messages: Vec<String> =
-        found.iter().take(LINTS).map(|it| format!("at `{}`: {}", it.pointer, it.message)).collect();
-    if more > 0 {
-        messages.push(format!("and {more} more keywords that check nothing"));
-    }
-    messages
 }

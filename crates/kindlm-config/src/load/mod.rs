@@ -187,7 +187,6 @@ fn load_tree(
         self_judged: (None, 0),
         most_samples: None,
         tool_schemas: HashMap::new(),
-        linted: advice::Linted::default(),
         pool: pool::Pool::default(),
         sets: sets::Sets::default(),
         used_templates: templates::Used::default(),
@@ -266,8 +265,6 @@ struct Loader<'a> {
     most_samples: Option<u32>,
     /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
     tool_schemas: HashMap<String, Option<String>>,
-    /// What is odd about the schemas that tests refer to.
-    linted: advice::Linted,
     /// What tests have in common.
     pool: pool::Pool,
     /// The sets of rules that prompts and tests refer to.
