@@ -1,11 +1,39 @@
 //! Templates in what checks are told: what makes an `expect` block depend on the variables of its test.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use kindlm_template::Read;
 pub use kindlm_template::{Variables, is_template};
 use serde_json::{Map, Value};
 
 use crate::Setup;
+
+/// The most templates that are remembered.
+const REMEMBERED: usize = 10_000;
+
+/// Templates that were read, by their texts: tests have the same ones, with other variables. `None` for one that cannot be
+/// read.
+#[derive(Debug, Default)]
+pub(crate) struct Templates(Mutex<HashMap<String, Option<Arc<Read>>>>);
+
+impl Templates {
+    /// What a template refers to, read now or before.
+    pub(crate) fn read(&self, text: &str) -> Option<Arc<Read>> {
+        // The map is whole even if a panic elsewhere poisoned the lock.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(read) = known.get(text) {
+            return read.clone();
+        }
+        let read = kindlm_template::read(text).ok().map(Arc::new);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(text.to_owned(), read.clone());
+        read
+    }
+}
 
 impl Setup<'_> {
     /// Whether the list form of an `expect` block, or what it tells judges, has a template, so that what it compiles to

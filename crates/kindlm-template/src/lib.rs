@@ -22,16 +22,39 @@ mod engine;
 mod filters;
 mod methods;
 mod names;
+mod needs;
 mod syntax;
 mod variables;
 
 pub use engine::{Filter, Filters};
-pub use names::{Fault, Read, is_tested, read};
+pub use names::{Fault, Read, read};
 pub use variables::Variables;
+
+use kindlm_types::pointer;
+use serde_json::Value;
 
 /// Whether a text is a template.
 pub fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
+}
+
+/// Looks at each template in a value, with its pointer.
+pub fn each_template(value: &Value, at: &str, look: &mut impl FnMut(&str, &str)) {
+    match value {
+        Value::String(text) if is_template(text) => look(at, text),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                each_template(item, &format!("{at}/{index}"), look);
+            }
+        }
+        Value::Object(entries) => {
+            for (key, item) in entries {
+                let key = pointer::segment(key);
+                each_template(item, &format!("{at}/{key}"), look);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A text as a template that renders to it, whatever marks of templates are in it.

@@ -9,10 +9,12 @@ use kindlm_types::nearest_few;
 use minijinja::machinery::{Span, ast, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
+use serde_json::{Map, Value};
 
 use crate::engine::ENGINE;
 use crate::filters::{ADDED, ADDED_TESTS, LENGTH};
 use crate::methods::METHODS;
+use crate::needs::{Need, needs};
 use crate::syntax::{check_depth, of_jinja, range};
 
 /// The filters that the engine brings. It does not list them; a test asks for each.
@@ -168,6 +170,40 @@ pub struct Read {
     /// Environment variables that are a part of something bigger than an expression of their own (`{{ env.NAME }}`), by
     /// where that is, in bytes.
     pub entangled: Vec<(String, Range<usize>)>,
+    needs: Vec<Need>,
+}
+
+impl Read {
+    /// What the template uses and these variables do not have, each once: `user.nmae` where `user` has no such key. What it
+    /// asks for before, as in `{% if x %}`, or has a `default` for, may be missing.
+    pub fn missing(&self, vars: &Map<String, Value>) -> Vec<String> {
+        let mut missing: Vec<String> = Vec::new();
+        for path in self.needs.iter().filter_map(|it| it.missing(vars)) {
+            let name = dotted(path);
+            if !missing.contains(&name) {
+                missing.push(name);
+            }
+        }
+        missing
+    }
+
+    /// The variables that it uses without asking first whether they are there.
+    pub fn needed(&self) -> BTreeSet<&str> {
+        let none = Map::new();
+        self.needs.iter().filter(|it| it.missing(&none).is_some()).map(Need::root).collect()
+    }
+}
+
+fn dotted(path: &[String]) -> String {
+    path.iter().fold(String::new(), |all, key| {
+        if !all.is_empty() && key.bytes().all(|it| it.is_ascii_digit()) {
+            format!("{all}[{key}]")
+        } else if all.is_empty() {
+            key.clone()
+        } else {
+            format!("{all}.{key}")
+        }
+    })
 }
 
 /// Reads a template, or says what is wrong with it: what cannot be read, and the first name that means nothing.
@@ -186,19 +222,7 @@ pub fn read(template: &str) -> Result<Read, Fault> {
     let is_built_in = |name: &String| ENGINE.globals().any(|(it, _)| it == name);
     let undeclared = compiled.undeclared_variables(false).into_iter();
     let undeclared = undeclared.filter(|it| !is_built_in(it)).collect();
-    Ok(Read { undeclared, entangled: names.entangled })
-}
-
-/// Whether a template asks if there is a variable before it uses it, or says what holds if there is none.
-pub fn is_tested(template: &str, name: &str) -> bool {
-    let words: Vec<&str> = template
-        .split(|it: char| !(it.is_alphanumeric() || matches!(it, '_' | '|')))
-        .flat_map(|it| it.split_inclusive('|'))
-        .filter(|it| !it.is_empty())
-        .collect();
-    words.windows(2).any(|pair| pair == [name, "is"])
-        || words.windows(3).any(|it| it[0] == name && it[1] == "|" && it[2] == "default")
-        || words.windows(2).any(|it| it[0].strip_suffix('|') == Some(name) && it[1] == "default")
+    Ok(Read { undeclared, entangled: names.entangled, needs: needs(&tree) })
 }
 
 /// The names of a template.
@@ -459,17 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_asked_for_may_be_missing() {
-        for (template, expected) in [
-            ("{{ x }}", false),
-            ("{% if x is defined %}{{ x }}{% endif %}", true),
-            ("{{ x|default('') }}", true),
-            ("{{ x | default('') }}", true),
-            ("{{ y | default(x) }}", false),
-            ("{{ yx is defined }} {{ x }}", false),
-        ] {
-            assert_eq!(is_tested(template, "x"), expected, "{template}");
-        }
+    fn what_is_set_or_built_in_is_not_referred_to() {
         let read = read("{% for i in range(3) %}{{ i }}{{ x.y }}{% endfor %}").unwrap();
         assert_eq!(read.undeclared.into_iter().collect::<Vec<_>>(), ["x"]);
     }

@@ -84,18 +84,23 @@ impl Compiler<'_> {
         }
         let is_at_least = map.contains_key("atLeast");
         let before = self.faults();
+        let told = self.problems.len();
         let options = self.options(map, registration, negate, at);
         let least = options.threshold.filter(|it| !(0.0..=1.0).contains(it));
         let views = self.views(map, at);
+        let unread = self.faults();
         let rendered = self.value(registration, map, at);
+        if self.faults() > unread {
+            // Of a value that could not be read there is nothing more to be said.
+            return None;
+        }
         self.calls(map, at);
         self.told(&mut value, at);
         let built = self.build(registration, &mut value, options, at);
+        self.tell_once(told);
         // Where the check has said so in its own words, that will do. A `threshold` may be another measure than a score.
         let is_score = |it: &Check| is_at_least || !it.assertion.measures();
-        if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score))
-            && self.faults() == before
-        {
+        if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score)) {
             let key = if is_at_least { "atLeast" } else { "threshold" };
             let least = kindlm_types::ecma::number(least);
             let message = format!("`{key}` is {least}, and a score is from 0 to 1");
@@ -127,6 +132,26 @@ impl Compiler<'_> {
             rendered: rendered.filter(|_| !check.assertion.hides_its_value()),
             ..check
         })
+    }
+
+    /// Of the problems from here on, leaves out what only follows from a variable that is missing at the same place. If
+    /// nothing comes of the check then, the missing variable is no longer one that may be put up with.
+    fn tell_once(&mut self, from: usize) {
+        let new = self.problems.split_off(from.min(self.problems.len()));
+        let is_missing = |it: &Problem| matches!(it.kind, ProblemKind::MissingVariable { .. });
+        let follows = |it: &Problem| {
+            !is_missing(it)
+                && new.iter().any(|other| is_missing(other) && other.pointer == it.pointer)
+        };
+        let (following, kept): (Vec<&Problem>, Vec<&Problem>) =
+            new.iter().partition(|it| follows(it));
+        self.problems.extend(kept.into_iter().map(|it| {
+            let decides = is_missing(it)
+                && following
+                    .iter()
+                    .any(|other| other.pointer == it.pointer && !other.kind.is_mild());
+            if decides { it.clone().with_kind(ProblemKind::InvalidValue) } else { it.clone() }
+        }));
     }
 
     /// What makes that which the check sees as the output: first `on` picks a value, then a script makes another of it.

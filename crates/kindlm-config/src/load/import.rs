@@ -115,7 +115,12 @@ fn without_value(template: &str, name: &str) -> String {
         rest = behind;
     }
     written.push_str(rest);
-    if is_said { written } else { format!("{{% if {name} is defined %}}{{% endif %}}{template}") }
+    if is_said {
+        return written;
+    }
+    // What stands in the condition may be missing within; it holds in any case. A last line break is not written anyway.
+    let within = template.strip_suffix('\n').unwrap_or(template);
+    format!("{{% if {name} or true %}}{within}{{% endif %}}")
 }
 
 #[cfg(test)]
@@ -126,9 +131,8 @@ mod tests {
     fn a_template_says_what_may_be_missing() {
         for (template, expected) in [
             ("a {{x}} {{ y }}{{ x }}", "a {{ x | default('') }} {{ y }}{{ x | default('') }}"),
-            ("{{ x | upper }}", "{% if x is defined %}{% endif %}{{ x | upper }}"),
-            ("{% if x %}a{% endif %}", "{% if x is defined %}{% endif %}{% if x %}a{% endif %}"),
-            ("{{ xy }} {{", "{% if x is defined %}{% endif %}{{ xy }} {{"),
+            ("{{ x | upper }}\n", "{% if x or true %}{{ x | upper }}{% endif %}"),
+            ("{{ 'a' if x > 1 }}", "{% if x or true %}{{ 'a' if x > 1 }}{% endif %}"),
         ] {
             assert_eq!(without_value(template, "x"), expected);
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{LazyLock, OnceLock};
 
-use kindlm_template::{Fault, Variables, environment, is_template, is_tested, read};
-use kindlm_types::{Problem, Prompt, ecma, pointer};
+use kindlm_template::{Fault, Variables, each_template, environment, is_template, read};
+use kindlm_types::{Problem, Prompt, ecma};
 use serde_json::{Map, Value};
 
 use super::template;
@@ -41,47 +41,17 @@ impl Reading {
 
     /// Reads all texts of a value.
     pub(super) fn value(&mut self, pointer: &str, value: &Value) {
-        match value {
-            Value::String(text) => self.text(pointer, text),
-            Value::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    self.value(&format!("{pointer}/{index}"), item);
-                }
-            }
-            Value::Object(entries) => {
-                for (key, item) in entries {
-                    let key = pointer::segment(key);
-                    self.value(&format!("{pointer}/{key}"), item);
-                }
-            }
-            _ => {}
-        }
+        each_template(value, pointer, &mut |at, text| self.text(at, text));
     }
 }
 
-/// The variables of the test that the templates in a value name and do not ask for, with where they are.
+/// The variables of the test that the templates in a value use without asking for them, with where they are.
 pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
-    match value {
-        Value::String(text) if is_template(text) => {
-            let names = read(text).map(|it| it.undeclared).unwrap_or_default();
-            let is_wanted = |it: &String| {
-                it != "env" && !template::OWN.contains(&it.as_str()) && !is_tested(text, it)
-            };
-            found.extend(names.into_iter().filter(is_wanted).map(|it| (pointer.to_owned(), it)));
-        }
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                named_vars(&format!("{pointer}/{index}"), item, found);
-            }
-        }
-        Value::Object(entries) => {
-            for (key, item) in entries {
-                let key = pointer::segment(key);
-                named_vars(&format!("{pointer}/{key}"), item, found);
-            }
-        }
-        _ => {}
-    }
+    each_template(value, pointer, &mut |at, text| {
+        let Ok(read) = read(text) else { return };
+        let names = read.needed().into_iter().filter(|it| !template::OWN.contains(it));
+        found.extend(names.map(|it| (at.to_owned(), it.to_owned())));
+    });
 }
 
 fn problem(pointer: &str, fault: &Fault) -> Problem {

@@ -1,6 +1,6 @@
 //! A prompt that stands in the place of KindLM's: where its messages come from, and what they refer to.
 
-use kindlm_template::{is_tested, read};
+use kindlm_template::read;
 use kindlm_types::{Problem, ProblemKind, Role, nearest};
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,8 +32,8 @@ impl Said {
         match read(&content) {
             // What a template asks for before it uses it may be missing.
             Ok(read) => {
-                let names: Vec<String> = read.undeclared.into_iter().collect();
-                let refers = names.iter().filter(|it| !is_tested(&content, it)).cloned().collect();
+                let refers = read.needed().into_iter().map(str::to_owned).collect();
+                let names = read.undeclared.into_iter().collect();
                 Ok(Self { role, content, at, within, refers, names })
             }
             Err(why) => {
