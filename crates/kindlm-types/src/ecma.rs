@@ -68,7 +68,7 @@ pub fn stringify(value: &Value) -> String {
     }
 }
 
-/// A value as a text: a text as it is, anything else as [`stringify`] has it.
+/// A value as a text: a text as it is, anything else as [`stringify()`] has it.
 ///
 /// ```
 /// use kindlm_types::ecma;
