@@ -18,6 +18,7 @@
 //! ```
 
 mod bounded;
+mod built_in;
 mod engine;
 mod filters;
 mod methods;

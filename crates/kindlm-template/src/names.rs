@@ -11,103 +11,12 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
 use serde_json::{Map, Value};
 
+use crate::built_in::{FILTERS, MORE_FILTERS, MORE_TESTS, TESTS};
 use crate::engine::ENGINE;
 use crate::filters::{ADDED, ADDED_TESTS, LENGTH};
 use crate::methods::METHODS;
 use crate::needs::{Need, needs};
-use crate::syntax::{check_depth, of_jinja, range};
-
-/// The filters that the engine brings. It does not list them; a test asks for each.
-const FILTERS: [&str; 45] = [
-    "abs",
-    "attr",
-    "batch",
-    "bool",
-    "capitalize",
-    "chain",
-    "count",
-    "d",
-    "default",
-    "dictsort",
-    "e",
-    "escape",
-    "first",
-    "float",
-    "format",
-    "groupby",
-    "indent",
-    "int",
-    "items",
-    "join",
-    "last",
-    "length",
-    "lines",
-    "list",
-    "lower",
-    "map",
-    "max",
-    "min",
-    "pprint",
-    "reject",
-    "rejectattr",
-    "replace",
-    "reverse",
-    "round",
-    "safe",
-    "select",
-    "selectattr",
-    "slice",
-    "sort",
-    "split",
-    "string",
-    "sum",
-    "title",
-    "tojson",
-    "trim",
-];
-
-/// More of them.
-const MORE_FILTERS: [&str; 3] = ["unique", "upper", "zip"];
-
-/// The tests that the engine brings.
-const TESTS: [&str; 33] = [
-    "boolean",
-    "defined",
-    "divisibleby",
-    "endingwith",
-    "eq",
-    "equalto",
-    "escaped",
-    "even",
-    "false",
-    "filter",
-    "float",
-    "ge",
-    "greaterthan",
-    "gt",
-    "in",
-    "int",
-    "integer",
-    "iterable",
-    "le",
-    "lessthan",
-    "lower",
-    "lt",
-    "mapping",
-    "ne",
-    "none",
-    "number",
-    "odd",
-    "safe",
-    "sameas",
-    "sequence",
-    "startingwith",
-    "string",
-    "test",
-];
-
-/// More of them.
-const MORE_TESTS: [&str; 3] = ["true", "undefined", "upper"];
+use crate::syntax::{argument, check_depth, of_jinja, range};
 
 /// What is wrong with a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -356,13 +265,8 @@ impl<'t> Names<'t> {
     }
 
     fn arguments(&mut self, args: &[ast::CallArg<'_>]) {
-        for arg in args {
-            match arg {
-                ast::CallArg::Pos(it)
-                | ast::CallArg::Kwarg(_, it)
-                | ast::CallArg::PosSplat(it)
-                | ast::CallArg::KwargSplat(it) => self.expression(it),
-            }
+        for given in args {
+            self.expression(argument(given));
         }
     }
 

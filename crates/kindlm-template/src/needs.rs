@@ -6,6 +6,7 @@ use minijinja::machinery::ast;
 use serde_json::{Map, Value};
 
 use crate::engine::ENGINE;
+use crate::syntax::argument;
 
 /// A variable, or a part of one, by the keys that lead to it.
 type Path = Vec<String>;
@@ -260,13 +261,8 @@ impl Walk {
     }
 
     fn arguments(&mut self, args: &[ast::CallArg<'_>]) {
-        for arg in args {
-            match arg {
-                ast::CallArg::Pos(it)
-                | ast::CallArg::Kwarg(_, it)
-                | ast::CallArg::PosSplat(it)
-                | ast::CallArg::KwargSplat(it) => self.uses(it),
-            }
+        for given in args {
+            self.uses(argument(given));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use minijinja::machinery::{Span, Token, tokenize};
+use minijinja::machinery::{Span, Token, ast, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
 use crate::filters::LENGTH;
@@ -127,4 +127,14 @@ pub(crate) fn of_jinja(template: &str) -> Cow<'_, str> {
 /// Where a part of a template is, in bytes.
 pub(crate) fn range(span: Span) -> Range<usize> {
     span.start_offset as usize..span.end_offset as usize
+}
+
+/// What is given to a filter, a test or a call, in whichever way.
+pub(crate) fn argument<'a, 't>(given: &'a ast::CallArg<'t>) -> &'a ast::Expr<'t> {
+    match given {
+        ast::CallArg::Pos(it)
+        | ast::CallArg::Kwarg(_, it)
+        | ast::CallArg::PosSplat(it)
+        | ast::CallArg::KwargSplat(it) => it,
+    }
 }
