@@ -58,7 +58,7 @@ pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec, Purse};
 pub use cases::{CaseError, CaseMark, CaseSource};
 pub use event::{
     Action, ActionState, ActionStatus, Channel, Coverage, Event, Facts, InputOption, InputRequest,
-    Speaker, SubagentCall, ToolKind,
+    Speaker, SubagentCall, ToolKind, exit_code,
 };
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Written};
 pub use exit::ExitStatus;
@@ -89,7 +89,7 @@ pub use summary::{
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
 pub use transcript::Transcript;
-pub use twice::twice;
+pub use twice::{place_of_twice, twice};
 pub use usage::{Usage, UsageSum};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

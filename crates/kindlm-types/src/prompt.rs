@@ -215,29 +215,46 @@ impl FinishReason {
             Self::Length => Some("the answer was cut at its token limit".to_owned()),
             Self::ContentFilter => Some("the provider's filter cut the answer off".to_owned()),
             Self::Refusal => Some("the model refused to answer".to_owned()),
-            Self::Other(word) => WRONG
-                .iter()
-                .any(|it| it.eq_ignore_ascii_case(word))
-                .then(|| format!("the model stopped for the reason `{word}`")),
+            Self::Other(word) => match Self::of_vendor(word) {
+                Self::Other(word) => WRONG
+                    .iter()
+                    .any(|it| it.eq_ignore_ascii_case(&word))
+                    .then(|| format!("the model stopped for the reason `{word}`")),
+                meant => meant.broke_off(),
+            },
         }
+    }
+
+    /// Whether nobody knows what the word says of the end: neither that it was a good one, nor that it was not.
+    pub fn is_unclear(&self) -> bool {
+        // Where the source has no word for it, it tells no reason.
+        const GOOD: [&str; 8] =
+            ["unknown", "completed", "done", "finished", "success", "eos", "eos_token", "end"];
+        let Self::Other(word) = self else { return false };
+        matches!(Self::of_vendor(word), Self::Other(_))
+            && self.broke_off().is_none()
+            && !GOOD.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
     /// Whether the word says that something went wrong, other than a limit, a refusal, or a pause after which it goes on.
     pub fn is_failure(&self) -> bool {
         const NONE: [&str; 2] = ["pause_turn", "model_context_window_exceeded"];
         let Self::Other(word) = self else { return false };
-        self.broke_off().is_some() && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
+        matches!(Self::of_vendor(word), Self::Other(_))
+            && self.broke_off().is_some()
+            && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
     /// What a vendor's or a framework's own word means.
     pub fn of_vendor(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
-            "stop" | "end_turn" | "stop_sequence" => Self::Stop,
-            "length" | "max_tokens" => Self::Length,
+            "stop" | "end_turn" | "stop_sequence" | "complete" => Self::Stop,
+            "length" | "max_tokens" | "max_output_tokens" | "model_length" => Self::Length,
             "tool_calls" | "tool_call" | "tool_use" | "tool-calls" | "function_call" => {
                 Self::ToolCalls
             }
-            "content_filter" | "content-filter" | "safety" => Self::ContentFilter,
+            "content_filter" | "content-filter" | "safety" | "image_safety" | "recitation"
+            | "blocklist" | "prohibited_content" | "spii" => Self::ContentFilter,
             "refusal" => Self::Refusal,
             _ => Self::Other(word.to_owned()),
         }

@@ -1,9 +1,13 @@
 //! Keys that an object gives twice: a parser takes the last, and nobody knows which of the two was meant.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use crate::pointer;
 
 /// The first key that a JSON text gives twice in one object, however deep, if there is one.
 ///
@@ -14,87 +18,139 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 /// assert_eq!(twice(r#"[{"a": 1}, {"a": 2}]"#), None);
 /// ```
 pub fn twice(json: &str) -> Option<String> {
-    let err = serde_json::from_str::<Once>(json).err()?;
-    // What is no JSON at all is not this module's to say.
-    let said = err.to_string();
-    let rest = said.strip_prefix(TWICE)?;
-    rest.rsplit_once(" at line ").map(|(key, _)| key.to_owned())
+    Some(find(json)?.key)
 }
 
-/// Begins the error that names the key.
-const TWICE: &str = "twice: ";
+/// Where such a key is: a JSON pointer to it.
+///
+/// ```
+/// use kindlm_types::place_of_twice;
+///
+/// assert_eq!(place_of_twice(r#"[1, {"a": {"b": 1, "b": 2}}]"#).as_deref(), Some("/1/a/b"));
+/// ```
+pub fn place_of_twice(json: &str) -> Option<String> {
+    let Found { key, mut above } = find(json)?;
+    above.insert(0, key);
+    let parts: Vec<String> = above.iter().rev().map(|it| pointer::segment(it)).collect();
+    Some(format!("/{}", parts.join("/")))
+}
 
-/// Anything in which no object gives a key twice.
-struct Once;
+/// A key that is given twice, and what it is in, from inside.
+struct Found {
+    key: String,
+    above: Vec<String>,
+}
 
-impl<'de> Deserialize<'de> for Once {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Self)
+fn find(json: &str) -> Option<Found> {
+    let mut found = None;
+    // What is no JSON at all is not this module's to say.
+    let _ = Once(&mut found).deserialize(&mut serde_json::Deserializer::from_str(json));
+    found
+}
+
+/// Anything in which no object gives a key twice; else it says where.
+struct Once<'f>(&'f mut Option<Found>);
+
+/// A text that is copied only where it has escapes.
+#[derive(Deserialize, PartialEq, Eq, Hash)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> DeserializeSeed<'de> for Once<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Once {
-    type Value = Self;
+impl Once<'_> {
+    /// What is found within is within this.
+    fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
+        if let (Err(_), Some(found)) = (&result, self.0.as_mut()) {
+            found.above.push(at());
+        }
+        result
+    }
+}
+
+impl<'de> Visitor<'de> for Once<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         let mut keys = HashSet::new();
-        while let Some(key) = map.next_key::<String>()? {
-            map.next_value::<Self>()?;
-            if let Some(key) = keys.replace(key) {
-                return Err(A::Error::custom(format!("{TWICE}{key}")));
+        while let Some(key) = map.next_key::<Key<'de>>()? {
+            let read = map.next_value_seed(Once(self.0));
+            self.within(read, || key.0.clone().into_owned())?;
+            if let Some(Key(key)) = keys.replace(key) {
+                *self.0 = Some(Found { key: key.into_owned(), above: Vec::new() });
+                return Err(A::Error::custom("twice"));
             }
         }
-        Ok(self)
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
-        while items.next_element::<Self>()?.is_some() {}
-        Ok(self)
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        for index in 0_usize.. {
+            let read = items.next_element_seed(Once(self.0));
+            let is_end = matches!(read, Ok(None));
+            self.within(read.map(|_| ()), || index.to_string())?;
+            if is_end {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::twice;
+    use super::{place_of_twice, twice};
 
     #[test]
     fn a_key_is_twice_only_within_one_object() {
-        for (json, expected) in [
-            (r#"{"a": 1, "b": {"a": [null, true, -1, 0.5, "x"]}}"#, None),
-            (r#"[{"a": 1}, {"a": 2}]"#, None),
-            (r#"{"pass": false, "\u0070ass": true}"#, Some("pass")),
-            (r#"{"a": [{"at line ": 1, "at line ": 1}]}"#, Some("at line ")),
-            (r#"{"a": 1, "a""#, None),
+        for (json, expected, place) in [
+            (r#"{"a": 1, "b": {"a": [null, true, -1, 0.5, "x"]}}"#, None, None),
+            (r#"[{"a": 1}, {"a": 2}]"#, None, None),
+            (r#"{"pass": false, "\u0070ass": true}"#, Some("pass"), Some("/pass")),
+            (
+                r#"{"x": 1, "a": [[], {"at line ": 1, "at line ": 1}]}"#,
+                Some("at line "),
+                Some("/a/1/at line "),
+            ),
+            (r#"{"a/b": {"c~": 1, "c~": 2}}"#, Some("c~"), Some("/a~1b/c~0")),
+            (r#"{"a": 1, "a""#, None, None),
+            (r#"{"a": 1, "a": 2, }"#, Some("a"), Some("/a")),
         ] {
             assert_eq!(twice(json).as_deref(), expected, "{json}");
+            assert_eq!(place_of_twice(json).as_deref(), place, "{json}");
         }
     }
 }

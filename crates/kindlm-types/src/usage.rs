@@ -77,6 +77,14 @@ impl Usage {
         }
     }
 
+    /// What of it cannot be, in words: there are more tokens in its parts than in all.
+    pub fn contradiction(&self) -> Option<String> {
+        let parts = self.input_tokens.saturating_add(self.output_tokens);
+        (self.total_tokens < parts).then(|| {
+            format!("the total is {} tokens, and the parts are {parts}", self.total_tokens)
+        })
+    }
+
     /// Whether it tells how many tokens there were in all.
     pub fn is_whole(&self) -> bool {
         *self != Self::default() && !self.partial
@@ -128,6 +136,13 @@ impl UsageSum {
         self.counted += usage;
     }
 
+    /// Adds what other answers took.
+    pub fn extend(&mut self, other: Self) {
+        self.any |= other.any;
+        self.lacks_some |= other.lacks_some;
+        self.counted += other.counted;
+    }
+
     /// Whether there was no answer.
     pub fn is_empty(&self) -> bool {
         !self.any
@@ -141,6 +156,13 @@ impl UsageSum {
     /// What was counted.
     pub fn total(&self) -> Usage {
         Usage { partial: self.counted.partial || self.lacks_some(), ..self.counted }
+    }
+}
+
+/// What was summed up before; no token at all is no answer.
+impl From<Usage> for UsageSum {
+    fn from(counted: Usage) -> Self {
+        Self { counted, lacks_some: false, any: counted != Usage::default() }
     }
 }
 
@@ -204,5 +226,25 @@ mod tests {
         sum += read(r#"{"inputTokens":5}"#);
         assert!(!sum.is_whole());
         assert_eq!(sum.without(sum), Usage { partial: true, ..Usage::default() });
+    }
+
+    #[test]
+    fn sums_that_are_put_together_know_what_was_not_counted() {
+        let counted = Usage::counted(Some(12), Some(3), None, 0);
+        let mut uncounted = UsageSum::default();
+        uncounted.add(Usage::default());
+        for (mut sum, partial) in [
+            (UsageSum::default(), false),
+            (UsageSum::from(Usage::default()), false),
+            (uncounted, true),
+        ] {
+            sum.extend(counted.into());
+            assert_eq!(sum.total(), Usage { partial, ..counted });
+        }
+        assert_eq!(
+            Usage { total_tokens: 14, ..counted }.contradiction().unwrap(),
+            "the total is 14 tokens, and the parts are 15"
+        );
+        assert_eq!(Usage { total_tokens: 20, ..counted }.contradiction(), None);
     }
 }

@@ -56,10 +56,10 @@ impl Assertion for NoFailedActions {
         let execution = evidence.execution;
         let events = execution.events();
         let facts = Facts::of(&events);
-        let calls = facts.actions.iter().map(|it| (it.name, it.state));
-        let calls: Vec<_> =
-            calls.chain(facts.subagents.iter().map(|it| (it.name, it.state))).collect();
-        let failed = calls.iter().filter(|it| it.1 == FAILED);
+        let tools = facts.actions.iter().map(|it| (it.name, it.state, it.has_failed()));
+        let others = facts.subagents.iter().map(|it| (it.name, it.state, it.state == FAILED));
+        let calls: Vec<_> = tools.chain(others).collect();
+        let failed = calls.iter().filter(|it| it.2);
         let failed: Vec<&str> = failed.map(|it| it.0.unwrap_or("(unknown)")).collect();
         let pending = calls.iter().filter(|it| it.1 == ActionState::Pending).count();
         let untold = [Channel::Actions, Channel::Subagents];

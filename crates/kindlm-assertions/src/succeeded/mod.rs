@@ -65,6 +65,15 @@ impl Assertion for Succeeded {
                 format!("No obstacle was told, but not all that happened is known: {gap}");
             return missing(ID, &self.label, message);
         }
+        let reason = execution.finish_reason.as_ref().filter(|it| it.is_unclear());
+        if let (None, Some(reason)) = (&obstacle, reason) {
+            let message = format!(
+                "No obstacle was told, but the model stopped for the reason `{}`, and it is not known whether that is a \
+                 good end",
+                reason.as_str()
+            );
+            return missing(ID, &self.label, &message);
+        }
         let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
         let reason = obstacle.unwrap_or_else(|| "No obstacle was told".to_owned());
         Finding { holds, reason, gap: Gap::Untold(Channel::Messages) }.result(

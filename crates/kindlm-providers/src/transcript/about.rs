@@ -7,18 +7,30 @@ use kindlm_types::{Channel, Coverage, Event, FinishReason, Problem, ToolSpec, Tr
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::parts::kind;
+use super::keys::words;
+use super::parts::{kind, told};
 
 /// Adds what the log says beside the messages.
-pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, Problem> {
+///
+/// `calls_last`: the last answer calls a tool.
+pub(super) fn add(
+    value: &Value,
+    transcript: Transcript,
+    calls_last: bool,
+) -> Result<Transcript, Problem> {
     let usage = usage(value)?;
     let cost_usd = number(value, "cost_usd")?;
     let latency_ms = number(value, "latency_ms")?;
     let tools = tools(value)?;
     let mut transcript = Transcript { usage, cost_usd, latency_ms, tools, ..transcript };
-    let reason = FINISH.iter().find_map(|it| value.get(*it)?.as_str());
-    transcript.finish_reason = transcript.finished(reason.map(FinishReason::of_vendor));
-    state(value, &mut transcript);
+    let reason = finish_reason(value, "")?;
+    if reason == Some(FinishReason::ToolCalls) && !calls_last {
+        let gap = "the model stopped to call tools, and its last answer has no call";
+        transcript.gaps.push(gap.to_owned());
+    }
+    transcript.finish_reason = transcript.finished(reason);
+    earlier(value, &mut transcript);
+    state(value, &mut transcript)?;
     ended(&mut transcript);
     // How it ended is a part of its last turn.
     if let Some(turn) = transcript.turns.last_mut() {
@@ -36,20 +48,37 @@ pub(super) fn add(value: &Value, transcript: Transcript) -> Result<Transcript, P
     Ok(transcript)
 }
 
-/// The keys under which logs say why a model stopped.
-pub(super) const FINISH: [&str; 2] = ["finish_reason", "stop_reason"];
+/// Why a model stopped, where a message or a log says so.
+pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReason>, Problem> {
+    let own = match words(value, "finish_reason", at)? {
+        None => words(value, "stop_reason", at)?,
+        own => own,
+    };
+    Ok(own.map(FinishReason::of_vendor))
+}
+
+/// What a request of the Responses API goes on with is at OpenAI, and not in the log.
+fn earlier(value: &Value, transcript: &mut Transcript) {
+    if value.get("messages").is_some() {
+        return;
+    }
+    let goes_on = ["previous_response_id", "conversation"];
+    if let Some(key) = goes_on.into_iter().find(|it| told(value, it).is_some()) {
+        transcript.gaps.push(format!("it goes on with what was said before (`{key}`)"));
+    }
+}
 
 /// How a response of the Responses API ended, where it is the log's own, and an error that the log tells.
-fn state(value: &Value, transcript: &mut Transcript) {
-    let words = |at: &str| value.pointer(at).and_then(Value::as_str);
+fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
+    let said = |at: &str| value.pointer(at).and_then(Value::as_str);
     let error = value.get("error").filter(|it| !it.is_null() && **it != Value::Bool(false));
     let mut message = error.map(|error| {
-        let message = words("/error/message").or(error.as_str());
+        let message = said("/error/message").or(error.as_str());
         message.map_or_else(|| error.to_string(), str::to_owned)
     });
-    match value.get("status").and_then(Value::as_str) {
+    match words(value, "status", "")? {
         None | Some("completed") => {}
-        Some("incomplete") => match words("/incomplete_details/reason") {
+        Some("incomplete") => match said("/incomplete_details/reason") {
             Some("max_output_tokens") => transcript.finish_reason = Some(FinishReason::Length),
             Some("content_filter") => transcript.finish_reason = Some(FinishReason::ContentFilter),
             _ => transcript.gaps.push("its `status` is `incomplete`".to_owned()),
@@ -61,6 +90,7 @@ fn state(value: &Value, transcript: &mut Transcript) {
         Some(status) => transcript.gaps.push(format!("its `status` is `{status}`")),
     }
     transcript.events.extend(message.map(|message| Event::Error { message }));
+    Ok(())
 }
 
 /// What the reason to stop says of the end. A pause is none, and a failure is an error inside the agent.
@@ -122,7 +152,11 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
         (Some(tokens), _) | (None, Some(tokens)) => Some(tokens),
         (None, None) => None,
     };
-    Ok(Some(Usage::counted(Some(input), output, count("total_tokens")?, cached)))
+    let usage = Usage::counted(Some(input), output, count("total_tokens")?, cached);
+    match usage.contradiction() {
+        None => Ok(Some(usage)),
+        Some(message) => Err(Problem::new("/usage/total_tokens", message)),
+    }
 }
 
 /// The tools of the request, in the words of OpenAI or Anthropic. Those that a server has of its own have no name of that kind.

@@ -1,15 +1,18 @@
 //! The messages of Anthropic's API.
 
-use kindlm_types::{ActionStatus, Event, Problem, ToolCall};
+use kindlm_types::{ActionStatus, Event, Problem, ToolCall, exit_code};
 use serde_json::Value;
 
-use super::Reading;
+use super::keys::{self, flag};
 use super::parts::{MEDIA, content, kind, result, text, text_of, told, unknown_role};
+use super::{CHAT, Reading};
 
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
 /// Reads a message.
 pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    keys::MESSAGE.check(message, at)?;
+    keys::foreign(message, &CHAT, at)?;
     match text(message, "role", at)? {
         "system" => {
             let said = content(message, at, reading)?;
@@ -30,7 +33,7 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
         }
         "assistant" => {
             reading.answer();
-            reading.stopped(message);
+            reading.stopped(message, at)?;
             if told(message, "content").is_none() {
                 reading.without_content(at);
             }
@@ -89,6 +92,7 @@ fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, 
 /// A block that is no text. Servers' own tools (`server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, …) are named after the
 /// two that clients have.
 fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    keys::BLOCK.check(block, at)?;
     let kind = text(block, "type", at)?;
     if kind.ends_with("tool_use") {
         let name = text(block, "name", at)?.to_owned();
@@ -98,8 +102,9 @@ fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> 
     } else if kind.ends_with("tool_result") {
         let id = text(block, "tool_use_id", at)?;
         let content = block.get("content").unwrap_or(&Value::Null);
-        let is_error = block.get("is_error") == Some(&Value::Bool(true))
-            || content.get("error_code").is_some();
+        let is_error = flag(block, "is_error", at)?
+            || content.get("error_code").is_some()
+            || (kind != "tool_result" && exit_code(content).is_some_and(|it| it != 0));
         let status = if is_error { ActionStatus::Failed } else { ActionStatus::Completed };
         let output = if kind == "tool_result" || kind == "mcp_tool_result" {
             result(text_of(content, &format!("{at}/content"), reading)?)

@@ -3,10 +3,11 @@
 use kindlm_types::{ActionStatus, Event, InputRequest, Problem};
 use serde_json::Value;
 
-use super::Reading;
+use super::keys::{self, words};
 use super::openai::called;
 use super::parts::{self, content, result, text, text_of, told, unknown_role};
 use super::tools::{self, Own};
+use super::{CHAT, Reading};
 
 const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 
@@ -17,10 +18,16 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         None => "message",
         Some(_) => text(item, "type", at)?,
     };
+    if kind == "message" {
+        keys::MESSAGE.check(item, at)?;
+        keys::foreign(item, &CHAT, at)?;
+    } else {
+        keys::ITEM.check(item, at)?;
+    }
     if let Some(called) = kind.strip_suffix("_output") {
         return output(called, kind, item, at, reading);
     }
-    status(kind, item, at, reading);
+    status(kind, item, at, reading)?;
     match kind {
         "message" => return message(item, at, reading),
         "mcp_approval_response" => {
@@ -65,8 +72,8 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
 }
 
 /// What the state of an item says against it. Of a call that brings its own result the state is the result's.
-fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) {
-    match item.get("status").and_then(Value::as_str) {
+fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    match words(item, "status", at)? {
         None | Some("completed") => {}
         Some("failed") if kind == "mcp_call" || Own::of(kind).is_some() => {}
         Some("failed") => {
@@ -77,6 +84,7 @@ fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) {
         // It is under way, was cut, or has a status that nobody knows.
         Some(status) => reading.broke_off(format!("`{kind}` at {at} has the status `{status}`")),
     }
+    Ok(())
 }
 
 /// What the tool of a call gave that is run outside of the answer.
@@ -88,8 +96,7 @@ fn output(
     reading: &mut Reading,
 ) -> Result<(), Problem> {
     reading.hands_over();
-    let failed =
-        matches!(item.get("status").and_then(Value::as_str), Some("incomplete" | "failed"));
+    let failed = matches!(words(item, "status", at)?, Some("incomplete" | "failed"));
     let (output, failed) = match called {
         "function_call" | "custom_tool_call" => {
             let output = item.get("output").unwrap_or(&Value::Null);

@@ -2,7 +2,7 @@
 //!
 //! Three forms are read: the `messages` of OpenAI's chat completions, the items of its Responses API, and the `messages`
 //! of Anthropic's API. A transcript is the list itself, or an object that has it as `messages` (`input` for the Responses
-//! API) with `system`, `tools` and what the log says beside it: see [`read`].
+//! API, whose `output` belongs to it) with `system`, `tools` and what the log says beside it: see [`read`].
 //!
 //! ```
 //! use kindlm_providers::transcript;
@@ -19,6 +19,7 @@
 mod about;
 mod anthropic;
 mod items;
+mod keys;
 mod openai;
 mod parts;
 mod reading;
@@ -27,7 +28,7 @@ mod tools;
 use kindlm_types::{Problem, Transcript};
 use serde_json::Value;
 
-use parts::{kind, object};
+use parts::{kind, object, told};
 use reading::Reading;
 
 /// How a conversation is written down.
@@ -46,61 +47,112 @@ enum Format {
 /// Beside the messages an object may say `usage` (in either vendor's words), `cost_usd`, `latency_ms`,
 /// `finish_reason` or `stop_reason`, `tools`, and `complete_for`: for which kinds of evidence the log tells everything.
 /// Where it does not say, those are what was said, and the calls of tools with their results. Other keys, such as
-/// `model`, are what a request has beside its messages, and nothing is made of them.
+/// `model`, are what a request has beside its messages, and nothing is made of them, unless they are nearly one that is
+/// read.
 ///
 /// # Errors
 ///
 /// The pointer of a problem leads to what is wrong within the value.
 pub fn read(value: &Value) -> Result<Transcript, Problem> {
-    let (messages, above) = list(value)?;
+    keys::AROUND.check(value, "")?;
+    let Messages { asked, list, above } = messages(value)?;
     let mut reading = Reading::default();
-    let format = format_of(value, messages);
-    if let Some(system) = value.get("system").or_else(|| value.get("instructions")) {
-        let key = if value.get("system").is_some() { "/system" } else { "/instructions" };
-        let said = parts::text_of(system, key, &mut reading)?;
+    let format = format_of(value, &list);
+    if let Some(key) = only_one(value, &["system", "instructions"], "tell the instructions")? {
+        let system = value.get(key).unwrap_or(&Value::Null);
+        let said = parts::text_of(system, &format!("/{key}"), &mut reading)?;
         reading.system(&said);
     }
-    for (index, message) in messages.iter().enumerate() {
-        let at = format!("{above}/{index}");
-        object(message, &at)?;
+    if let Some(asked) = asked {
+        reading.user(asked);
+    }
+    for (message, at) in &list {
+        object(message, at)?;
         match format {
-            Format::Chat => openai::message(message, &at, &mut reading)?,
-            Format::Items => items::item(message, &at, &mut reading)?,
-            Format::Anthropic => anthropic::message(message, &at, &mut reading)?,
+            Format::Chat => openai::message(message, at, &mut reading)?,
+            Format::Items => items::item(message, at, &mut reading)?,
+            Format::Anthropic => anthropic::message(message, at, &mut reading)?,
         }
     }
-    let transcript = reading.done();
+    let (transcript, calls_last) = reading.done();
     if transcript.requests == 0 {
         let message = "nobody answers: there is no message of the assistant";
         let help = "a transcript is the whole conversation, with what the agent said";
         return Err(Problem::new(above, message).with_help(help));
     }
-    about::add(value, transcript)
+    about::add(value, transcript, calls_last)
 }
 
-/// The messages, and where they are.
-fn list(value: &Value) -> Result<(&[Value], &'static str), Problem> {
-    let keys = [("messages", "/messages"), ("input", "/input"), ("items", "/items")];
-    let no_list = |at, message: &str| {
-        let help = "a transcript is a list of messages, or an object with `messages`";
-        Problem::new(at, message).with_help(help)
-    };
-    let (list, at) = match value {
-        Value::Object(it) => {
-            let found = keys.iter().find_map(|(key, at)| it.get(*key).map(|list| (list, *at)));
-            found.ok_or_else(|| no_list("", "there are no `messages`"))?
+/// The messages of a log.
+struct Messages<'v> {
+    /// What the user says before them: the whole `input` of a request, where it is a text.
+    asked: Option<&'v str>,
+    /// Each with its place.
+    list: Vec<(&'v Value, String)>,
+    /// Where they are.
+    above: &'static str,
+}
+
+/// The messages, wherever they are. The request and the response of the Responses API are one conversation; of two other
+/// tellings of it one would not be looked at.
+fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
+    let is_object = value.is_object();
+    let in_response = told(value, "input").is_some() && told(value, "output").is_some();
+    let all = ["messages", "input", "items", "choices", "content", "output"];
+    let exclusive = if in_response { &all[..5] } else { &all };
+    let key = if is_object { only_one(value, exclusive, "tell what was said")? } else { None };
+    let above = match key {
+        None if is_object => return Err(no_list("", "there are no `messages`")),
+        None => "",
+        Some("messages") => "/messages",
+        Some("input") => "/input",
+        Some("items") => "/items",
+        Some(key) => {
+            let message = format!("`{key}` alone is not the conversation: there are no `messages`");
+            return Err(no_list("", &message));
         }
-        value => (value, ""),
     };
-    match list.as_array() {
-        Some(list) if list.is_empty() => Err(Problem::new(at, "there is no message in it")),
-        Some(list) => Ok((list, at)),
-        None => Err(no_list(at, &format!("the messages are {}, not a list", kind(list)))),
+    let first = value.pointer(above).unwrap_or(&Value::Null);
+    if let (true, Value::String(asked)) = (in_response, first) {
+        let list = listed(value, "/output")?;
+        return Ok(Messages { asked: Some(asked), list, above: "/output" });
     }
+    let mut list = listed(value, above)?;
+    if in_response {
+        list.extend(listed(value, "/output")?);
+    }
+    if list.is_empty() {
+        return Err(Problem::new(above, "there is no message in it"));
+    }
+    Ok(Messages { asked: None, list, above })
+}
+
+/// The messages of a list, each with its place.
+fn listed<'v>(value: &'v Value, at: &'static str) -> Result<Vec<(&'v Value, String)>, Problem> {
+    let list = value.pointer(at).unwrap_or(&Value::Null);
+    let Value::Array(list) = list else {
+        return Err(no_list(at, &format!("the messages are {}, not a list", kind(list))));
+    };
+    Ok((0..).zip(list).map(|(index, it): (usize, _)| (it, format!("{at}/{index}"))).collect())
+}
+
+fn no_list(at: &str, message: &str) -> Problem {
+    let help = "a transcript is a list of messages, or an object with `messages`";
+    Problem::new(at, message).with_help(help)
+}
+
+/// The one of these keys under which there is something.
+fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'k str>, Problem> {
+    let mut found = keys.iter().copied().filter(|it| told(value, it).is_some());
+    let Some(one) = found.next() else { return Ok(None) };
+    let Some(other) = found.next() else { return Ok(Some(one)) };
+    let message = format!("`{one}` and `{other}` both {what}, and only one of them would be read");
+    let help = "leave out one of them; the `output` of the Responses API belongs to its `input`";
+    Err(Problem::key(format!("/{other}"), message).with_help(help))
 }
 
 /// The format of a list of messages, by what only one of the three has.
-fn format_of(value: &Value, messages: &[Value]) -> Format {
+fn format_of(value: &Value, messages: &[(&Value, String)]) -> Format {
     let is_item = |it: &Value| {
         let kind = it.get("type").and_then(Value::as_str);
         kind.is_some_and(|it| it != "message") || blocks(it).any(|it| it.ends_with("put_text"))
@@ -108,16 +160,21 @@ fn format_of(value: &Value, messages: &[Value]) -> Format {
     let is_block = |it: &str| {
         it.ends_with("tool_use") || it.ends_with("tool_result") || it.ends_with("thinking")
     };
-    if messages.iter().any(is_item) {
+    let is_chat = |it: &Value| CHAT.iter().any(|key| told(it, key).is_some());
+    let any = |is: &dyn Fn(&Value) -> bool| messages.iter().any(|(it, _)| is(it));
+    if told(value, "output").is_some() || any(&is_item) {
         Format::Items
-    } else if value.get("system").is_some()
-        || messages.iter().any(|message| blocks(message).any(is_block))
+    } else if any(&|message| blocks(message).any(is_block))
+        || (value.get("system").is_some() && !any(&is_chat))
     {
         Format::Anthropic
     } else {
         Format::Chat
     }
 }
+
+/// Keys that only messages of OpenAI's chat completions have.
+const CHAT: [&str; 3] = ["tool_calls", "tool_call_id", "function_call"];
 
 /// The types of the parts of a message.
 fn blocks(message: &Value) -> impl Iterator<Item = &str> {

@@ -4,12 +4,14 @@ use kindlm_types::{ActionStatus, Problem, ToolCall};
 use serde_json::Value;
 
 use super::Reading;
+use super::keys::{self, words};
 use super::parts::{self, content, kind, result, text, told, unknown_role};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
 /// Reads a message.
 pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
+    keys::MESSAGE.check(message, at)?;
     match text(message, "role", at)? {
         "system" | "developer" => {
             let said = content(message, at, reading)?;
@@ -36,12 +38,10 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
 
 fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     reading.answer();
-    reading.stopped(message);
+    reading.stopped(message, at)?;
     let said = parts::answer(message, at, reading)?;
     reading.say(&said);
-    if let Some(refusal) =
-        message.get("refusal").and_then(Value::as_str).filter(|it| !it.is_empty())
-    {
+    if let Some(refusal) = words(message, "refusal", at)?.filter(|it| !it.is_empty()) {
         reading.refused();
         reading.say(refusal);
     }
@@ -62,6 +62,7 @@ fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Proble
     }
     for (index, call) in calls.iter().enumerate() {
         let at = format!("{at}/tool_calls/{index}");
+        keys::CALL.check(call, &at)?;
         let id = text(call, "id", &at)?;
         // Tools of a user's own grammar are called with a text.
         let (inner, key) = match (call.get("function"), call.get("custom")) {
@@ -88,6 +89,7 @@ fn holds(message: &Value, key: &str) -> bool {
 
 /// A call whose arguments are JSON in a text; what is no JSON is kept as it was sent.
 pub(super) fn called(id: &str, call: &Value, key: &str, at: &str) -> Result<ToolCall, Problem> {
+    keys::CALLED.check(call, at)?;
     let name = text(call, "name", at)?.to_owned();
     let (arguments, malformed_arguments) = match call.get(key) {
         None | Some(Value::Null) => (Value::Null, None),

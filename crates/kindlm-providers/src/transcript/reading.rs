@@ -8,7 +8,7 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
-use super::about::FINISH;
+use super::about;
 
 /// How many places are named of parts of one type that nobody understands.
 const PLACES: usize = 5;
@@ -45,6 +45,10 @@ pub(super) struct Reading {
     /// Whether the agent has the word.
     is_answering: bool,
     open: Option<Open>,
+    /// Whether the last answer has called a tool.
+    calls: bool,
+    /// The place of the last answer, if it stopped because it calls tools.
+    stopped_to_call: Option<String>,
     /// The calls that have no result yet, by their positions.
     unanswered: BTreeSet<usize>,
     /// The places of parts that nobody understands, by their types.
@@ -92,6 +96,8 @@ impl Reading {
     pub(super) fn answer(&mut self) {
         self.is_answering = true;
         self.open = None;
+        self.without_call();
+        self.calls = false;
         self.transcript.requests = self.transcript.requests.saturating_add(1);
         if self.transcript.turns.is_empty() {
             self.begin_turn(None);
@@ -122,9 +128,23 @@ impl Reading {
     }
 
     /// Why an answer stopped, where the message says so itself.
-    pub(super) fn stopped(&mut self, message: &Value) {
-        let word = FINISH.iter().find_map(|it| message.get(*it)?.as_str());
-        self.transcript.finish_reason = word.map(FinishReason::of_vendor);
+    pub(super) fn stopped(&mut self, message: &Value, at: &str) -> Result<(), Problem> {
+        self.transcript.finish_reason = about::finish_reason(message, at)?;
+        let calls = self.transcript.finish_reason == Some(FinishReason::ToolCalls);
+        self.stopped_to_call = calls.then(|| at.to_owned());
+        Ok(())
+    }
+
+    /// An answer that stopped because it calls tools, and has no call, has lost it.
+    fn without_call(&mut self) {
+        if let Some(at) = self.stopped_to_call.take().filter(|_| !self.calls) {
+            self.broke_off(format!("the answer at {at} stopped to call tools, and has no call"));
+        }
+    }
+
+    /// What a tool gave is the answer: nothing more needs to be said.
+    pub(super) fn shows_a_picture(&mut self) {
+        self.open = None;
     }
 
     /// The answer is a refusal, whatever word it stopped with.
@@ -156,6 +176,7 @@ impl Reading {
     /// A call of a tool.
     pub(super) fn call(&mut self, call: ToolCall) {
         self.open = Some(Open::Called(call.name.clone()));
+        self.calls = true;
         Event::of_call(&call).for_each(|event| self.push(event));
         self.unanswered.insert(self.transcript.tool_calls.len());
         self.transcript.tool_calls.push(call);
@@ -226,8 +247,9 @@ impl Reading {
         *self.no_text.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// All of it. Messages tell what was said and called, and nothing else.
-    pub(super) fn done(mut self) -> Transcript {
+    /// All of it, and whether the last answer calls a tool. Messages tell what was said and called, and nothing else.
+    pub(super) fn done(mut self) -> (Transcript, bool) {
+        self.without_call();
         self.transcript.coverage = if self.not_understood.is_empty() {
             [Channel::Messages, Channel::Actions].into_iter().collect()
         } else {
@@ -247,7 +269,7 @@ impl Reading {
         ];
         let told = metadata.into_iter().filter(|(_, parts)| !parts.is_empty());
         self.transcript.metadata.extend(told.map(|(key, parts)| (key.to_owned(), parts.into())));
-        self.transcript
+        (self.transcript, self.calls)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tools that OpenAI has itself, each of which has items of its own.
 
-use kindlm_types::{ActionStatus, Problem, ToolCall};
+use kindlm_types::{ActionStatus, Problem, ToolCall, exit_code};
 use serde_json::{Map, Value};
 
 use super::Reading;
@@ -35,12 +35,15 @@ enum By {
 use Arguments::{At, These};
 use By::{Client, Server};
 
+/// What it gives is for the user to see, and an answer by itself.
+const PICTURE: &str = "image_generation_call";
+
 const ALL: [Own; 8] = [
     Own { item: "web_search_call", arguments: At("action"), by: Server(None) },
     Own { item: "file_search_call", arguments: These(&["queries"]), by: Server(Some("results")) },
     Own { item: "code_interpreter_call", arguments: These(&["code"]), by: Server(Some("outputs")) },
     // What it gave is a picture.
-    Own { item: "image_generation_call", arguments: These(&["revised_prompt"]), by: Server(None) },
+    Own { item: PICTURE, arguments: These(&["revised_prompt"]), by: Server(None) },
     Own { item: "computer_call", arguments: These(&["action", "actions"]), by: Client },
     Own { item: "local_shell_call", arguments: At("action"), by: Client },
     Own { item: "shell_call", arguments: At("action"), by: Client },
@@ -76,7 +79,11 @@ impl Own {
             Some(_) => return Ok(()),
         };
         let output = output.and_then(|it| told(item, it)).cloned();
-        reading.answered(id, output, status, &format!("{at}/{key}"))
+        reading.answered(id, output, status, &format!("{at}/{key}"))?;
+        if self.item == PICTURE {
+            reading.shows_a_picture();
+        }
+        Ok(())
     }
 }
 
@@ -96,19 +103,16 @@ impl Arguments {
 /// What a tool gave that somebody else than OpenAI has run, and whether it failed: by the state of the item, or by the
 /// exit code of a command.
 pub(super) fn output(item: &Value, failed: bool) -> (Option<Value>, bool) {
-    let output = told(item, "output");
-    let commands = output.and_then(Value::as_array).into_iter().flatten();
-    let went_wrong = |it: &Value| {
-        let outcome = it.get("outcome").unwrap_or(&Value::Null);
-        outcome.get("type").is_some_and(|it| it == "timeout")
-            || outcome.get("exit_code").and_then(Value::as_i64).is_some_and(|it| it != 0)
-    };
-    let failed = failed || commands.into_iter().any(went_wrong);
-    let output = match output {
+    let output = match told(item, "output") {
         Some(Value::String(text)) => Some(result(text.clone())),
         // The screen of a computer.
         Some(Value::Object(_)) => None,
         other => other.cloned(),
     };
+    let commands = output.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let timed_out = |it: &Value| it.pointer("/outcome/type").is_some_and(|it| it == "timeout");
+    let failed = failed
+        || commands.into_iter().any(timed_out)
+        || output.as_ref().and_then(exit_code).is_some_and(|it| it != 0);
     (output, failed)
 }

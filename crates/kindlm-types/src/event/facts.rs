@@ -87,7 +87,37 @@ impl ActionState {
     }
 }
 
+/// The exit code that the answer of a tool tells which runs commands; of several the first that is not 0.
+///
+/// Agents and APIs have different keys for it, and some have it one level down.
+pub fn exit_code(output: &Value) -> Option<i64> {
+    const KEYS: [&str; 6] =
+        ["exit_code", "exitCode", "exitcode", "return_code", "returnCode", "returncode"];
+    if let Value::Array(commands) = output {
+        let codes = || commands.iter().filter_map(exit_code);
+        return codes().find(|it| *it != 0).or_else(|| codes().next());
+    }
+    let own = KEYS.iter().find_map(|key| output.get(*key)?.as_i64());
+    own.or_else(|| ["metadata", "outcome"].iter().find_map(|it| exit_code(output.get(*it)?)))
+}
+
 impl Action<'_> {
+    /// The exit code of the command that it ran, where its answer tells one.
+    pub fn exit_code(&self) -> Option<i64> {
+        self.output.filter(|_| self.kind == ToolKind::Shell).and_then(exit_code)
+    }
+
+    /// Whether it failed: the tool, or the command that the tool ran. One that was not allowed has not failed.
+    pub fn has_failed(&self) -> bool {
+        match self.state {
+            ActionState::Ended(ActionStatus::Failed) => true,
+            ActionState::Ended(ActionStatus::Completed) => {
+                self.exit_code().is_some_and(|it| it != 0)
+            }
+            ActionState::Ended(ActionStatus::Rejected) | ActionState::Pending => false,
+        }
+    }
+
     /// Whether the call is of the tool that this name means: its own name, or the word for its kind.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == Some(name) || (self.kind != ToolKind::Unknown && self.kind.as_str() == name)

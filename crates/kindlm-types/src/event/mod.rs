@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use coverage::{Channel, Coverage};
-pub use facts::{Action, ActionState, Facts, SubagentCall};
+pub use facts::{Action, ActionState, Facts, SubagentCall, exit_code};
 pub use tool_kind::ToolKind;
 
 use crate::{Execution, Role, Usage, UsageSum};

@@ -68,8 +68,16 @@ impl ToolKind {
             | "str_replace_based_edit_tool"
             | "file_edit"
             | "file_change" => Self::FileEdit,
-            "Bash" | "bash" | "shell" | "local_shell" | "exec_command" | "run_shell_command"
-            | "command_execution" | "container.exec" => Self::Shell,
+            "Bash"
+            | "bash"
+            | "shell"
+            | "shell_command"
+            | "local_shell"
+            | "exec_command"
+            | "run_shell_command"
+            | "command_execution"
+            | "bash_code_execution"
+            | "container.exec" => Self::Shell,
             "WebFetch" | "web_fetch" | "webfetch" | "fetch" => Self::WebFetch,
             "WebSearch" | "web_search" | "google_web_search" | "websearch" => Self::WebSearch,
             "Glob" | "glob" => Self::Glob,

@@ -120,12 +120,10 @@ impl O11y {
 impl ShellRun {
     /// The command of a call of a shell, and how it ended.
     pub fn of(action: &Action<'_>) -> Self {
-        let exit_code = number_at(action.output, &["exitCode", "exit_code", "exitcode"]);
-        let failed = exit_code.is_some_and(|it| it != 0);
         Self {
             command: command(action.input),
-            exit_code,
-            success: ended_well(action).map(|it| it && !failed),
+            exit_code: action.exit_code(),
+            success: ended_well(action),
         }
     }
 }
@@ -133,7 +131,8 @@ impl ShellRun {
 fn ended_well(action: &Action<'_>) -> Option<bool> {
     match action.state {
         ActionState::Pending => None,
-        ActionState::Ended(status) => Some(status == ActionStatus::Completed),
+        ActionState::Ended(ActionStatus::Rejected) => Some(false),
+        ActionState::Ended(_) => Some(!action.has_failed()),
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::read;
 
 mod answers;
+mod refused;
 mod tools;
 
 fn text(value: &Value) -> Transcript {

@@ -65,6 +65,50 @@ fn tools_of_openai_are_calls_with_their_results() {
 }
 
 #[test]
+fn a_command_that_went_wrong_has_failed() {
+    let local = json!({"type": "local_shell_call", "id": "x", "call_id": "c", "status": "completed", "action": {}});
+    let shell = json!({"type": "shell_call", "id": "x", "call_id": "c", "status": "completed", "action": {}});
+    let claude = |kind: &str, code: u8| {
+        let name = kind.trim_end_matches("_result");
+        json!([{"role": "assistant", "content": [
+            {"type": "server_tool_use", "id": "c", "name": name, "input": {"command": "ls"}},
+            {"type": format!("{name}_tool_result"), "tool_use_id": "c",
+             "content": {"type": kind, "stdout": "", "stderr": "", "return_code": code}},
+        ]}])
+    };
+    for (value, failed) in [
+        (
+            json!([local, {"type": "local_shell_call_output", "id": "c", "output": "{\"exit_code\": 1}"}]),
+            true,
+        ),
+        (
+            json!([local, {"type": "local_shell_call_output", "id": "c", "output": "{\"output\": \"\", \"metadata\": {\"exit_code\": 2}}"}]),
+            true,
+        ),
+        (
+            json!([local, {"type": "local_shell_call_output", "id": "c", "output": "{\"exit_code\": 0}"}]),
+            false,
+        ),
+        (
+            json!([shell, {"type": "shell_call_output", "call_id": "c", "output": [
+                {"outcome": {"type": "exit", "exit_code": 0}}, {"outcome": {"type": "timeout"}}]}]),
+            true,
+        ),
+        (claude("bash_code_execution_result", 1), true),
+        (claude("code_execution_result", 1), true),
+        (claude("bash_code_execution_result", 0), false),
+    ] {
+        let it = text(&value);
+        let ended = it.events.iter().find_map(|it| match it {
+            Event::ActionResult { status, .. } => Some(*status),
+            _ => None,
+        });
+        let expected = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
+        assert_eq!(ended, Some(expected), "{value}");
+    }
+}
+
+#[test]
 fn what_a_tool_gave_is_unknown_where_the_item_does_not_tell_it() {
     let call = json!({"type": "web_search_call", "id": "w", "status": "completed", "action": {}});
     let it = text(&json!([call, {"type": "message", "role": "assistant", "content": "Done."}]));

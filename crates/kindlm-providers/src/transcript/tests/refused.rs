@@ -1,0 +1,181 @@
+//! What would be read as less than it says: refused, or known to be incomplete.
+
+use kindlm_types::Channel;
+use serde_json::{Value, json};
+
+use super::{read, text, told};
+
+fn user() -> Value {
+    json!({"role": "user", "content": "Refund me"})
+}
+
+fn said() -> Value {
+    json!({"role": "assistant", "content": "Done."})
+}
+
+#[test]
+fn a_key_that_is_nearly_one_that_is_read_is_a_mistake() {
+    let call = json!({"id": "1", "function": {"name": "pay", "arguments": "{}"}});
+    let block = |more: Value| {
+        let mut block = json!({"type": "tool_result", "tool_use_id": "t", "content": "no"});
+        block.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let called = json!({"type": "tool_use", "id": "t", "name": "pay", "input": {}});
+        json!([user(), {"role": "assistant", "content": [called]}, {"role": "user", "content": [block]}, said()])
+    };
+    let answer = |more: Value| {
+        let mut answer = said();
+        answer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([user(), answer])
+    };
+    for (value, pointer, help) in [
+        (answer(json!({"toolCalls": [call]})), "/1/toolCalls", "tool_calls"),
+        (answer(json!({"tool_call": [call]})), "/1/tool_call", "tool_calls"),
+        (answer(json!({"functionCall": {"name": "pay"}})), "/1/functionCall", "function_call"),
+        (answer(json!({"finishReason": "length"})), "/1/finishReason", "finish_reason"),
+        (
+            answer(
+                json!({"tool_calls": [{"id": "1", "function": {"name": "pay", "argument": "{}"}}]}),
+            ),
+            "/1/tool_calls/0/function/argument",
+            "arguments",
+        ),
+        (block(json!({"isError": true})), "/2/content/0/isError", "is_error"),
+        (
+            json!({"messages": [user(), said()], "completeFor": ["actions"]}),
+            "/completeFor",
+            "complete_for",
+        ),
+        (json!({"messages": [user(), said()], "mesages": [user()]}), "/mesages", "messages"),
+        (
+            json!([user(), {"type": "shell_call", "call_id": "c", "action": {}}, {"type": "shell_call_output", "call_id": "c", "outputt": []}]),
+            "/2/outputt",
+            "output",
+        ),
+    ] {
+        let err = read(&value).unwrap_err();
+        assert_eq!(err.pointer, pointer, "{value}: {}", err.message);
+        assert_eq!(err.help, Some(format!("did you mean `{help}`?")));
+    }
+    for (value, pointer, message) in [
+        (
+            block(json!({"is_error": "true"})),
+            "/2/content/0/is_error",
+            "`is_error` is a text, not `true` or `false`",
+        ),
+        (answer(json!({"refusal": true})), "/1/refusal", "`refusal` is a boolean, not a text"),
+        (
+            answer(json!({"stop_reason": 1})),
+            "/1/stop_reason",
+            "`stop_reason` is a number, not a text",
+        ),
+        (
+            json!([user(), {"role": "assistant", "content": [{"type": "thinking", "thinking": ""}], "tool_calls": [call]}]),
+            "/1/tool_calls",
+            "`tool_calls` is a key of another format than the rest of the transcript",
+        ),
+    ] {
+        let err = read(&value).unwrap_err();
+        assert_eq!((err.pointer.as_str(), err.message.as_str()), (pointer, message), "{value}");
+    }
+    // Vendors have keys of their own, and `null` tells nothing.
+    let it = text(
+        &json!({"model": "m", "metadata": {}, "max_tokens": 5, "conversation_id": "7", "messages": [
+            user(),
+            {"role": "assistant", "content": "Done.", "annotations": [], "reasoning_content": "x", "toolCalls": null},
+        ]}),
+    );
+    assert!(it.coverage.includes(Channel::Actions) && it.gaps.is_empty());
+}
+
+#[test]
+fn calls_are_read_also_beside_a_system_prompt() {
+    let call = json!({"id": "1", "function": {"name": "pay", "arguments": "{}"}});
+    let answer = json!({"role": "assistant", "content": "Done.", "tool_calls": [call]});
+    let it = text(&json!({"system": "Help.", "messages": [user(), answer]}));
+    assert_eq!(it.tool_calls.len(), 1);
+}
+
+#[test]
+fn of_two_tellings_none_is_dropped() {
+    for (value, pointer, keys) in [
+        (json!({"messages": [user(), said()], "output": []}), "/output", ["messages", "output"]),
+        (
+            json!({"messages": [user(), said()], "choices": [{}]}),
+            "/choices",
+            ["messages", "choices"],
+        ),
+        (
+            json!({"messages": [user(), said()], "content": "x"}),
+            "/content",
+            ["messages", "content"],
+        ),
+        (json!({"messages": [user(), said()], "input": "x"}), "/input", ["messages", "input"]),
+        (json!({"input": [user()], "items": [said()]}), "/items", ["input", "items"]),
+        (
+            json!({"messages": [user(), said()], "system": "a", "instructions": "b"}),
+            "/instructions",
+            ["system", "instructions"],
+        ),
+    ] {
+        let err = read(&value).unwrap_err();
+        assert_eq!(err.pointer, pointer, "{value}");
+        assert!(keys.iter().all(|it| err.message.contains(&format!("`{it}`"))), "{}", err.message);
+    }
+    let err = read(&json!({"choices": [{"message": said()}]})).unwrap_err();
+    assert_eq!(err.message, "`choices` alone is not the conversation: there are no `messages`");
+}
+
+#[test]
+fn a_request_and_its_response_are_one_conversation() {
+    let output = json!([
+        {"type": "function_call", "call_id": "c", "name": "pay", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "ok"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+    ]);
+    for input in [json!([user()]), json!("Refund me")] {
+        let it = text(&json!({"input": input, "output": output, "previous_response_id": null}));
+        assert_eq!(
+            told(&it),
+            ["User: Refund me", "c pay({})", r#"c Completed "ok""#, "Assistant: Done."]
+        );
+        assert!(it.gaps.is_empty(), "{:?}", it.gaps);
+    }
+    let err = read(&json!({"input": [user()], "output": [3]})).unwrap_err();
+    assert_eq!(err.pointer, "/output/0");
+}
+
+#[test]
+fn what_was_said_before_is_not_there() {
+    for (key, value) in
+        [("previous_response_id", json!("resp_1")), ("conversation", json!({"id": "conv_1"}))]
+    {
+        let it = text(&json!({"input": [user(), said()], key: value}));
+        assert_eq!(it.gaps, [format!("it goes on with what was said before (`{key}`)")]);
+    }
+}
+
+#[test]
+fn an_answer_that_stopped_to_call_has_a_call() {
+    let lost = |at: &str| format!("the answer at {at} stopped to call tools, and has no call");
+    let called = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "pay", "input": {}}], "stop_reason": "tool_use"});
+    let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]});
+    let stopped = |word: &str| json!({"role": "assistant", "content": "Hm.", "stop_reason": word});
+    for (value, gaps) in [
+        (json!([user(), stopped("tool_use")]), vec![lost("/1")]),
+        (json!([user(), stopped("tool_calls"), user(), said()]), vec![lost("/1")]),
+        (json!([user(), called, result, stopped("end_turn")]), vec![]),
+        (json!([user(), called, result, stopped("tool_use")]), vec![lost("/3")]),
+        (
+            json!({"messages": [user(), said()], "finish_reason": "tool_calls"}),
+            vec!["the model stopped to call tools, and its last answer has no call".to_owned()],
+        ),
+    ] {
+        assert_eq!(text(&value).gaps, gaps, "{value}");
+    }
+}
+
+#[test]
+fn a_picture_is_an_answer() {
+    let picture = json!({"type": "image_generation_call", "id": "i", "status": "completed", "result": "aGk="});
+    assert!(text(&json!([user(), picture])).gaps.is_empty());
+}
