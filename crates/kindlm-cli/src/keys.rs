@@ -6,8 +6,11 @@ use kindlm_assertions::{Evidence, first_questions};
 use kindlm_engine::{CaseKind, Model, Plan, Suite, TestCase, judge_of};
 use kindlm_types::{Answers, Execution, Question};
 
-use crate::Io;
+use serde_json::{Map, Value};
+
+use crate::responses::ResponsesArgs;
 use crate::secrets::variables;
+use crate::{Failure, Io};
 
 /// Warnings about keys that a run of everything needs and that are not there.
 pub(crate) fn missing(io: &Io, suite: &Suite) -> Vec<String> {
@@ -18,6 +21,23 @@ pub(crate) fn missing(io: &Io, suite: &Suite) -> Vec<String> {
         std::iter::once((case, None)).chain(named.map(move |it| (case, Some(it))))
     });
     warnings(io, suite, pairs)
+}
+
+/// Refuses a judge that was named to be asked, and whose key is not there: each of its questions would fail.
+pub(crate) fn require(
+    io: &Io,
+    judge: Option<&Model>,
+    providers: &Map<String, Value>,
+    responses: &ResponsesArgs,
+) -> Result<(), Failure> {
+    // What was kept can be read without a key.
+    let Some(judge) = judge.filter(|_| responses.always_asks()) else { return Ok(()) };
+    let needed = providers.get(&judge.provider).map(variables).unwrap_or_default();
+    let Some(missing) = needed.into_iter().find(|it| io.var(it).is_none()) else { return Ok(()) };
+    let message = format!("`{missing}` is not set, and the judge `{}` needs it", judge.id);
+    Err(Failure::input(message).with_help(
+        "set it; a suite with `-c` may name another variable (`apiKeyEnv`), and `--responses replay` asks nobody",
+    ))
 }
 
 /// Warnings about keys that a plan needs and that are not there.

@@ -71,6 +71,11 @@ impl ResponsesArgs {
         self.responses.unwrap_or(Source::Live)
     }
 
+    /// Whether a model is asked for every answer.
+    pub(crate) fn always_asks(&self) -> bool {
+        matches!(self.mode(), Source::Live | Source::Record)
+    }
+
     /// Whether a model may have to be asked.
     pub(crate) fn may_ask(&self) -> bool {
         self.mode() != Source::Replay

@@ -253,6 +253,20 @@ impl Outcome {
         }
     }
 
+    /// The outcome of an execution that may have a threshold. `fails_required`: a required check failed; that one must
+    /// hold, however well the rest has done.
+    pub fn concluded(
+        threshold: Option<f64>,
+        results: &[AssertionResult],
+        fails_required: bool,
+    ) -> Self {
+        let outcome = match threshold {
+            Some(threshold) => Self::against(threshold, results),
+            None => Self::of(results),
+        };
+        if fails_required { outcome.max(Self::Failed) } else { outcome }
+    }
+
     fn of_one(result: &AssertionResult) -> Self {
         match (&result.verdict, result.severity) {
             (Verdict::Pass, _) if !result.findings().is_empty() => Self::Scored,

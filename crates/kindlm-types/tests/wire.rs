@@ -39,7 +39,7 @@ fn adds_up_what_the_checks_found() {
         (vec![skipped()], Some(0.5), None, (0, 0, 0), Outcome::Skipped),
         (vec![], None, None, (0, 0, 0), Outcome::Skipped),
     ] {
-        let it = Evaluation::new(None, &results, threshold);
+        let it = Evaluation::new(None, &results, threshold, false);
         assert_eq!(it.score, score);
         assert_eq!((it.passed, it.failed, it.total), counts);
         assert_eq!(it.outcome, outcome, "{results:?} with threshold {threshold:?}");
@@ -56,7 +56,7 @@ fn writes_what_the_contract_shows() {
         "never called",
     )
     .with_metadata("called", json!([]));
-    let evaluation = Evaluation::new(Some(json!("r1")), &[prompt, called, skipped()], None);
+    let evaluation = Evaluation::new(Some(json!("r1")), &[prompt, called, skipped()], None, false);
     assert_eq!(
         serde_json::to_value(&evaluation).unwrap(),
         json!({

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use futures_util::{StreamExt as _, stream};
 use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, compile_with};
 use kindlm_engine::{Judges, judge};
-use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, Usage, ecma};
+use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, UsageSum, ecma};
 use serde_json::{Map, Value, json};
 
 use super::labels::{Asked as AskedOf, Label, Labels, Row};
@@ -46,7 +46,7 @@ pub(crate) struct Asked {
     pub(crate) samples: Vec<Sample>,
     /// What the questions cost in US dollars, if it is known.
     pub(crate) cost_usd: Option<f64>,
-    pub(crate) usage: Usage,
+    pub(crate) usage: UsageSum,
 }
 
 /// Makes the checks of every row; rows about the same output and the same question are asked about once.
@@ -311,9 +311,9 @@ pub(crate) async fn ask(
         found
     });
     let answers: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
-    let mut asked = Asked { samples: Vec::new(), cost_usd: Some(0.0), usage: Usage::default() };
+    let mut asked = Asked { samples: Vec::new(), cost_usd: Some(0.0), usage: UsageSum::default() };
     for (case, judged) in plan.cases.iter().zip(answers) {
-        asked.usage += judged.usage;
+        asked.usage.extend(judged.usage);
         asked.cost_usd = asked.cost_usd.zip(judged.cost_usd).map(|(sum, more)| sum + more);
         for (line, label) in &case.labels {
             samples(case, *line, label, &judged.results, &mut asked.samples);

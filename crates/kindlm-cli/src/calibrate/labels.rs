@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_config::{Source, Span};
+use kindlm_types::place_of_twice;
 use serde_json::{Map, Value, json};
 
 use crate::Failure;
@@ -182,6 +183,10 @@ fn lines(text: &str, problems: &mut Problems) -> Labels {
                 continue;
             }
         };
+        if let Some(place) = place_of_twice(line) {
+            problems.add(number, given_twice(&place));
+            continue;
+        }
         let mut fields = Fields::new(number, problems);
         for (name, value) in object {
             match (name.as_str(), value) {
@@ -197,6 +202,10 @@ fn lines(text: &str, problems: &mut Problems) -> Labels {
         labels.rows.extend(fields.row());
     }
     labels
+}
+
+fn given_twice(place: &str) -> String {
+    format!("`{place}` is there twice, and nobody knows which of the two is meant: leave out one")
 }
 
 /// The fields of a row, one after the other.
@@ -236,7 +245,12 @@ impl<'p> Fields<'p> {
         let value = match name {
             "check" | "assertions" if cell.trim().is_empty() => return,
             "check" | "assertions" => match serde_json::from_str(cell) {
-                Ok(value) => value,
+                Ok(value) => {
+                    if let Some(place) = place_of_twice(cell) {
+                        return self.problem(given_twice(&format!("/{name}{place}")));
+                    }
+                    value
+                }
                 Err(err) => {
                     return self.problem(format!("the cell of `{name}` is not JSON: {err}"));
                 }

@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::project::{self, CONFIG, Place};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
-use crate::{Failure, Io, identity, print, responses, saved};
+use crate::{Failure, Io, identity, keys, print, responses, saved};
 
 /// Who is calibrated, and where what is known about it is kept.
 struct Subject {
@@ -72,6 +72,7 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
         let place = Place::new(io, Path::new(CONFIG));
         let files = Folder::open(&io.working_dir).map_err(|err| Failure::input(err.to_string()))?;
         let providers = shorthand(std::slice::from_ref(&judge));
+        keys::require(io, Some(&judge), &providers, &args.responses)?;
         let judging = JudgeBlock::default();
         return Ok(Subject { models: vec![judge], judging, suite: None, files, place, providers });
     };
@@ -188,7 +189,7 @@ impl Subject {
         let bench = self.named(args, &plan)?;
         let started = identity::begin((io.now)(), &self.place.folder).started_at;
         let asked = self.ask(args, io, &plan, &bench)?;
-        let (cost_usd, usage) = (asked.cost_usd, asked.usage);
+        let (cost_usd, usage) = (asked.cost_usd, asked.usage.total());
         let findings = Findings::of(asked.samples, args.label_threshold);
         let prompts = plan.prompts.clone();
         let known = Known {

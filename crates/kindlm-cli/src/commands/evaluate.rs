@@ -28,7 +28,7 @@ use crate::output::{check_target, resolved};
 use crate::programs::Purpose;
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
-use crate::{Failure, Io, project, responses};
+use crate::{Failure, Io, keys, project, responses};
 
 pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let base =
@@ -87,6 +87,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let judge = args.judge.as_deref().map(judge).transpose()?;
     let models: Vec<Model> = judge.into_iter().collect();
     let providers = shorthand(&models);
+    keys::require(io, models.first(), &providers, &args.responses)?;
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
     let decides = (&providers, &ScriptSettings::default(), &NoFiles as &dyn Files);

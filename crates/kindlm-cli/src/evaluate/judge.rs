@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_engine::{Judges, Model, judge};
-use kindlm_types::{Answers, AssertionResult, Backend, Execution, Question};
+use kindlm_engine::{Judged, Judges, Model, judge};
+use kindlm_types::{Answers, Backend, Execution, Question};
 use tokio::runtime::Runtime;
 
 use crate::Failure;
@@ -45,6 +45,11 @@ impl<'a> Asking<'a> {
         self.in_vain.load(Ordering::Relaxed)
     }
 
+    /// Why nobody is asked any more, if the budget is at its end.
+    pub(super) fn exhausted(&self) -> Option<&str> {
+        self.judges.exhausted()
+    }
+
     pub(super) fn has_judge(&self) -> bool {
         self.has_judge
     }
@@ -55,13 +60,13 @@ impl<'a> Asking<'a> {
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> Vec<AssertionResult> {
+    ) -> Judged {
         let judged = judge(checks, execution, baseline, &self.judges);
-        let results = self.runtime.handle().block_on(judged).results;
+        let judged = self.runtime.handle().block_on(judged);
         if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
             self.in_vain.store(true, Ordering::Relaxed);
         }
-        results
+        judged
     }
 }
 

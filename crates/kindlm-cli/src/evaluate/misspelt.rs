@@ -10,7 +10,7 @@ use super::line::Line;
 const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
 
 /// What the names of keys have in common that say what must hold.
-const STEMS: [&str; 2] = ["expect", "assert"];
+const STEMS: [&str; 4] = ["expect", "assert", "check", "rule"];
 
 /// What is wrong with such a key, if the record has one. `meant` is the key of a record that another key is most likely
 /// meant to be.
@@ -79,7 +79,10 @@ mod tests {
             (r#"{"assertion": {"id": "a", "instruction": "x"}}"#, Some("assertions")),
             (r#"{"prompt_assertions": [{"id": "a", "instruction": "x"}]}"#, Some("assertions")),
             (r#"{"assert": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
+            (r#"{"checks": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
+            (r#"{"rules": [{"id": "a", "instruction": "x"}], "expect": {}}"#, Some("assertions")),
             // What datasets call something else.
+            (r#"{"checks": ["passed"], "rules": {"max": 3}, "checksum": "x"}"#, None),
             (r#"{"expected": {"a": 1}}"#, None),
             (r#"{"expected": {"output": "Paris"}}"#, None),
             (

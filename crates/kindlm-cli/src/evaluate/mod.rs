@@ -11,6 +11,7 @@ mod notes;
 mod stream;
 mod summary;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -116,7 +117,10 @@ impl<'a> Evaluator<'a> {
 
     /// What is odd about the records so far, though they were evaluated.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.notes.warnings()
+        let ended = self.asking.exhausted().map(|why| {
+            format!("{why}; what a judge was to say after that is errored: `--output` with `--resume` asks only for it, with a higher `--budget-usd`")
+        });
+        self.notes.warnings().into_iter().chain(ended).collect()
     }
 
     /// Evaluates one record and writes one line; never fails, says how it went.
@@ -191,7 +195,8 @@ impl<'a> Evaluator<'a> {
         suite: Option<&SuiteInfo>,
     ) -> Result<(), Failure> {
         let agent = suite.map(|it| it.project.clone());
-        self.totals.write(path, agent, suite.map(|it| it.name.clone()))
+        let stopped = self.asking.exhausted().map(str::to_owned);
+        self.totals.write(path, agent, suite.map(|it| it.name.clone()), stopped)
     }
 
     fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
@@ -216,13 +221,14 @@ impl<'a> Evaluator<'a> {
             Err(error) => return Err(Malformed { id: line.id, error: error.clone() }),
         };
         let execution = line.execution();
-        let mut results = self.results(checks, &execution, line.baseline.as_deref());
+        let (mut results, fails_required) =
+            self.results(checks, &execution, line.baseline.as_deref());
         self.secrets.redact_results(&mut results);
         if results.is_empty() {
             self.notes.unchecked(number, line.id.as_ref());
         }
-        let mut evaluation =
-            Evaluation::new(line.id.take(), &results, line.threshold.or(self.threshold));
+        let threshold = line.threshold.or(self.threshold);
+        let mut evaluation = Evaluation::new(line.id.take(), &results, threshold, fails_required);
         evaluation.digest = digest;
         if self.echo {
             let mut extra = line::extra(json).unwrap_or_default();
@@ -255,20 +261,21 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Rules are applied right here; only records that ask somebody, or of which a check decides whether the others are
-    /// made, go the long way.
+    /// made, go the long way. The flag says whether a required check failed.
     fn results(
         &self,
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> Vec<AssertionResult> {
+    ) -> (Vec<AssertionResult>, bool) {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
         if checks.iter().any(goes_far) {
-            return self.asking.judge(checks, execution, baseline);
+            let judged = self.asking.judge(checks, execution, baseline);
+            return (judged.results, judged.halt.is_some_and(|it| it.failed));
         }
-        checks.iter().flat_map(|check| check.evaluate(&evidence)).collect()
+        (checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false)
     }
 
     /// Makes the checks of a record: the prompt assertions first, as they are judged in one call.
@@ -314,9 +321,9 @@ impl<'a> Evaluator<'a> {
                 })?);
             }
         }
-        if let Some(id) = twice(&entry, &block) {
+        if let Some(id) = rule_twice([&entry, &block]) {
             return Err(format!(
-                "the rule `{id}` stands in `assertions` and in `expect`: give one of the two another id, as results are told apart by it"
+                "the rule `{id}` is there twice, in `assertions` and `expect` together: give one of the two another id, as results are told apart by it"
             ));
         }
         checks.append(&mut expected);
@@ -329,12 +336,14 @@ fn is_weightless(checks: &[Check]) -> bool {
     !checks.is_empty() && !checks.iter().any(Check::weighs)
 }
 
-/// The id of a rule that two blocks have.
-fn twice<'v>(one: &'v Value, other: &'v Value) -> Option<&'v str> {
-    let (mut ids, mut others) = (Vec::new(), Vec::new());
-    rule_ids(one, &mut ids);
-    rule_ids(other, &mut others);
-    others.into_iter().find(|it| ids.contains(it))
+/// The id that two rules of these blocks have.
+fn rule_twice(blocks: [&Value; 2]) -> Option<&str> {
+    let mut ids = Vec::new();
+    for block in blocks {
+        rule_ids(block, &mut ids);
+    }
+    let mut seen = HashSet::new();
+    ids.into_iter().find(|it| !seen.insert(*it))
 }
 
 /// The ids of the rules in the list form of a block, sets included.

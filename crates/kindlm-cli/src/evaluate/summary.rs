@@ -105,6 +105,7 @@ impl Totals {
         path: &Path,
         agent_id: Option<String>,
         test_suite: Option<String>,
+        stopped: Option<String>,
     ) -> Result<(), Failure> {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let assertions = sums.breakdown.summaries().into_iter();
@@ -116,7 +117,7 @@ impl Totals {
             results_left_out: sums.breakdown.left_out(),
             ..sums.results.clone()
         };
-        let summary = BatchSummary { agent_id, test_suite, results };
+        let summary = BatchSummary { agent_id, test_suite, stopped, results };
         let failed = |why: String| {
             Failure::internal(format!("cannot write the summary `{}`: {why}", path.display()))
         };

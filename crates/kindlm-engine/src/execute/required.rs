@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use kindlm_types::{BoxFuture, Execution, ExecutionResult, Usage};
+use kindlm_types::{BoxFuture, Execution, ExecutionResult, UsageSum};
 
 use super::Running;
 use super::conversation::GoesOn;
@@ -29,7 +29,7 @@ impl GoesOn for Required<'_> {
 
 /// What judging has cost before an execution was over.
 #[derive(Default)]
-pub(super) struct Early(Mutex<(f64, bool, Usage)>);
+pub(super) struct Early(Mutex<(f64, bool, UsageSum)>);
 
 impl Early {
     fn add(&self, judged: &Judged) {
@@ -37,13 +37,15 @@ impl Early {
         let (known, unknown, usage) = &mut *sum;
         *known += judged.cost_usd.unwrap_or_default();
         *unknown |= judged.cost_usd.is_none();
-        *usage += judged.usage;
+        usage.extend(judged.usage);
     }
 
     pub(super) fn added_to(self, mut result: ExecutionResult) -> ExecutionResult {
         let (known, unknown, usage) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         result.judge_cost_usd = result.judge_cost_usd.filter(|_| !unknown).map(|it| it + known);
-        result.judge_usage += usage;
+        let mut sum = UsageSum::from(result.judge_usage);
+        sum.extend(usage);
+        result.judge_usage = sum.total();
         result
     }
 }

@@ -4,7 +4,7 @@ use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_assertions::{Check, Contest};
 use kindlm_types::{
     AGGREGATE_SCORE, AssertionResult, Execution, ExecutionError, ExecutionResult, FailureCode,
-    Outcome, Score, Usage, Verdict, ecma, weighted_score,
+    Outcome, Score, UsageSum, Verdict, ecma, weighted_score,
 };
 
 use super::Running;
@@ -45,7 +45,7 @@ impl Running<'_> {
             results: execution.truncated.then(|| truncated(&execution)).into_iter().collect(),
             outcome: Outcome::Passed,
             cost_usd: Some(0.0),
-            usage: Usage::default(),
+            usage: UsageSum::default(),
             halt: None,
         };
         if !body.conversation.is_empty() {
@@ -74,7 +74,7 @@ impl Running<'_> {
         }
         let Judged { results, cost_usd, usage, .. } = sum;
         let outcome = Outcome::of(&results);
-        let (judge_cost_usd, judge_usage) = (cost_usd, usage);
+        let (judge_cost_usd, judge_usage) = (cost_usd, usage.total());
         let error = self.unjudged(&results);
         let result =
             ExecutionResult { execution, results, outcome, error, judge_cost_usd, judge_usage };
@@ -98,7 +98,7 @@ impl Running<'_> {
             results,
             outcome: Outcome::Passed,
             cost_usd: judge_cost_usd,
-            usage: judge_usage,
+            usage: judge_usage.into(),
             halt: None,
         };
         let evidence = Seen { execution: &execution, baseline: None, contest: Some(contest) };
@@ -108,17 +108,11 @@ impl Running<'_> {
 
     /// What all results of an execution add up to.
     fn concluded(&self, case: &TestCase, execution: Execution, mut sum: Judged) -> ExecutionResult {
-        let outcome = match case.threshold {
-            Some(threshold) => {
-                let outcome = Outcome::against(threshold, &sum.results);
-                // What is required must hold, however well the rest has done.
-                let required = sum.halt.as_ref().filter(|it| it.failed);
-                let outcome = required.map_or(outcome, |_| outcome.max(Outcome::Failed));
-                sum.results.extend(aggregate_score(threshold, &sum.results));
-                outcome
-            }
-            None => Outcome::of(&sum.results),
-        };
+        let fails_required = sum.halt.as_ref().is_some_and(|it| it.failed);
+        let outcome = Outcome::concluded(case.threshold, &sum.results, fails_required);
+        if let Some(threshold) = case.threshold {
+            sum.results.extend(aggregate_score(threshold, &sum.results));
+        }
         let outcome = match outcome {
             Outcome::Scored if self.run.options.strict => Outcome::Failed,
             outcome => outcome,
@@ -129,7 +123,7 @@ impl Running<'_> {
             results: sum.results,
             outcome,
             judge_cost_usd: sum.cost_usd,
-            judge_usage: sum.usage,
+            judge_usage: sum.usage.total(),
         }
     }
 
@@ -181,7 +175,7 @@ fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
         Some(Halt { label, ..halt })
     });
     sum.cost_usd = sum.cost_usd.zip(judged.cost_usd).map(|(sum, cost)| sum + cost);
-    sum.usage += judged.usage;
+    sum.usage.extend(judged.usage);
     sum.results.extend(judged.results.into_iter().map(|mut result| {
         if let Some(turn) = turn {
             result.turn = Some(turn.to_owned());

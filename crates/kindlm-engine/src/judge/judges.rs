@@ -77,6 +77,11 @@ impl<'a> Judges<'a> {
         self
     }
 
+    /// Why nothing more is asked, if the budget is at its end.
+    pub fn exhausted(&self) -> Option<&str> {
+        self.calls.exhausted()
+    }
+
     pub(crate) async fn ask(&self, question: &Question) -> Told {
         let cell = {
             let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use kindlm_assertions::{Check, Contest, Evidence};
 use kindlm_types::{
-    Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, Usage,
+    Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, UsageSum,
 };
 
 pub use judges::Judges;
@@ -31,7 +31,7 @@ pub struct Judged {
     /// that somebody else had asked before cost nothing, and neither do embeddings.
     pub cost_usd: Option<f64>,
     /// Tokens that these questions took.
-    pub usage: Usage,
+    pub usage: UsageSum,
     /// Why the checks after a required one were not made, if they were not.
     pub halt: Option<Halt>,
 }
@@ -123,19 +123,19 @@ async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question
 /// What asking took.
 struct Spent {
     cost_usd: Option<f64>,
-    usage: Usage,
+    usage: UsageSum,
 }
 
 impl Default for Spent {
     fn default() -> Self {
-        Self { cost_usd: Some(0.0), usage: Usage::default() }
+        Self { cost_usd: Some(0.0), usage: UsageSum::default() }
     }
 }
 
 impl Spent {
     fn add(&mut self, told: &Told) {
         if let (true, Ok(Answer::Text { usage, cost_usd, .. })) = (told.fresh, &told.answer) {
-            self.usage += *usage;
+            self.usage.add(*usage);
             self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);
         }
     }

@@ -29,7 +29,7 @@ async fn checks_that_ask_nothing_cost_nothing() {
     let fake = Fake::saying("never");
     let judged = judged(&[says("hello"), says("bye")], &fake).await;
     assert_eq!(judged.outcome, Outcome::Failed);
-    assert_eq!((judged.cost_usd, judged.usage.total_tokens), (Some(0.0), 0));
+    assert_eq!((judged.cost_usd, judged.usage.total().total_tokens), (Some(0.0), 0));
     assert!(fake.asked().is_empty());
 }
 
@@ -40,7 +40,7 @@ async fn asks_again_as_long_as_checks_do_and_counts_what_it_costs() {
     assert_eq!(judged.outcome, Outcome::Errored);
     assert_eq!(judged.results[0].verdict.code().unwrap().as_str(), "JUDGE_PARSE_ERROR");
     assert_eq!(fake.asked(), ["polite? hello", "polite? hello"]);
-    assert_eq!(judged.usage.total_tokens, 30);
+    assert_eq!(judged.usage.total().total_tokens, 30);
     assert!(close(judged.cost_usd.unwrap(), 30e-6));
     let prompts = fake.prompts.lock().unwrap();
     assert_eq!(prompts[0].params.temperature, Some(0.0));
@@ -91,8 +91,8 @@ async fn equal_questions_are_asked_once() {
     asked.sort();
     assert_eq!(asked, ["polite? hello", "true? hello"]);
     assert_eq!(first.results, second.results);
-    assert_eq!(first.usage.total_tokens, 30);
-    assert_eq!((second.usage.total_tokens, third.cost_usd), (0, Some(0.0)));
+    assert_eq!(first.usage.total().total_tokens, 30);
+    assert_eq!((second.usage.total().total_tokens, third.cost_usd), (0, Some(0.0)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +107,7 @@ async fn equal_questions_at_the_same_time_are_asked_once() {
         judge(&checks, &execution, None, &judges),
     );
     assert_eq!(fake.asked().len(), 1);
-    assert_eq!(first.usage.total_tokens + second.usage.total_tokens, 15);
+    assert_eq!(first.usage.total().total_tokens + second.usage.total().total_tokens, 15);
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn an_unknown_price_of_a_judge_makes_its_cost_unknown() {
     let fake = Fake::saying("1");
     let models = [Model { price: None, ..model("a") }];
     let judged = judge(&[asks("q")], &said(""), None, &Judges::new(&fake, &models, None)).await;
-    assert_eq!((judged.cost_usd, judged.usage.total_tokens), (None, 15));
+    assert_eq!((judged.cost_usd, judged.usage.total().total_tokens), (None, 15));
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,7 +80,7 @@ pub struct Record {
     /// An `expect` block as in `kindlm.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Value>,
-    /// The weighted mean score from which the record passes, whichever checks failed; from 0 to 1.
+    /// The weighted mean score from which the record passes, whichever checks failed that are not required; from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// All other keys, untouched.
@@ -273,6 +273,9 @@ pub struct BatchSummary {
     /// The name of the suite, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_suite: Option<String>,
+    /// Why judges were not asked to the end: the budget was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
     /// The numbers.
     pub results: BatchResults,
 }
@@ -403,18 +406,24 @@ impl Evaluation {
     ///
     /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. An errored check
     /// makes the outcome `errored`. With a `threshold` a record passes if the weighted mean of its scores reaches
-    /// it, whichever checks failed. Without any result nothing was checked, and the outcome is `skipped`.
+    /// it, whichever checks failed, unless one of them is required (`fails_required`). Without any result nothing was
+    /// checked, and the outcome is `skipped`.
     #[expect(clippy::cast_precision_loss, reason = "counts of checks stay far below 2^52")]
-    pub fn new(id: Option<Value>, results: &[AssertionResult], threshold: Option<f64>) -> Self {
+    pub fn new(
+        id: Option<Value>,
+        results: &[AssertionResult],
+        threshold: Option<f64>,
+        fails_required: bool,
+    ) -> Self {
         let count =
             |status: &str| results.iter().filter(|it| it.verdict.status() == status).count() as u64;
         let (passed, failed) = (count("passed"), count("failed"));
         let total = passed + failed + count("errored");
         let score = (total > 0).then(|| passed as f64 / total as f64);
-        let outcome = match threshold {
-            _ if results.is_empty() => Outcome::Skipped,
-            Some(threshold) => Outcome::against(threshold, results),
-            None => Outcome::of(results),
+        let outcome = if results.is_empty() {
+            Outcome::Skipped
+        } else {
+            Outcome::concluded(threshold, results, fails_required)
         };
         let weighted_score = threshold.and_then(|_| crate::weighted_score(results));
         let named_scores = crate::named_scores(results);

@@ -95,7 +95,8 @@ impl<'a> Line<'a> {
             id: line.id.take().or_else(|| id(text)),
             error: explain(text, at, &err),
         })?;
-        match line.out_of_range().or_else(|| line.told_twice()) {
+        let wrong = problem::given_twice(text).or_else(|| line.out_of_range());
+        match wrong.or_else(|| line.told_twice()) {
             None => Ok(line),
             Some(error) => Err(Malformed { id: line.id, error }),
         }
@@ -113,6 +114,10 @@ impl<'a> Line<'a> {
             if number.is_some_and(|it| it < 0.0) {
                 return Some(format!("`{name}` is negative"));
             }
+        }
+        let usage = self.usage.map(kindlm_types::Usage::from);
+        if let Some(why) = usage.and_then(|it| it.contradiction()) {
+            return Some(format!("`usage` cannot be: {why}"));
         }
         let bad = self.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it));
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
@@ -231,6 +236,13 @@ impl<'a> Line<'a> {
             Some(words) if output.is_empty() => words.to_owned(),
             _ => output,
         };
+        let finish_reason = self.finish_reason.take().map(FinishReason::from);
+        let word = finish_reason.as_ref().map(FinishReason::as_str);
+        let stopped_to_call = word.map(FinishReason::of_vendor) == Some(FinishReason::ToolCalls);
+        let gap = "it stopped to call tools (`finish_reason`), and no call is told";
+        let lacks_call = stopped_to_call && tool_calls.is_empty();
+        // What nobody vouches for need not be doubted.
+        let lacks_call = lacks_call && coverage.includes(Channel::Actions);
         Execution {
             input,
             output,
@@ -242,7 +254,8 @@ impl<'a> Line<'a> {
             cost_usd: self.cost_usd.or(cost),
             recorded_events: events,
             coverage,
-            finish_reason: self.finish_reason.take().map(FinishReason::from),
+            finish_reason,
+            gaps: lacks_call.then(|| gap.to_owned()).into_iter().collect(),
             log_probs: self.log_probs.take(),
             metadata: self.metadata.take().unwrap_or_default(),
             provider_response: self.provider_response.take(),

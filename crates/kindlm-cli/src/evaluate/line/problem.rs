@@ -1,11 +1,17 @@
 //! What is wrong with a text that should be a record, in words of those who write it.
 
-use kindlm_types::Problem;
+use kindlm_types::{Problem, place_of_twice};
 
 pub(super) const NO_OBJECT: &str =
     "not a JSON object: a record is an object with `agent_output` and `expect`";
 
 pub(super) const TWICE: &str = "is there twice";
+
+/// What is wrong with a record in which an object has a key twice.
+pub(super) fn given_twice(text: &str) -> Option<String> {
+    let place = place_of_twice(text)?;
+    Some(format!("`{place}` {TWICE}, and nobody knows which of the two is meant: leave out one"))
+}
 
 /// What is wrong with a transcript, and where in it.
 pub(super) fn unreadable(problem: &Problem) -> String {
@@ -32,7 +38,9 @@ pub(super) fn explain(text: &str, at: Option<&str>, err: &serde_json::Error) -> 
     match at.filter(|_| err.is_data()) {
         Some(key) if words.starts_with(NO_TRANSCRIPT) => format!("`{key}` {words} (at {place})"),
         Some(key) if words == TWICE => format!("`{key}` {TWICE} (at {place})"),
-        Some(key) => format!("`{key}` is not {} (at {place})", expected(key)),
+        // What a reader of fields says of a key that is there twice does not name it.
+        Some(key) => given_twice(text)
+            .unwrap_or_else(|| format!("`{key}` is not {} (at {place})", expected(key))),
         None => {
             let several = words.starts_with("trailing characters") && text.contains('\n');
             let help = if several { "; one record on each line? then say `--jsonl`" } else { "" };

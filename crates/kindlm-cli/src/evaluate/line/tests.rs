@@ -23,6 +23,22 @@ fn says_what_is_wrong_with_a_record() {
         (r#"{"threshold": 1.5}"#, "`threshold` is not between 0 and 1"),
         (r#"{"id": 1, "id": 2}"#, "`id` is there twice (at column 14)"),
         (
+            r#"{"tool_calls": [{"name": "a", "arguments": {"b": 1, "b": 2}}]}"#,
+            "`/tool_calls/0/arguments/b` is there twice, and nobody knows which of the two is meant: leave out one",
+        ),
+        (
+            r#"{"tool_calls": [{"name": "a", "name": "b"}]}"#,
+            "`/tool_calls/0/name` is there twice, and nobody knows which of the two is meant: leave out one",
+        ),
+        (
+            r#"{"expect": {"assert": [{"type": "contains", "value": "a", "value": "b"}]}}"#,
+            "`/expect/assert/0/value` is there twice, and nobody knows which of the two is meant: leave out one",
+        ),
+        (
+            r#"{"usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 3}}"#,
+            "`usage` cannot be: the total is 3 tokens, and the parts are 7",
+        ),
+        (
             "{}\n{}",
             "not JSON: something follows after its end at line 2, column 1; one record on each line? then say `--jsonl`",
         ),
