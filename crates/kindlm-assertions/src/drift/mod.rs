@@ -189,7 +189,7 @@ fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
 fn read(reply: &str) -> Result<Scored, String> {
     let (drift, reasoning) = read_in_range(reply, "driftScore", 1.0)?;
     let score = Score::clamped(drift).ok_or("`driftScore` is not a number")?;
-    Ok(Scored { score, reasoning })
+    Ok(Scored { score, clamped_from: None, reasoning })
 }
 
 impl Drift {

@@ -138,11 +138,15 @@ impl Assertion for Judge {
         let result = match verdict {
             Ok((scored, judge)) => {
                 let verdict = self.hold_against_threshold(scored.score);
-                AssertionResult::new(ID, &self.label, verdict)
+                let result = AssertionResult::new(ID, &self.label, verdict)
                     .with_score(scored.score)
                     .with_reasoning(&scored.reasoning)
                     .with_metadata("reasoning", scored.reasoning)
-                    .with_metadata("judgeModel", judge)
+                    .with_metadata("judgeModel", judge);
+                match scored.clamped_from {
+                    Some(said) => result.with_metadata("clampedFrom", said),
+                    None => result,
+                }
             }
             Err(obstacle) => obstacle.result(ID, &self.label, PARSE_ERROR),
         };

@@ -13,6 +13,8 @@ const TRIES: usize = 1_000;
 pub(crate) struct Scored {
     /// Clamped to 0..=1.
     pub(crate) score: Score,
+    /// What the judge said, where that is out of range.
+    pub(crate) clamped_from: Option<f64>,
     /// In the judge's words; empty if it gave none.
     pub(crate) reasoning: String,
 }
@@ -105,7 +107,9 @@ pub(crate) fn read_score(text: &str, key: &str) -> Result<Scored, String> {
     if scored.any(|(other, _)| other != score) {
         return Err(format!("it gives several different values of `{key}`"));
     }
-    Ok(Scored { score, reasoning: text_of(object.get("reasoning")) })
+    let said = object.get(key).and_then(written);
+    let clamped_from = said.filter(|it| !(0.0..=1.0).contains(it));
+    Ok(Scored { score, clamped_from, reasoning: text_of(object.get("reasoning")) })
 }
 
 /// The score from 0 to `max` that a reply gives under `key`, with the reason.
@@ -156,13 +160,18 @@ pub(crate) fn unmarked(line: &str) -> &str {
 
 /// A number, or a text that is one, clamped to 0..=1.
 fn number(value: &Value) -> Option<Score> {
-    let number = match value {
+    written(value).and_then(Score::clamped)
+}
+
+/// A number, or a text that is one.
+fn written(value: &Value) -> Option<f64> {
+    let number: f64 = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse().ok()?,
         _ => return None,
     };
     // `+ 0.0` turns a negative zero into zero.
-    number.is_finite().then_some(number + 0.0).and_then(Score::clamped)
+    number.is_finite().then_some(number + 0.0)
 }
 
 /// A value as text: what JavaScript takes for false is nothing.
@@ -181,7 +190,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn scored(score: f64, reasoning: &str) -> Scored {
-        Scored { score: Score::new(score).unwrap(), reasoning: reasoning.to_owned() }
+        let score = Score::new(score).unwrap();
+        Scored { score, clamped_from: None, reasoning: reasoning.to_owned() }
     }
 
     #[test]
@@ -202,7 +212,19 @@ mod tests {
             ("\u{feff}{\"score\":5e-1,\"reasoning\":\"příliš 🐎\"}", 0.5, "příliš 🐎"),
             (r#"{"score":1,"reasoning":"it wants {\"score\":0}"}"#, 1.0, r#"it wants {"score":0}"#),
         ] {
-            assert_eq!(read_score(reply, "score"), Ok(scored(score, reasoning)), "{reply}");
+            let found = read_score(reply, "score").map(|it| Scored { clamped_from: None, ..it });
+            assert_eq!(found, Ok(scored(score, reasoning)), "{reply}");
+        }
+    }
+
+    #[test]
+    fn what_was_clamped_is_kept() {
+        for (reply, said) in [
+            (r#"{"score":95}"#, Some(95.0)),
+            (r#"{"score":"-3"}"#, Some(-3.0)),
+            (r#"{"score":1}"#, None),
+        ] {
+            assert_eq!(read_score(reply, "score").unwrap().clamped_from, said, "{reply}");
         }
     }
 

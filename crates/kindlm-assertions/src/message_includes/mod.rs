@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::behaviour::{Finding, Phrase, PhrasePattern, given_up};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::evidence::missing;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
 const ID: &str = "message-includes";
@@ -33,6 +34,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
     schema: Config::json_schema,
     build: Build::Own(build),
 };
+
+const SILENT: &str =
+    "The command told nothing that an agent said or did, so it is not known whether there was one";
 
 /// What must have been said.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,7 +63,11 @@ fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
 impl Assertion for MessageIncludes {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
-        let said = Facts::of(&events).said;
+        let Facts { said, answers, .. } = Facts::of(&events);
+        // A program that has left no trace may have asked no model at all.
+        if answers == 0 && evidence.execution.exit_code.is_some() {
+            return missing(ID, &self.label, SILENT);
+        }
         let seen = match self.phrase.is_in(&said.join("\n")) {
             Ok(seen) => seen,
             Err(err) => return given_up(ID, &self.label, &err),

@@ -13,7 +13,7 @@ use crate::judging::{
     OwnWords, RubricPrompt, Ruling, Slot, Unasked, asked, data_rule, fenced_together,
     output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::trajectory::{Step, steps};
+use crate::trajectory::{Step, Steps, steps};
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
 const ID: &str = "trajectory:goal-success";
@@ -94,7 +94,7 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 /// The steps as a judge is shown them.
-fn trajectory(steps: &[Step]) -> Value {
+fn trajectory(Steps { seen: steps, unseen }: &Steps) -> Value {
     let shown = |(index, step): (usize, &Step)| {
         let mut told = json!({"index": index + 1, "type": step.kind.name(), "name": step.name});
         if let Some(args) = &step.args {
@@ -107,7 +107,12 @@ fn trajectory(steps: &[Step]) -> Value {
     let is_shown = |index: usize| left_out == 0 || index < head || index >= tail;
     let list: Vec<Value> =
         steps.iter().enumerate().filter(|(index, _)| is_shown(*index)).map(shown).collect();
-    json!({"stepCount": steps.len(), "leftOut": left_out, "steps": list})
+    let mut told = json!({"stepCount": steps.len(), "leftOut": left_out, "steps": list});
+    if let Some(why) = unseen {
+        told["unknown"] =
+            json!(format!("There may be more steps than these, as not all are known: {why}"));
+    }
+    told
 }
 
 impl Grader for GoalSuccess {
@@ -121,7 +126,7 @@ impl Grader for GoalSuccess {
         let execution = evidence.execution;
         let steps = steps(execution)
             .map_err(|why| Unasked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, &*why))))?;
-        let trajectory = trajectory(&steps.seen);
+        let trajectory = trajectory(&steps);
         let written = serde_json::to_string_pretty(&trajectory)
             .unwrap_or_else(|_| ecma::stringify(&trajectory));
         let vars = [

@@ -22,6 +22,8 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let mut points: Vec<Point> = Vec::new();
     let mut plan = None;
     let mut details: Option<usize> = None;
+    // What stands behind all points.
+    let mut failed = None;
     for line in report.lines() {
         let text = line.trim_start_matches(' ');
         let depth = line.len() - text.len();
@@ -41,6 +43,9 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
             return Err(format!("the tests were given up:{why}"));
         } else if let Some(point) = point(text, depth) {
             group(&mut points, point)?;
+            failed = None;
+        } else if let (0, Some(count)) = (depth, failures(text)) {
+            failed = Some(count);
         } else if let (0, Some(count)) = (depth, text.strip_prefix("1..")) {
             let count = count.split([' ', '#']).next().unwrap_or_default();
             let count: usize = count.parse().map_err(|_| format!("the plan is `{text}`"))?;
@@ -63,7 +68,13 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         return Err(format!("the plan is 1..{plan}, and there is a test {number}"));
     }
     each_once(&points)?;
-    Ok(points.into_iter().flat_map(tests).collect())
+    let tests: Vec<TestRan> = points.into_iter().flat_map(tests).collect();
+    match failed {
+        Some(count @ 1..) if tests.iter().all(|it| it.status != TestStatus::Failed) => {
+            Err(format!("it ends with `# fail {count}`, and no test of it has failed"))
+        }
+        _ => Ok(tests),
+    }
 }
 
 /// Puts a point after the others; deeper ones before it are its own.
@@ -109,12 +120,11 @@ fn point(text: &str, depth: usize) -> Option<Point> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = rest.split_at(digits);
     let rest = rest.trim_start().trim_start_matches("- ").trim();
-    let (name, directive) =
-        match rest.rsplit_once(" # ").or_else(|| Some(("", rest.strip_prefix("# ")?))) {
-            Some((name, directive)) => (name, directive.to_ascii_uppercase()),
-            None => (rest, String::new()),
-        };
-    let excused = directive.starts_with("SKIP") || directive.starts_with("TODO");
+    let (name, directive) = rest
+        .rsplit_once(" #")
+        .or_else(|| Some(("", rest.strip_prefix('#')?)))
+        .unwrap_or((rest, ""));
+    let excused = is_excuse(directive);
     let name = if excused { name } else { rest };
     let status = match (excused, held) {
         (true, _) => TestStatus::Skipped,
@@ -127,4 +137,19 @@ fn point(text: &str, depth: usize) -> Option<Point> {
     };
     let number = number.parse().ok();
     Some(Point { depth, number, name, status, message: String::new(), within: Vec::new() })
+}
+
+/// Whether a directive says that a test need not hold. It is a word by itself.
+fn is_excuse(directive: &str) -> bool {
+    let directive = directive.trim_start();
+    let end = directive.find(|it: char| !it.is_alphanumeric() && it != '_');
+    let word = directive.get(..end.unwrap_or(directive.len())).unwrap_or_default();
+    ["skip", "skipped", "todo"].iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// How many tests failed, where a comment says so as runners write it behind the points: `# fail 1`.
+fn failures(text: &str) -> Option<usize> {
+    let mut words = text.strip_prefix('#')?.split_ascii_whitespace();
+    let word = words.next()?;
+    ["fail", "failed", "failures"].contains(&word).then(|| words.next()?.parse().ok()).flatten()
 }
