@@ -168,3 +168,17 @@ impl Grader for GoalSuccess {
         too_low(self.frame.own, score)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_judge_is_told_that_steps_may_be_missing() {
+        let steps =
+            |unseen: Option<&str>| Steps { seen: Vec::new(), unseen: unseen.map(str::to_owned) };
+        assert_eq!(trajectory(&steps(None)).get("unknown"), None);
+        let told = trajectory(&steps(Some("no spans")));
+        assert!(told["unknown"].as_str().unwrap().ends_with("not all are known: no spans"));
+    }
+}

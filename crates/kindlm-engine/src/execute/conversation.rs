@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kindlm_types::{
-    BoxFuture, Channel, Event, Execution, Message, Prompt, ProviderError, Reply, Role, Speaker,
-    Turn, UsageSum, ecma,
+    BoxFuture, Channel, Event, Execution, FinishReason, Message, Prompt, ProviderError, Reply,
+    Role, Speaker, Turn, UsageSum, ecma,
 };
 
 use serde_json::{Map, Value};
@@ -12,6 +12,9 @@ use serde_json::{Map, Value};
 use super::simulate;
 use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, ConversationTurn, Model};
+
+/// Why it is not known what a model has called.
+const LOST_CALL: &str = "an answer stopped to call tools, and has no call";
 
 /// The labelled turns that follow one message of the user, each but the last being one request.
 pub(super) struct Exchange<'a> {
@@ -281,6 +284,9 @@ impl<'a> Conversation<'a> {
         execution.cached |= reply.cached;
         crate::words(&reply).clone_into(&mut execution.output);
         execution.output_json = reply.output_json;
+        if reply.finish_reason == FinishReason::ToolCalls && reply.tool_calls.is_empty() {
+            execution.gaps.push(LOST_CALL.to_owned());
+        }
         execution.tool_calls.extend(reply.tool_calls);
         execution.finish_reason = Some(reply.finish_reason);
         execution.log_probs = reply.log_probs;

@@ -4,8 +4,8 @@ use kindlm_assertions::{Check, Evidence, Setup, compile};
 use kindlm_engine::{Judged, Judges, Suite, judge, run};
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome};
 use kindlm_types::{
-    ActionStatus, Answer, Answers, AssertionResult, Coverage, Event, Execution, NoFiles, Outcome,
-    ProviderErrorKind, Question, Reply, Severity, ToolCall, Usage,
+    ActionStatus, Answer, Answers, AssertionResult, Coverage, Event, Execution, FinishReason,
+    NoFiles, Outcome, ProviderErrorKind, Question, Reply, Severity, ToolCall, Usage,
 };
 use serde_json::{Value, json};
 
@@ -313,4 +313,18 @@ async fn a_last_word_does_not_make_a_soft_check_of_a_gate() {
     let entry = json!({"type": "similarity", "value": "abc", "severity": "gate", "atLeast": 0.9});
     let found = result(&entry, &said("abd"), &|| unreachable!());
     assert_eq!((found.severity, found.verdict.status()), (Severity::Gate, "failed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_stopped_to_call_tools_and_has_no_call_used_some() {
+    let mut suite = suite(&["hi"]);
+    let list = json!([{"type": "used-no-tools"}, {"type": "not-called-tool", "value": "pay"}]);
+    edit(&mut suite.cases[0], |it| it.checks = checks(&list).into());
+    let fake = Fake::new(|_, _| -> Result<Reply, _> {
+        Ok(Reply { finish_reason: FinishReason::ToolCalls, ..reply("Done.") })
+    });
+    let report = run(&suite, &kindlm_engine::RunOptions::default(), &fake).await.unwrap();
+    let results = &report.cases[0].executions[0].results;
+    assert_eq!(results.len(), 2);
+    assert!(results.iter().all(|it| it.verdict.status() == "errored"), "{results:?}");
 }

@@ -131,6 +131,7 @@ fn what_is_missing_from_a_report_is_noticed() {
         (TestFormat::Tap, "1..1\n    ok 1 - a\n    ok 1 - b\n    1..2\nok 1 - c\n".to_owned(), "test 1 is told twice"),
         (TestFormat::Tap, "1..2\nok 1\nBail out! no disk\n".to_owned(), "given up: no disk"),
         (TestFormat::Tap, "    ok 1 - a\n1..0\n".to_owned(), "no test that they belong to"),
+        (TestFormat::Tap, "1..1\nok 1 - a\n# tests 1\n# fail 1\n".to_owned(), "ends with `# fail 1`"),
         (
             TestFormat::Junit,
             JUNIT.replace("tests=\"4\"", "tests=\"9\""),
@@ -279,6 +280,13 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
     assert_eq!(shown(TestFormat::Vitest, &noisy), shown(TestFormat::Vitest, VITEST));
     let twice = "1..3\nok 1 - a\nok 2 - a\nok 3 - b # 2 items\n";
     assert_eq!(shown(TestFormat::Tap, twice), "Passed a\nPassed a (2)\nPassed b # 2 items\n");
+    // Only a word of its own excuses a test, and what a test writes itself says nothing of all.
+    let excused = "1..6\n# fail 1\nnot ok 1 - a # TODOlist\nnot ok 2 - b # TODO: later\nok 3 - c #skip\n\
+                   ok 4 # Skipped for now\nnot ok 5 - see #12\nnot ok 6 - e # skipping\n# fail 3\n";
+    assert_eq!(
+        shown(TestFormat::Tap, excused),
+        "Failed a # TODOlist\nSkipped b\nSkipped c\nSkipped test 4\nFailed see #12\nFailed e # skipping\n"
+    );
     let suite = r#"{"numTotalTests":0,"testResults":[{"name":"/repo/EVAL.ts","status":"failed","message":"SyntaxError","assertionResults":[]}]}"#;
     assert_eq!(shown(TestFormat::Vitest, suite), "Failed EVAL.ts: SyntaxError\n");
 }
