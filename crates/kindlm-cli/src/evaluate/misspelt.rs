@@ -1,5 +1,7 @@
-//! Keys of a record that say what must hold, under a name that is none of ours: nothing of it would be checked, and the
-//! record would pass.
+//! Keys of a record that say what must hold, or what was done, under a name that is none of ours: nothing of it would be
+//! checked, and the record would pass.
+
+use std::borrow::Cow;
 
 use kindlm_assertions::Setup;
 use serde_json::{Map, Value, json};
@@ -20,11 +22,20 @@ pub(super) fn misspelt(
     meant: impl Fn(&str) -> Option<&'static str>,
     setup: &Setup<'_>,
 ) -> Option<String> {
-    let mut suspects = line.others.iter().filter(|it| is_suspect(it)).peekable();
+    let tells = |key: &str| meant(key).filter(|it| EVIDENCE.contains(it));
+    let is_one = |it: &&Cow<'_, str>| tells(it).is_some() || is_suspect(it);
+    let mut suspects = line.others.iter().filter(is_one).peekable();
     suspects.peek()?;
     let all: Map<String, Value> = serde_json::from_slice(json).ok()?;
     suspects.find_map(|key| {
         let value = all.get(key.as_ref())?;
+        if let Some(meant) = tells(key) {
+            return is_evidence(meant, value).then(|| {
+                format!(
+                    "`{key}` is no key of a record, and what it tells would not be looked at: did you mean `{meant}`?"
+                )
+            });
+        }
         let near = meant(key).filter(|_| !KNOWN_ELSEWHERE.contains(&key.as_ref()));
         let meant = match near {
             Some("expect") if value.is_object() => "expect",
@@ -35,6 +46,15 @@ pub(super) fn misspelt(
             "`{key}` is no key of a record, and what it says would not be checked: did you mean `{meant}`?"
         ))
     })
+}
+
+/// Keys that tell what an agent did: without what stands under them it has not done it.
+const EVIDENCE: [&str; 3] = ["tool_calls", "events", "complete_for"];
+
+/// Whether a value is what one of these keys holds.
+fn is_evidence(key: &str, value: &Value) -> bool {
+    let is_part = |it: &Value| if key == "complete_for" { it.is_string() } else { it.is_object() };
+    value.as_array().is_some_and(|it| !it.is_empty() && it.iter().all(is_part))
 }
 
 fn is_suspect(key: &str) -> bool {
@@ -91,6 +111,10 @@ mod tests {
             ),
             (r#"{"expekt": "a text"}"#, None),
             (r#"{"tool_call": []}"#, None),
+            (r#"{"toolCalls": [{"name": "pay"}]}"#, Some("tool_calls")),
+            (r#"{"event": [{"type": "compaction"}], "tool_calls": []}"#, Some("events")),
+            (r#"{"completeFor": ["actions"]}"#, Some("complete_for")),
+            (r#"{"tools_called": ["pay"], "event": "sold", "tool_call": {"name": "pay"}}"#, None),
             (r#"{"origin": {}}"#, None),
         ] {
             let line = Line::parse(json.as_bytes()).unwrap();
