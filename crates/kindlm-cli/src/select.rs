@@ -86,7 +86,7 @@ pub(crate) fn part(
     Ok(part)
 }
 
-/// What did not pass in the last run of the suite.
+/// What did not pass in the last run of the suite or, where that left it out, when it was last run.
 fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
     let runs = Runs::new(place.state());
     let (found, traced) = last_of(io, place, &runs, suite)?;
@@ -129,20 +129,34 @@ fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure>
             gone.push(format!("`{}` on `{}`", case.case, case.model));
         }
     }
-    if report.cases.is_empty() {
+    let last = targets.clone();
+    let mut earlier = Vec::new();
+    let all: usize = expected(suite).values().map(|(_, models)| models.len()).sum();
+    if !gone.is_empty() || report.cases.len() < all {
+        look_back(place, suite, &mut |case, model, seen| {
+            if !seen.held && !last.contains(case, model) {
+                targets.insert(case, model);
+                earlier.push(format!("`{case}` on `{model}`"));
+            }
+        })?;
+    }
+    if !earlier.is_empty() {
+        io.tell(&format!(
+            "the last run, `{id}`, left out what did not pass before: {}",
+            named(earlier)
+        ));
+    } else if report.cases.is_empty() {
         io.tell(&format!("nothing was run in the last run, `{id}`"));
     } else if targets.is_empty() {
         io.tell(&format!("everything passed in the last run, `{id}`"));
     }
     // To leave them out in silence would be green where nothing was mended.
     if !gone.is_empty() {
-        let more = gone.len().saturating_sub(NAMED);
         let nothing_left = gone.len() == targets.len();
-        gone.truncate(NAMED);
-        gone.extend((more > 0).then(|| format!("and {more} more")));
-        let gone = gone.join(", ");
-        let message =
-            format!("what did not pass in the last run, `{id}`, is no longer in the suite: {gone}");
+        let message = format!(
+            "what did not pass in the last run, `{id}`, is no longer in the suite: {}",
+            named(gone)
+        );
         if nothing_left {
             return Err(Failure::input(message)
                 .with_help("if it has another name now, run that with `--test`, or everything"));
@@ -178,10 +192,56 @@ fn last_of(
     Ok((None, traced))
 }
 
-/// What is not as it was when it was last run.
+/// The first of them, in words.
+fn named(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    all.extend((more > 0).then(|| format!("and {more} more")));
+    all.join(", ")
+}
+
+/// What is not as it was when it was last run, and what did not pass then: until it has, nobody has seen that the change
+/// is good.
 fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
-    let mut open = expected(suite);
     let mut targets = Targets::default();
+    let (runs, never) = look_back(place, suite, &mut |case, model, seen| {
+        if seen.changed || !seen.held {
+            targets.insert(case, model);
+        }
+    })?;
+    if runs == 0 {
+        let name = &suite.info.name;
+        io.tell(&format!(
+            "there is no run of the suite `{name}` yet: everything counts as changed"
+        ));
+    }
+    for (case, (_, models)) in never {
+        for model in models {
+            targets.insert(case, model);
+        }
+    }
+    if targets.is_empty() {
+        io.tell("no test case has changed since it was last run, and all passed then");
+    }
+    Ok(targets)
+}
+
+/// What is known of a case on a model since it was last run.
+struct Seen {
+    /// Whether it is another test now.
+    changed: bool,
+    /// Whether nothing spoke against it.
+    held: bool,
+}
+
+/// Goes back through the runs of the suite, and tells how each case on each model came out when it was last run. Says how many
+/// runs were looked at, and what was never run.
+fn look_back<'s>(
+    place: &Place,
+    suite: &'s Suite,
+    on: &mut dyn FnMut(&str, &str, Seen),
+) -> Result<(u32, Expected<'s>), Failure> {
+    let mut open = expected(suite);
     let mut runs = 0;
     let store = Runs::new(place.state());
     for id in store.list().map_err(|err| Failure::store(&err))?.iter().rev() {
@@ -189,7 +249,8 @@ fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure
         let mut ran = Vec::new();
         let report = store.each_case(id, &mut |case| {
             if was_run(&case) && open.contains_key(case.case.as_str()) {
-                ran.push((case.case, case.model, case.digest));
+                let held = case.outcome.held() || case.outcome == Outcome::Skipped;
+                ran.push((case.case, case.model, case.digest, held));
             }
         });
         // Those that cannot be read tell nothing.
@@ -197,40 +258,26 @@ fn changed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure
             continue;
         }
         runs += 1;
-        for (case, model, then) in &ran {
+        for (case, model, then, held) in ran {
             let Some((digest, models)) = open.get_mut(case.as_str()) else { continue };
-            let Some(at) = models.iter().position(|it| it == model) else { continue };
+            let Some(at) = models.iter().position(|it| *it == model) else { continue };
             models.swap_remove(at);
             let now = digest.map(|it| it.to_string());
-            if now.is_none() || now != *then {
-                targets.insert(case, model);
-            }
+            on(&case, &model, Seen { changed: now.is_none() || now != then, held });
         }
         open.retain(|_, (_, models)| !models.is_empty());
         if open.is_empty() {
             break;
         }
     }
-    if runs == 0 {
-        let name = &suite.info.name;
-        io.tell(&format!(
-            "there is no run of the suite `{name}` yet: everything counts as changed"
-        ));
-    }
-    // What was never run.
-    for (case, (_, models)) in open {
-        for model in models {
-            targets.insert(case, model);
-        }
-    }
-    if targets.is_empty() {
-        io.tell("no test case has changed since it was last run");
-    }
-    Ok(targets)
+    Ok((runs, open))
 }
 
-/// Of each case that is not skipped: its digest, and the models to run it on.
-fn expected(suite: &Suite) -> HashMap<&str, (Option<Fingerprint>, Vec<&str>)> {
+/// Test cases by name, each with its digest and the models to run it on.
+type Expected<'s> = HashMap<&'s str, (Option<Fingerprint>, Vec<&'s str>)>;
+
+/// What is to be run of the suite: each case that is not skipped.
+fn expected(suite: &Suite) -> Expected<'_> {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let expected = cases.map(|case| (case.name.as_str(), (case.digest, models_of(case))));
     expected.filter(|(_, (_, models))| !models.is_empty()).collect()

@@ -135,12 +135,12 @@ pub(crate) struct SelectArgs {
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
 
-    /// Only what did not pass in the last run, each test case on the models on which it did not
+    /// Only what did not pass when it was last run, each test case on the models on which it did not
     #[arg(long)]
     pub(crate) failed: bool,
 
     /// Only test cases whose prompt, variables or expectations have changed since they were last run, and those
-    /// that never were
+    /// that did not pass then or never were run
     #[arg(long, conflicts_with = "failed")]
     pub(crate) changed: bool,
 

@@ -12,6 +12,8 @@ use super::{File, Imports};
 
 /// The longest text between quotes that is taken for a path, in bytes.
 const LONGEST: usize = 256;
+/// How programs are told the folder of the config file.
+const SUITE: [&str; 2] = ["$KINDLM_SUITE/", "${KINDLM_SUITE}/"];
 /// Endings that a relative import of JavaScript may leave out, each also of an `index` file.
 const IMPLIED: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
 /// TypeScript files are imported under the names that they will have as JavaScript.
@@ -137,15 +139,37 @@ impl<'s> Search<'s> {
     }
 
     /// The words of a command line, or of a script of the shell, that are files. It runs in the folder of the config file,
-    /// or in one below.
+    /// or in one below, and goes to others with `cd`.
     pub(super) fn words(&mut self, cwd: &str, text: &str) {
         let apart = |it: char| it.is_whitespace() || "\"'`;|&<>()=,".contains(it);
-        for word in text.split(apart).filter(|it| it.len() <= LONGEST) {
+        let mut folders = vec![joined("", cwd)];
+        // What it writes, it does not depend on.
+        let mut written = BTreeSet::new();
+        let (mut goes, mut writes) = (false, false);
+        for piece in text.split_inclusive(apart) {
+            let word = piece.trim_end_matches(apart);
+            let of_suite = SUITE.iter().find_map(|it| word.strip_prefix(it));
             // Options, variables, and what lies outside are no files of the project.
-            let is_path = word.contains('/') || ending(word).is_some_and(is_known);
-            if is_path && !word.starts_with(['-', '/', '$', '~']) && !word.contains("://") {
-                self.take(&joined(&joined("", cwd), word));
+            let is_path = !word.starts_with(['-', '/', '$', '~']) && !word.contains("://");
+            if !word.is_empty() && word.len() <= LONGEST {
+                if std::mem::take(&mut writes) {
+                    written.insert(word);
+                } else if let Some(path) = of_suite {
+                    self.take(&joined("", path));
+                } else if is_path && goes {
+                    folders.extend(folders.last().map(|it| joined(it, word)));
+                } else if is_path && !written.contains(word) {
+                    for folder in &folders {
+                        self.take(&joined(folder, word));
+                    }
+                }
+                goes = word == "cd";
             }
+            writes = match piece.chars().last() {
+                Some('>') => true,
+                Some(end) => writes && (end.is_whitespace() || matches!(end, '"' | '\'')),
+                None => false,
+            };
         }
     }
 

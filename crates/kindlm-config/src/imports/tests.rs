@@ -102,6 +102,8 @@ fn a_configuration_names_files() {
         ("replies.yaml", ""),
         ("README.md", ""),
         ("bin/agent", ""),
+        ("bin/data", ""),
+        ("data", ""),
     ]);
     for (config, expected) in [
         (json!({"command": "FLAG=1 ./model.sh --x=run.js"}), "model.sh run.js"),
@@ -109,6 +111,15 @@ fn a_configuration_names_files() {
         (json!({"command": "./bin/agent --fast"}), "bin/agent"),
         (json!({"command": "./agent", "cwd": "./bin"}), "bin/agent"),
         (json!({"command": "./agent"}), ""),
+        (json!({"command": "cat data"}), "data"),
+        (
+            json!({"command": "cd bin; sh \"$KINDLM_SUITE/model.sh\" ${KINDLM_SUITE}/data"}),
+            "data model.sh run.js",
+        ),
+        (json!({"command": "cat <data >out"}), "data"),
+        (json!({"command": "node run.js 2>&1 > 'data'; cat data"}), "run.js"),
+        (json!({"command": "sh -c 'node run.js < data'"}), "data run.js"),
+        (json!({"command": "cd bin && ./agent data"}), "bin/agent bin/data data"),
         (json!({"command": "sh", "args": ["-c", "node run.js"]}), "run.js"),
         (json!({"transformResponse": "file://./t.js:read"}), "t.js"),
         (json!({"body": {"nested": ["file://t.js"]}}), "t.js"),
@@ -119,13 +130,14 @@ fn a_configuration_names_files() {
     }
 }
 
-/// Counts how often files are read.
+/// Counts how often files are read that are there.
 struct Counted(Texts, std::sync::atomic::AtomicU32);
 
 impl Files for Counted {
     fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
-        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.0.read(path)
+        let read = self.0.read(path);
+        self.1.fetch_add(read.is_ok().into(), std::sync::atomic::Ordering::Relaxed);
+        read
     }
 
     fn glob(&self, _: &str) -> Result<Vec<String>, FileError> {
