@@ -75,7 +75,7 @@ fn add(case: &mut CaseResult, it: &ExecutionResult) {
     if !matches!(it.error, Some(ExecutionError::NotRun { .. })) {
         case.repeats += 1;
     }
-    case.cost.add(it.execution.spent());
+    case.cost.add(&it.execution);
     case.total_tokens = case.total_tokens.saturating_add(it.execution.usage.total_tokens);
     let is_counted = |it: &Check<'_>| it.result.parts().is_empty() && it.result.is_check();
     for check in checks(&it.results).filter(is_counted) {

@@ -171,6 +171,13 @@ impl Execution {
         if self.cached { self.spent_usd } else { self.cost_usd }
     }
 
+    /// The money that is known to have been spent on it in US dollars: all of it or, where not all of it is known, what
+    /// was told of it. `None` if nothing is known.
+    pub fn spent_at_least(&self) -> Option<f64> {
+        let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.cached);
+        self.spent().or_else(told)
+    }
+
     /// Whether requests were answered, and the answers do not tell how many tokens they took, or not all: then no price
     /// says what they cost.
     pub fn is_uncounted(&self) -> bool {

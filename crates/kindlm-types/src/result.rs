@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Class, ExecutionResult, FailureCode, Outcome, Score, Severity, Verdict};
+use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome, Score, Severity, Verdict};
 
 /// The id of the assertion that counts several checks as one.
 pub const ASSERT_SET: &str = "assert-set";
@@ -221,12 +221,10 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Adds the cost of one execution; `None` is counted as unknown.
-    pub fn add(&mut self, usd: Option<f64>) {
-        match usd {
-            Some(usd) => self.known_usd += usd,
-            None => self.unknown += 1,
-        }
+    /// Adds one execution, as far as it is known what was spent on it.
+    pub fn add(&mut self, execution: &Execution) {
+        self.known_usd += execution.spent_at_least().unwrap_or_default();
+        self.unknown += u32::from(execution.spent().is_none());
     }
 
     /// The sum, unless a part of it is unknown.

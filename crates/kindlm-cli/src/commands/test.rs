@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kindlm_engine::{
-    self as engine, Baseline, Control, Observed, Plan, RecordError, RunOptions, RunProgress,
-    Streamed, Suite, execute, execute_streamed, report, report_streamed,
+    self as engine, Baseline, CaseKind, Control, Observed, Plan, RecordError, RunOptions,
+    RunProgress, Streamed, Suite, execute, execute_streamed, report, report_streamed,
 };
 use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
@@ -48,9 +48,11 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
     }
-    // A budget is one for what this process sends, and a shard is not all of its run. Of a cost that is unknown by the
-    // user's leave, nobody can say that it is within the budget.
-    if let (Some(usd), None, false) = (args.budget_usd, &args.select.shard, args.allow_unpriced) {
+    // A budget is one for what this process sends: a shard is not all of its run, and transcripts were paid for elsewhere.
+    // Of a cost that is unknown by the user's leave, nobody can say that it is within the budget.
+    let sends_all =
+        args.select.shard.is_none() && suite.cases.iter().all(|it| it.kind != CaseKind::Transcript);
+    if let (Some(usd), true, false) = (args.budget_usd, sends_all, args.allow_unpriced) {
         set_cost_max(&mut suite.gates, usd);
     }
     trust::settle(&place.state(), trust::models_of(&suite.models), &mut suite.gates)?;

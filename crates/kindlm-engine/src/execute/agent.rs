@@ -67,9 +67,7 @@ impl AgentRun<'_> {
         let end = session.end().await;
         drop(session);
         self.finish(end, &mut error);
-        // What it has spent is known only now.
-        calls.spend(self.execution.cost_usd);
-        (self.execution, error.map(Unanswered::Provider))
+        (self.execution, error)
     }
 
     async fn turns(
@@ -77,7 +75,7 @@ impl AgentRun<'_> {
         session: &mut dyn AgentSession,
         first: String,
         goes_on: &dyn GoesOn,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<(), Unanswered> {
         self.execution.latency_ms = Some(0.0);
         let mut first = Some(first);
         let exchanges = exchanges(&self.body.conversation);
@@ -89,6 +87,10 @@ impl AgentRun<'_> {
             }
             let user = exchange.user.map(str::to_owned);
             let Some(text) = first.take().or(user) else { break };
+            // What a turn will cost nobody knows, so only what is spent already can speak against it.
+            if let Some(reason) = self.calls.exhausted() {
+                return Err(Unanswered::Budget(reason.to_owned()));
+            }
             // A turn of an agent is all that follows one message, so further labels of it are never reached.
             let label = exchange.turns.first().map(|it| it.label.clone());
             let number = self.execution.requests + 1;
@@ -115,6 +117,7 @@ impl AgentRun<'_> {
         let usage = reply.usage.unwrap_or_default();
         self.usage.add(usage);
         let cost = self.model.cost_of(reply.cost_usd, &usage);
+        self.calls.spend(cost);
         execution.cost_usd = execution.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
         let calls = execution.tool_calls.len();
         execution.requests += 1;
@@ -141,7 +144,7 @@ impl AgentRun<'_> {
         }
     }
 
-    fn finish(&mut self, end: AgentEnd, error: &mut Option<ProviderError>) {
+    fn finish(&mut self, end: AgentEnd, error: &mut Option<Unanswered>) {
         let execution = &mut self.execution;
         let last = execution.turns.last_mut().filter(|_| error.is_none());
         execution.recorded_events.extend(end.events);
@@ -157,7 +160,7 @@ impl AgentRun<'_> {
             execution.metadata.insert(METADATA.to_owned(), Value::Object(end.metadata));
         }
         if error.is_none() {
-            *error = end.error;
+            *error = end.error.map(Unanswered::Provider);
         }
     }
 }

@@ -15,7 +15,7 @@ impl Running<'_> {
         around: Option<&dyn OpenWorkspace>,
         mut execution: Execution,
     ) -> (Execution, Option<Unanswered>) {
-        // What a program spends is not known to us.
+        // What a program spends is known only if it tells it.
         execution.cost_usd = None;
         match self.judges.calls.run(spec).await {
             Ok(output) => {
@@ -25,14 +25,13 @@ impl Running<'_> {
                 let (usage, cost) = Event::usage(&output.events);
                 execution.usage = usage.unwrap_or_default();
                 execution.cost_usd = cost;
+                self.judges.calls.spend(Event::told_usd(&output.events));
                 execution.recorded_events = output.events;
                 execution.coverage = output.coverage;
                 execution.stderr = output.stderr;
                 execution.exit_code = output.exit_code;
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
-                // What it has spent is known only now.
-                self.judges.calls.spend(execution.cost_usd);
                 let error = crash(&execution, around).or_else(|| unreadable(&output.unreadable));
                 (execution, error.map(Unanswered::Provider))
             }

@@ -193,7 +193,7 @@ impl Running<'_> {
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
                     if self.sends(unit) {
-                        self.judges.calls.spend(result.execution.spent());
+                        self.judges.calls.spend(result.execution.spent_at_least());
                     }
                     self.judges.calls.spend(result.judge_cost_usd);
                     if compared.contains(&index) {

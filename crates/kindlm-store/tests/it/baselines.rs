@@ -269,12 +269,14 @@ fn aggregated(runs: &[Value]) -> CaseResult {
         }
         passed += u32::from(ok);
         latency += run["latencyMs"].as_f64().unwrap();
-        result.cost.add(run["costEstimateUsd"].as_f64());
+        let execution = Execution {
+            output: run["outputText"].as_str().unwrap().to_owned(),
+            cost_usd: run["costEstimateUsd"].as_f64(),
+            ..Execution::default()
+        };
+        result.cost.add(&execution);
         result.executions.push(ExecutionResult {
-            execution: Execution {
-                output: run["outputText"].as_str().unwrap().to_owned(),
-                ..Execution::default()
-            },
+            execution,
             results: Vec::new(),
             outcome: Outcome::Passed,
             error: None,

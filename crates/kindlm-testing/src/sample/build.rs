@@ -80,7 +80,7 @@ pub(super) fn case(
     let judged = held + count(Outcome::Failed);
     let executed = executions.iter().filter(|it| it.outcome != Outcome::Skipped);
     let mut cost = Cost::default();
-    executed.clone().for_each(|it| cost.add(it.execution.spent()));
+    executed.clone().for_each(|it| cost.add(&it.execution));
     let latencies: Vec<f64> = executions
         .iter()
         .filter(|it| !it.execution.cached)

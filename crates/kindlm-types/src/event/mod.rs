@@ -283,6 +283,15 @@ impl Event {
         if sum.is_empty() { (None, None) } else { (Some(sum.total()), cost) }
     }
 
+    /// What is told of the cost, be it only a part of it; `None` if nothing is.
+    pub fn told_usd(events: &[Self]) -> Option<f64> {
+        let told = events.iter().filter_map(|it| match it {
+            Self::Usage { cost_usd, .. } => *cost_usd,
+            _ => None,
+        });
+        told.reduce(|sum, cost| sum + cost)
+    }
+
     /// The event of tokens that were counted; `None` where none were: a source that counts no token has not counted.
     pub fn of_usage(usage: Usage) -> Option<Self> {
         (usage != Usage::default()).then_some(Self::Usage { usage, cost_usd: None })

@@ -1,6 +1,6 @@
 //! `costMaxUsd`: what the run costs.
 
-use kindlm_types::{CaseResult, ExactSum, GateOutcome, GateResult, ecma};
+use kindlm_types::{CaseResult, ExactSum, Execution, GateOutcome, GateResult, ecma};
 
 use super::compare::{at_most, dollars, nothing_to_measure};
 use super::{Gate, Measurement, Meta, Registration, Threshold};
@@ -14,19 +14,20 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| {
-        let known_usd = ExactSum::default();
-        Box::new(CostMaxUsd { threshold, known_usd, unknown: 0, uncounted: 0, measured: false })
-    },
+    build: |threshold| Box::new(CostMaxUsd { threshold, ..CostMaxUsd::default() }),
 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct CostMaxUsd {
     threshold: f64,
     known_usd: ExactSum,
     unknown: u32,
     /// Among them those in which no answer told its tokens, so that no price helps.
     uncounted: u32,
+    /// Among them those of programs that tell the cost of some requests, and of others not.
+    partly: u32,
+    /// Executions of programs that tell nothing of their cost.
+    untold: u32,
     measured: bool,
 }
 
@@ -42,13 +43,22 @@ impl Gate for CostMaxUsd {
 
 impl Measurement for CostMaxUsd {
     fn observe(&mut self, case: &CaseResult) {
-        // What a program spends, or was spent before, is its own affair; what judging it costs is not.
-        if ![crate::COMMAND, crate::TRANSCRIPT].contains(&case.model.as_str()) {
-            self.known_usd.add(case.cost.known_usd);
+        self.known_usd.add(case.cost.known_usd);
+        let count = |counts: fn(&Execution) -> bool| {
+            let unknown = case.executions.iter().map(|it| &it.execution);
+            let unknown = unknown.filter(|it| it.spent().is_none() && counts(it));
+            u32::try_from(unknown.count()).unwrap_or(u32::MAX)
+        };
+        if [crate::COMMAND, crate::TRANSCRIPT].contains(&case.model.as_str()) {
+            // No price says what a program has spent, only it does. One that says nothing of it is not asked.
+            let partly = count(|it| it.spent_at_least().is_some());
+            self.partly += partly;
+            self.unknown += partly;
+            self.untold += case.cost.unknown.saturating_sub(partly);
+            self.measured |= case.cost.known_usd > 0.0;
+        } else {
             self.unknown += case.cost.unknown;
-            let uncounted = case.executions.iter().map(|it| &it.execution);
-            let uncounted = uncounted.filter(|it| it.spent().is_none() && it.is_uncounted());
-            self.uncounted += u32::try_from(uncounted.count()).unwrap_or(u32::MAX);
+            self.uncounted += count(Execution::is_uncounted);
             self.measured = true;
         }
         for it in &case.executions {
@@ -69,21 +79,29 @@ impl Measurement for CostMaxUsd {
         }
         let cost = self.known_usd.value();
         let known = dollars(cost);
+        let without = match self.untold {
+            0 => String::new(),
+            1 => "; not counted: 1 execution whose program tells no cost".to_owned(),
+            all => format!("; not counted: {all} executions whose programs tell no cost"),
+        };
         let message = match self.unknown {
-            0 => format!("Cost: {known} (max: ${max})"),
+            0 => format!("Cost: {known} (max: ${max}){without}"),
             unknown => {
                 let s = if unknown == 1 { "" } else { "s" };
-                let why = match self.uncounted.min(unknown) {
+                let what = match (self.uncounted, self.partly) {
+                    (_, 0) => "answers do not tell their `usage` in full",
+                    (0, _) => "programs tell the `costUsd` of only some of their requests",
+                    _ => "answers do not tell their `usage` in full, or programs their `costUsd`",
+                };
+                let why = match (self.uncounted + self.partly).min(unknown) {
                     0 => "so give their models a `price`".to_owned(),
-                    all if all == unknown => {
-                        "as answers do not tell their `usage` in full".to_owned()
+                    all if all == unknown => format!("as {what}"),
+                    some => {
+                        format!("for {some} as {what}; give the models of the others a `price`")
                     }
-                    some => format!(
-                        "for {some} as answers do not tell their `usage` in full; give the models of the others a `price`"
-                    ),
                 };
                 format!(
-                    "Cost: at least {known} (max: ${max}); it is unknown for {unknown} execution{s}, {why}"
+                    "Cost: at least {known} (max: ${max}); it is unknown for {unknown} execution{s}, {why}{without}"
                 )
             }
         };
