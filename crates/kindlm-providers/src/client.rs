@@ -13,7 +13,9 @@ use kindlm_types::{
 use serde_json::{Map, Value};
 
 #[cfg(feature = "process")]
-use crate::command::Config as Command;
+use crate::agent::Surroundings;
+#[cfg(feature = "process")]
+use crate::command::{Config as Command, guard::Guard};
 use crate::echo::Config as Echo;
 use crate::limit::{self, Lane, Lanes, Ticket};
 #[cfg(feature = "mcp")]
@@ -118,12 +120,8 @@ pub struct Client {
     transport: HttpTransport,
     working_dir: PathBuf,
     scripts: Option<Scripts>,
-}
-
-/// What is left of the options once the transport has its own.
-struct Working {
-    working_dir: PathBuf,
-    scripts: Option<Scripts>,
+    #[cfg(feature = "process")]
+    guard: Guard,
 }
 
 /// One provider, and what its requests share.
@@ -178,14 +176,18 @@ impl Client {
                 ready.insert(name.to_owned(), Provider::new(via, name, &options));
             }
         }
-        let rest = Working { working_dir: options.working_dir, scripts: options.scripts };
-        let transport = HttpTransport::new(options.transport)
+        let ClientOptions { transport, working_dir, scripts, .. } = options;
+        let transport = HttpTransport::new(transport)
             .map_err(|err| problems.push(Problem::new("", err.to_string())));
         match transport {
-            Ok(transport) if problems.is_empty() => {
-                let Working { working_dir, scripts } = rest;
-                Ok(Self { providers: ready, transport, working_dir, scripts })
-            }
+            Ok(transport) if problems.is_empty() => Ok(Self {
+                providers: ready,
+                transport,
+                working_dir,
+                scripts,
+                #[cfg(feature = "process")]
+                guard: Guard::default(),
+            }),
             _ => Err(problems),
         }
     }
@@ -271,7 +273,8 @@ impl Client {
                 Via::Mcp(mcp) => mcp.ask(&self.transport, name, prompt, timeout).await,
                 #[cfg(feature = "process")]
                 Via::Command(command) => {
-                    crate::command::ask(command, &self.working_dir, name, prompt, timeout).await
+                    let place = (&*self.working_dir, &self.guard);
+                    crate::command::ask(command, place, name, prompt, timeout).await
                 }
                 Via::Missing(feature) => Err(not_compiled_in(name, feature)),
                 Via::Http(_) => Err(not_compiled_in(name, "http")),
@@ -365,7 +368,7 @@ impl Backend for Client {
         #[cfg(feature = "process")]
         return Box::pin(async move {
             let _slot = self.transport.slot().await;
-            crate::command::run(command, &self.working_dir).await
+            crate::command::run_guarded(command, &self.working_dir, &self.guard).await
         });
         #[cfg(not(feature = "process"))]
         {
@@ -381,8 +384,12 @@ impl Backend for Client {
     ) -> BoxFuture<'a, Result<Box<dyn kindlm_types::AgentSession + 'a>, ProviderError>> {
         Box::pin(async move {
             let slot = self.transport.slot().await;
-            let env = &self.transport.options().env;
-            crate::agent::start(start, &self.working_dir, env, slot).await
+            let surroundings = Surroundings {
+                folder: &self.working_dir,
+                env: &self.transport.options().env,
+                guard: &self.guard,
+            };
+            crate::agent::start(start, surroundings, slot).await
         })
     }
 }

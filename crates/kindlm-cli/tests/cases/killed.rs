@@ -2,7 +2,9 @@
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::journaled::{Counting, REPORTS, assert_same, ended, journaled, kindlm, reports};
@@ -114,4 +116,50 @@ fn a_run_killed_at_any_moment_loses_nothing_and_pays_for_nothing_twice() {
     }
     println!("{counts:?}");
     assert!(counts.runs > 1 && counts.before_a_request > 0, "{counts:?}");
+}
+
+#[test]
+fn programs_do_not_outlive_a_run_that_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // What it starts goes with it, and what ignores the request to end is ended all the same.
+    let programs = [
+        (
+            "agent.sh",
+            "sleep 3304 & echo $! >> begun; echo $$ >> begun; trap '' TERM; sleep 3305; sleep 3306",
+        ),
+        ("model.sh", "echo $$ >> begun; exec sleep 3307"),
+        ("done.sh", "echo done"),
+    ];
+    for (name, text) in programs {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let suite = "kindlm: 1\nproject: p\nsuite: { name: s }\nproviders: { command: { command: sh model.sh } }\n\
+        models: [{ id: m, provider: command, model: m }]\nagents: { a: { command: sh agent.sh } }\nprompts: { p: { user: hi } }\n\
+        tests:\n  - { name: done, command: sh done.sh, expect: {} }\n  - { name: command, command: sh agent.sh, expect: {} }\n  \
+        - { name: agent, agent: a, prompt: p, expect: {} }\n  - { name: model, prompt: p, models: [m], expect: {} }\n";
+    fs::write(folder.join("kindlm.yaml"), suite).unwrap();
+    let mut child = kindlm(folder, "", &["test"]).spawn().unwrap();
+    let begun = loop {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before the programs had begun");
+        let begun = fs::read_to_string(folder.join("begun")).unwrap_or_default();
+        if begun.ends_with('\n') && begun.lines().count() == 5 {
+            break begun;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let lives = |pid: &&str| {
+        let output = Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status();
+        output.unwrap().success()
+    };
+    for _ in 0..1000 {
+        if !begun.lines().any(|it| lives(&it)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left: Vec<&str> = begun.lines().filter(lives).collect();
+    panic!("{left:?} outlived the run");
 }

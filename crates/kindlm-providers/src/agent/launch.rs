@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::PROTOCOL_VERSION;
+use crate::command::guard::Guard;
 use crate::command::process::prepared;
 use crate::transport::Env;
 
@@ -35,9 +36,11 @@ const COMMON: [&str; 20] = [
 ];
 
 /// Where agents run.
-pub(super) struct Surroundings<'a> {
-    pub(super) folder: &'a Path,
-    pub(super) env: &'a Env,
+pub(crate) struct Surroundings<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) env: &'a Env,
+    /// Ends them when nobody else can.
+    pub(crate) guard: &'a Guard,
 }
 
 impl Surroundings<'_> {

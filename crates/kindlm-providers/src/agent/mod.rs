@@ -13,6 +13,7 @@ mod told;
 use kindlm_types::{AgentKind, AgentSpec, twice};
 use serde_json::{Map, Value};
 
+pub(crate) use launch::Surroundings;
 pub(crate) use session::start;
 pub(crate) use told::Told;
 

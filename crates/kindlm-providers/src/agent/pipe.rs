@@ -9,6 +9,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Duration, Instant, sleep_until, timeout, timeout_at};
 
 use crate::command::MAX_OUTPUT;
+use crate::command::guard::Guard;
 use crate::command::process::{GRACE, Group};
 
 /// So much of stderr is kept, in bytes: the end of it. 256 KiB.
@@ -59,9 +60,9 @@ pub(super) enum Ended {
 }
 
 impl Pipe {
-    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+    pub(super) fn start(mut command: Command, guard: &Guard) -> io::Result<Self> {
         let mut child = command.spawn()?;
-        let group = Group::of(&child);
+        let group = Group::of(&child, guard);
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok(Self {

@@ -15,18 +15,16 @@ use super::pipe::{Ended, Fault, Pipe, Tail};
 use super::{Dialect, Step, Told, dialect};
 use crate::command::MAX_OUTPUT;
 use crate::command::process::not_started;
-use crate::transport::Env;
 
 /// Starts an agent, and waits until it is ready. It keeps its place among what runs at once until it has ended.
 pub(crate) async fn start<'a>(
     start: &'a AgentStart,
-    folder: &'a std::path::Path,
-    env: &'a Env,
+    surroundings: Surroundings<'a>,
     slot: Option<SemaphorePermit<'a>>,
 ) -> Result<Box<dyn AgentSession + 'a>, ProviderError> {
     let mut session = Session {
         start,
-        surroundings: Surroundings { folder, env },
+        surroundings,
         dialect: dialect(&start.agent),
         told: Told::default(),
         pipe: None,
@@ -124,7 +122,7 @@ impl Session<'_> {
     fn open(&mut self, thread: Option<&str>) -> Result<(), ProviderError> {
         self.lines = 0;
         let command = self.surroundings.command(self.start, thread);
-        let pipe = Pipe::start(command).map_err(|err| {
+        let pipe = Pipe::start(command, self.surroundings.guard).map_err(|err| {
             let message = not_started(&self.surroundings.folder(self.start), "agent", &err);
             let mut err = self.error(ProviderErrorKind::Command, message);
             err.attempts = 0;

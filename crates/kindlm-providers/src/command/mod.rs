@@ -1,5 +1,7 @@
 //! `command`: a program as a model, and as an agent under test.
 
+#[cfg(feature = "process")]
+pub(crate) mod guard;
 #[cfg(all(feature = "process", feature = "http"))]
 mod model;
 #[cfg(feature = "process")]
@@ -13,6 +15,8 @@ use serde_json::Value;
 
 #[cfg(all(feature = "process", feature = "http"))]
 pub(crate) use model::ask;
+#[cfg(all(feature = "process", feature = "http"))]
+pub(crate) use process::run_guarded;
 #[cfg(feature = "process")]
 pub use process::{MAX_OUTPUT, run};
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use kindlm_types::{CommandSpec, FinishReason, Prompt, ProviderError, ProviderErrorKind, Reply};
 
+use super::guard::Guard;
 use super::process::{capture, last_line};
 use super::{Config, Input, protocol};
 
 /// Asks the program once.
 pub(crate) async fn ask(
     config: &Config,
-    folder: &Path,
+    (folder, guard): (&Path, &Guard),
     provider: &str,
     prompt: &Prompt,
     timeout: Duration,
@@ -38,7 +39,7 @@ pub(crate) async fn ask(
             (format!("{} '{quoted}' '{{}}' '{context}'", config.command), None)
         }
     };
-    let ran = capture(&line, folder, timeout, input)
+    let ran = capture(&line, folder, timeout, input, guard)
         .await
         .map_err(|failure| failure.into_error(provider, CommandSpec::RAISE))?;
     if ran.exit_code != Some(0) {

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 
+use super::guard::Guard;
 use super::protocol;
 
 /// The most that a command may write to stdout, in bytes; stderr is cut there. 16 MiB.
@@ -23,9 +24,18 @@ pub(crate) const GRACE: Duration = Duration::from_secs(1);
 ///
 /// It runs in the folder that it names, or in the suite's.
 pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, ProviderError> {
+    run_guarded(command, suite, &Guard::default()).await
+}
+
+/// The same, with a guard that others have, too.
+pub(crate) async fn run_guarded(
+    command: &CommandSpec,
+    suite: &Path,
+    guard: &Guard,
+) -> Result<CommandOutput, ProviderError> {
     let folder = command.folder.as_deref().unwrap_or(suite);
     let variables = Variables { without: &command.without, env: &command.env };
-    let ran = capture_with(&command.command_line, folder, command.timeout, None, variables)
+    let ran = capture_with(&command.command_line, folder, command.timeout, None, variables, guard)
         .await
         .map_err(|failure| failure.into_error("command", command.raise))?;
     let read = protocol::parse(&ran.stdout);
@@ -104,8 +114,9 @@ pub(super) async fn capture(
     folder: &Path,
     limit: Duration,
     stdin: Option<Vec<u8>>,
+    guard: &Guard,
 ) -> Result<Ran, Failure> {
-    capture_with(line, folder, limit, stdin, Variables::default()).await
+    capture_with(line, folder, limit, stdin, Variables::default(), guard).await
 }
 
 /// What a command finds in its environment other than we do.
@@ -122,10 +133,11 @@ async fn capture_with(
     limit: Duration,
     stdin: Option<Vec<u8>>,
     variables: Variables<'_>,
+    guard: &Guard,
 ) -> Result<Ran, Failure> {
     let started = Instant::now();
     let mut child = spawn(line, folder, stdin.is_some(), variables)?;
-    let group = Group::of(&child);
+    let group = Group::of(&child, guard);
     let (mut out, mut err) = (Capture::default(), Capture::default());
     let ended = {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -333,15 +345,16 @@ impl Capture {
     }
 }
 
-/// A command with everything it started. What is left of it when this is dropped is killed.
+/// A command with everything it started. What is left of it when this is dropped, or when this process is killed, is
+/// killed.
 #[cfg(unix)]
-pub(crate) struct Group(Option<rustix::process::Pid>);
+pub(crate) struct Group(Option<(rustix::process::Pid, super::guard::Entry)>);
 
 #[cfg(unix)]
 impl Group {
-    pub(crate) fn of(child: &Child) -> Self {
+    pub(crate) fn of(child: &Child, guard: &Guard) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Self(id.and_then(rustix::process::Pid::from_raw))
+        Self(id.and_then(rustix::process::Pid::from_raw).map(|id| (id, guard.add(id))))
     }
 
     /// Asks the whole group to end.
@@ -355,9 +368,9 @@ impl Group {
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
-        if let Some(id) = self.0 {
+        if let Some((id, _)) = &self.0 {
             // It fails if the group is gone already, which is what is wanted.
-            let _ = rustix::process::kill_process_group(id, signal);
+            let _ = rustix::process::kill_process_group(*id, signal);
         }
     }
 }
@@ -375,7 +388,7 @@ pub(crate) struct Group;
 
 #[cfg(not(unix))]
 impl Group {
-    pub(crate) fn of(_child: &Child) -> Self {
+    pub(crate) fn of(_child: &Child, _guard: &Guard) -> Self {
         Self
     }
 

@@ -1,0 +1,98 @@
+//! Sees that no program outlives the process that has started it, however that ends.
+
+#[cfg(unix)]
+pub(crate) use unix::{Entry, Guard};
+
+#[cfg(unix)]
+mod unix {
+    use std::io::Write as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use rustix::process::Pid;
+
+    /// Knows the process groups that there are, and ends them when its stdin does: also where nobody has told it to, as
+    /// its host was killed.
+    const SCRIPT: &str = r#"
+trap '' HUP INT TERM
+all=' '
+while read -r op id; do
+  case $op$all in
+    +*) all="$all$id " ;;
+    -*" $id "*) all="${all%% $id *} ${all#* $id }" ;;
+  esac
+done
+for signal in TERM KILL; do
+  left=
+  for id in $all; do kill -s $signal -- "-$id" && left=1; done
+  [ -z "$left" ] || [ $signal = KILL ] || sleep 1
+done
+"#;
+
+    /// Ends process groups when this process has not. It is a shell, started with the first group; where there is none,
+    /// nobody does.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Guard(Arc<Mutex<State>>);
+
+    #[derive(Debug, Default)]
+    enum State {
+        #[default]
+        Asleep,
+        Awake(Child),
+        Gone,
+    }
+
+    /// A group that is guarded until this is dropped.
+    #[derive(Debug)]
+    pub(crate) struct Entry {
+        guard: Guard,
+        id: Pid,
+    }
+
+    impl Guard {
+        pub(crate) fn add(&self, id: Pid) -> Entry {
+            self.tell('+', id);
+            Entry { guard: self.clone(), id }
+        }
+
+        fn tell(&self, op: char, id: Pid) {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if matches!(*state, State::Asleep) {
+                *state = start().map_or(State::Gone, State::Awake);
+            }
+            let State::Awake(Child { stdin: Some(stdin), .. }) = &mut *state else { return };
+            if stdin.write_all(format!("{op} {}\n", id.as_raw_nonzero()).as_bytes()).is_err() {
+                *state = State::Gone;
+            }
+        }
+    }
+
+    impl Drop for Entry {
+        fn drop(&mut self) {
+            self.guard.tell('-', self.id);
+        }
+    }
+
+    impl Drop for State {
+        fn drop(&mut self) {
+            if let Self::Awake(child) = self {
+                // This closes its stdin, and it has nothing left to do.
+                let _ = child.wait();
+            }
+        }
+    }
+
+    /// In a group of its own, so that no key of the terminal ends it.
+    fn start() -> Option<Child> {
+        let mut command = Command::new("sh");
+        command.args(["-c", SCRIPT]).current_dir("/").process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().ok()
+    }
+}
+
+/// Where there are no process groups, nobody is guarded.
+#[cfg(not(unix))]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Guard;
