@@ -6,12 +6,12 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use kindlm_assertions::ScriptSettings;
+use kindlm_assertions::{ScriptSettings, Setup};
 use kindlm_config::{Diagnostic, Imported, Loaded, Sources};
 use kindlm_engine::{Model, Suite};
 use kindlm_providers::{ClientOptions, Scripts};
 use kindlm_store::{Folder, MAX_FILE_BYTES};
-use kindlm_types::ExitStatus;
+use kindlm_types::{ExitStatus, Files};
 
 use sha2::{Digest as _, Sha256};
 
@@ -193,9 +193,36 @@ pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Script
     }
 }
 
+/// What checks are compiled with that are not in a suite: they read `files`, and may name these models, if it is known which
+/// there are. Of a suite they take over what it says of scripts, judges and the checks that may be referred to.
+pub(crate) fn setup<'a>(
+    io: &Io,
+    files: &'a dyn Files,
+    models: Option<&'a [String]>,
+    suite: Option<&Suite>,
+) -> Setup<'a> {
+    let mut setup = Setup::new(files, models).with_yaml(kindlm_config::yaml).telling_missing();
+    if let Some(suite) = suite {
+        setup.scripts = suite.scripts.clone();
+        setup.judging = suite.judging.clone();
+        setup.assertion_templates.clone_from(&suite.assertion_templates);
+        let permitted = suite.scripts.permissions.env.iter();
+        setup.env = permitted.map(|it| (it.clone(), (io.env)(it).into())).collect();
+    }
+    setup
+}
+
 /// Reads a suite that is to be used. Errors are shown on stderr, and end the command.
 pub(crate) fn open(io: &mut Io, args: &ConfigArgs, purpose: Purpose) -> Result<Project, Failure> {
-    let (place, files, loaded) = load(io, args, purpose)?;
+    let read = load(io, args, purpose)?;
+    usable(io, read)
+}
+
+/// The same of one that was read.
+pub(crate) fn usable(
+    io: &mut Io,
+    (place, files, loaded): (Place, Folder, Loaded),
+) -> Result<Project, Failure> {
     if let Some(suite) = loaded.suite {
         // Warnings are in the suite, and so in the report.
         return Ok(Project { place, suite, files });

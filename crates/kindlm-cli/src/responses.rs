@@ -5,26 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use kindlm_assertions::ScriptSettings;
 use kindlm_config::Programs;
+use kindlm_providers::{Deciding, runs_scripts};
 use kindlm_store::responses::{Mode, Responses, Tally};
 use kindlm_types::Files;
 use serde_json::{Map, Value, json};
 
 use crate::secrets::Secrets;
 use crate::{Failure, Io};
-
-/// Providers whose whole configuration decides what they say, their address included.
-const DECIDED_BY_CONFIG: [&str; 4] = ["http", "command", "mcp", "scripted"];
-
-/// The provider of prepared answers.
-const PREPARED: &str = "scripted";
-
-/// The provider that is a script, and the key under which others have one that reads their answers.
-const SCRIPT: &str = "script";
-const READ_BY_SCRIPT: &str = "transformResponse";
-
-/// What says where another provider is and how often it may be asked, and so changes no answer. Its file counts by its
-/// content.
-const NO_SETTINGS: [&str; 6] = ["apiKeyEnv", "baseUrl", "organization", "rpm", "tpm", "file"];
 
 /// Where the answers of models come from.
 #[derive(Clone, Debug, Args)]
@@ -100,14 +87,15 @@ impl ResponsesArgs {
             if self.mode() == Source::Live {
                 break;
             }
-            let Some((kind, own)) = kindlm_providers::configured(name, config) else { continue };
-            let mut settings = if DECIDED_BY_CONFIG.contains(&kind.meta.id) {
-                responses = responses.with_setup(name, &config.to_string());
-                Map::new()
-            } else {
-                settings(&own)
+            let mut settings = match Deciding::of(name, config) {
+                Some(Deciding::Settings(own)) => own,
+                Some(Deciding::Setup(own) | Deciding::Prepared(own)) => {
+                    responses = responses.with_setup(name, &Value::Object(own).to_string());
+                    Map::new()
+                }
+                None => continue,
             };
-            if kind.meta.id == SCRIPT || own.get(READ_BY_SCRIPT).is_some() {
+            if runs_scripts(name, config) {
                 settings.extend(scripts.deciding().map(|it| ("scripts".to_owned(), it)));
             }
             responses = responses.with_settings(name, settings);
@@ -131,33 +119,12 @@ impl ResponsesArgs {
 /// What decides what a provider answers, for whoever keeps what came of its answers: its settings, and the content of its
 /// files. Which key opens it decides nothing; and that there are more prepared answers makes none of before another.
 pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
-    let (kind, own) = kindlm_providers::configured(name, config)?;
-    let own = match kind.meta.id {
-        PREPARED => return None,
-        id if DECIDED_BY_CONFIG.contains(&id) => {
-            let mut own = config.as_object().cloned().unwrap_or_default();
-            own.remove("apiKeyEnv");
-            own
-        }
-        _ => settings(&own),
+    let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config)? else {
+        return None;
     };
     let files = programs.named_in(config);
     let files = files.iter().map(|(path, digest)| (path.clone(), digest.to_string().into()));
     Some(json!([name, own, files.collect::<Map<_, _>>()]))
-}
-
-/// What the configuration of a provider says of every request. What is off or empty says nothing.
-fn settings(config: &Value) -> Map<String, Value> {
-    let says = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Object(entries) => !entries.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => true,
-    };
-    let entries = config.as_object().into_iter().flatten();
-    let entries =
-        entries.filter(|(key, value)| !NO_SETTINGS.contains(&key.as_str()) && says(value));
-    entries.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Says at the end of a run where its answers came from, and what went wrong in keeping them.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use kindlm_config::Programs;
+use kindlm_config::{Loaded, Programs};
 use kindlm_engine::Suite;
 use kindlm_store::Folder;
 use kindlm_types::ExitStatus;
@@ -15,9 +15,9 @@ use kindlm_types::ExitStatus;
 use crate::args::{ConfigArgs, TestArgs};
 use crate::failure::Outcome;
 use crate::interrupt::interrupted;
-use crate::programs::Purpose;
+use crate::project::{self, Place};
 use crate::responses::Source;
-use crate::{Failure, Io, commands, explain, project};
+use crate::{Failure, Io, commands, explain};
 
 /// How often the files are looked at. Polling sees every way of saving (in place, by renaming, over a network), and
 /// there are only few files.
@@ -36,8 +36,11 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
         .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
     loop {
         // Before the run, so that what is saved while it goes on starts another.
-        let mut files = Files::of(io, &args.suite);
-        let status = match commands::test::run(args.clone(), io) {
+        let read = project::load(io, &args.suite, commands::test::purpose(&args));
+        let mut files = Files::of(io, &args.suite, read.as_ref().ok());
+        let project = read.and_then(|it| project::usable(io, it));
+        let run = project.and_then(|it| commands::test::run_project(args.clone(), it, io));
+        let status = match run {
             Ok(status) => status,
             Err(failure) => explain(&failure, io),
         };
@@ -84,15 +87,15 @@ type Mark = Option<(SystemTime, u64)>;
 
 impl Files {
     /// The files that are read when the suite is, whether it can be used or not.
-    fn of(io: &Io, config: &ConfigArgs) -> Self {
-        let paths = match project::load(io, config, Purpose::Run) {
-            Ok((place, folder, loaded)) => {
-                loaded.suite.iter().for_each(|suite| look_at_programs(suite, &folder));
+    fn of(io: &Io, config: &ConfigArgs, read: Option<&(Place, Folder, Loaded)>) -> Self {
+        let paths = match read {
+            Some((place, folder, loaded)) => {
+                loaded.suite.iter().for_each(|suite| look_at_programs(suite, folder));
                 let mut paths = folder.seen();
-                paths.push(place.path);
+                paths.push(place.path.clone());
                 paths
             }
-            Err(_) => vec![project::Place::new(io, &config.config).path],
+            None => vec![Place::new(io, &config.config).path],
         };
         Self(paths.into_iter().map(|it| (it.clone(), mark(&it))).collect())
     }

@@ -48,6 +48,7 @@ pub mod agent;
 #[cfg(feature = "http")]
 mod client;
 mod codec;
+mod deciding;
 mod dialect;
 pub mod limit;
 pub mod pricing;
@@ -59,6 +60,7 @@ pub mod transport;
 #[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
 pub use codec::{Codec, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
+pub use deciding::{Deciding, runs_scripts, without_free};
 pub use limit::Limits;
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use kindlm_assertions::{JudgeBlock, Setup};
+use kindlm_assertions::JudgeBlock;
 use kindlm_engine::{Judges, Model, Suite};
 use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
@@ -178,13 +178,8 @@ impl Subject {
         report: Option<(&AnyReport<'_>, &str)>,
     ) -> Outcome {
         let ids: Vec<String> = self.models.iter().map(|it| it.id.clone()).collect();
-        let setup = Setup::new(&self.files, Some(&ids)).with_yaml(kindlm_config::yaml);
-        let mut setup = setup.telling_missing();
+        let mut setup = project::setup(io, &self.files, Some(&ids), self.suite.as_ref());
         setup.judging = self.judging.clone();
-        if let Some(suite) = &self.suite {
-            setup.scripts = suite.scripts.clone();
-            setup.assertion_templates.clone_from(&suite.assertion_templates);
-        }
         let plan = calibrate::plan(name, labels, question, &setup)?;
         let bench = self.named(args, &plan)?;
         let started = identity::begin((io.now)(), &self.place.folder).started_at;

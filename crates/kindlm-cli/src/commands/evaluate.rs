@@ -60,8 +60,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let recorded = Recorded::new(&client, responses);
         let (backend, abort) = Abortable::new(&recorded);
         let default = suite.defaults.judge_model.as_deref();
-        let judge = judge_of(&suite.models, default);
-        check_price(args, judge)?;
+        check_price(args, judge_of(&suite.models, default))?;
         let asking =
             Asking::somebody(&backend, &suite.models, default, concurrency, args.budget_usd)?;
         let ids: Vec<String> = suite.models.iter().map(|it| it.id.clone()).collect();
@@ -73,8 +72,9 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
                 project.place.name
             ));
         }
-        let evaluator = Evaluator::new(&referred, Some(&ids), asking, args.echo)
-            .with_suite(suite, io)
+        let setup = project::setup(io, &referred, Some(&ids), Some(suite));
+        let evaluator = Evaluator::new(setup, asking, args.echo)
+            .with_threshold(suite.defaults.threshold)
             .with_basis(args.output.as_ref().map(|_| basis))
             .with_control(control.clone())
             .with_secrets(secrets);
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     // Where there is a judge, nobody else can be asked: a juror who does not exist would only be missing.
     let ids: Vec<String> = models.iter().map(|it| it.id.clone()).collect();
     let known = Some(ids.as_slice()).filter(|it| !it.is_empty());
-    let evaluator = Evaluator::new(&referred, known, asking, args.echo)
+    let evaluator = Evaluator::new(project::setup(io, &referred, known, None), asking, args.echo)
         .with_basis(args.output.as_ref().map(|_| basis))
         .with_control(control.clone())
         .with_secrets(secrets);

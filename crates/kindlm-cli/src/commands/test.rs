@@ -11,9 +11,9 @@ use kindlm_engine::{
 use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
 use kindlm_reporters::{Style, Verbosity};
-use kindlm_store::responses::Recorded;
+use kindlm_store::responses::{Recorded, Responses};
 use kindlm_store::{Baselines, Digest, Folder};
-use kindlm_types::{AnyReport, Backend, CaseResult, ExitStatus, RunInfo};
+use kindlm_types::{AnyReport, Backend, CaseResult, ExitStatus, Files, RunInfo};
 use kindlm_workspace::Folders;
 
 use super::baseline;
@@ -25,6 +25,7 @@ use crate::output::{Output, check_target, verbosity, write_file};
 use crate::programs::Purpose;
 use crate::progress::Progress;
 use crate::project::{self, Place, Project};
+use crate::responses::ResponsesArgs;
 use crate::resume::{self, Identity, Kept};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
@@ -38,7 +39,13 @@ use crate::{
 const COMPLIANCE: &str = "compliance";
 
 pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
-    let Project { place, mut suite, files } = project::open(io, &args.suite, purpose(&args))?;
+    let project = project::open(io, &args.suite, purpose(&args))?;
+    run_project(args, project, io)
+}
+
+/// The same of a suite that is read already.
+pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outcome {
+    let Project { place, mut suite, files } = project;
     let (args, past) = resume::settled(io, &place, &suite, args)?;
     let arguments = resume::arguments_of(io, &place, &args);
     let verbosity = verbosity(args.quiet, args.verbose);
@@ -82,19 +89,11 @@ pub(crate) fn run(args: TestArgs, io: &mut Io) -> Outcome {
         asks_models: true,
     };
     spending.check(io, &place, (&suite, &plan), &options)?;
-    let waits = Waits::default();
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
-    let runner = Runner::new(io, files.root())?;
-    let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
-    let secrets = Secrets::of(io, &suite.providers);
-    let responses = args.responses.open(
-        io,
-        &place.state(),
-        (&suite.providers, &suite.scripts, &files),
-        &secrets,
-    )?;
+    let door = Door::new(io, &place, (&suite, &files), concurrency, &args.responses)?;
     let keeping = (args.suite.allow_outside, args.keep_workspaces);
     let workspaces = workspaces::open(io, &files, &suite, &plan, keeping)?;
+    let Door { client, runner, responses, secrets, waits } = door;
     let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);
     let mut kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
@@ -185,30 +184,46 @@ impl Spending {
 }
 
 /// Whether the suite is only looked at.
-fn purpose(args: &TestArgs) -> Purpose {
+pub(crate) fn purpose(args: &TestArgs) -> Purpose {
     if args.dry_run { Purpose::look(args.suite.allow_programs) } else { Purpose::Run }
 }
 
-/// The door to the models.
-pub(super) fn client(
-    io: &Io,
-    suite: &Suite,
-    files: &Folder,
-    concurrency: usize,
-    waits: Waits,
-    runner: &Arc<Runner>,
-) -> Result<Client, Failure> {
-    let options = ClientOptions::new(Arc::clone(&io.env), files.root())
-        .with_concurrency(concurrency)
-        .with_waits(waits)
-        .with_scripts(project::scripts(&suite.scripts, runner));
-    let options = project::with_limits(options, suite);
-    Client::new(&suite.providers, files, options).map_err(|problems| {
-        Failure::inputs(problems.iter().map(|it| {
-            let place = it.pointer.replace('/', ".");
-            format!("`providers{place}`: {}", it.message)
-        }))
-    })
+/// The door to the models of a suite, and what is kept behind it.
+pub(super) struct Door {
+    pub(super) client: Client,
+    pub(super) runner: Arc<Runner>,
+    pub(super) responses: Responses,
+    /// What must not be told.
+    pub(super) secrets: Secrets,
+    /// Ends the waits of requests that are to be sent.
+    pub(super) waits: Waits,
+}
+
+impl Door {
+    pub(super) fn new(
+        io: &Io,
+        place: &Place,
+        (suite, files): (&Suite, &Folder),
+        concurrency: usize,
+        responses: &ResponsesArgs,
+    ) -> Result<Self, Failure> {
+        let (waits, runner) = (Waits::default(), Runner::new(io, files.root())?);
+        let options = ClientOptions::new(Arc::clone(&io.env), files.root())
+            .with_concurrency(concurrency)
+            .with_waits(waits.clone())
+            .with_scripts(project::scripts(&suite.scripts, &runner));
+        let options = project::with_limits(options, suite);
+        let client = Client::new(&suite.providers, files, options).map_err(|problems| {
+            Failure::inputs(problems.iter().map(|it| {
+                let place = it.pointer.replace('/', ".");
+                format!("`providers{place}`: {}", it.message)
+            }))
+        })?;
+        let secrets = Secrets::of(io, &suite.providers);
+        let decides = (&suite.providers, &suite.scripts, files as &dyn Files);
+        let responses = responses.open(io, &place.state(), decides, &secrets)?;
+        Ok(Self { client, runner, responses, secrets, waits })
+    }
 }
 
 /// The outputs that drift is measured against; none if no baseline was set and none was asked for.

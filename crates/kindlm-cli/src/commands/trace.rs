@@ -4,20 +4,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use kindlm_engine::{CaseKind, RunOptions, Suite};
-use kindlm_providers::transport::Waits;
 use kindlm_reporters::Verbosity;
 use kindlm_store::responses::Recorded;
 
 use super::gate::set_pass_rate;
-use super::test::{Run, Spending, baseline_for, check_compliance_folder, client};
+use super::test::{Door, Run, Spending, baseline_for, check_compliance_folder};
 use crate::args::{SelectArgs, TraceArgs};
 use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
 use crate::programs::Purpose;
 use crate::project::{self, Place, Project};
 use crate::resume::{Identity, TRACE};
-use crate::scripts::{Runner, Scripted};
-use crate::secrets::Secrets;
+use crate::scripts::Scripted;
 use crate::trace::{Gathering, MODEL, Observations, Options, gather, model, read_files};
 use crate::{Failure, Io, identity, responses, select, trust};
 
@@ -55,17 +53,9 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
         return Err(Failure::internal("no test case was selected"));
     };
 
-    let waits = Waits::default();
-    let runner = Runner::new(io, files.root())?;
     let concurrency = suite.defaults.concurrency;
-    let client = client(io, &suite, &files, concurrency, waits.clone(), &runner)?;
-    let secrets = Secrets::of(io, &suite.providers);
-    let responses = args.responses.open(
-        io,
-        &place.state(),
-        (&suite.providers, &suite.scripts, &files),
-        &secrets,
-    )?;
+    let door = Door::new(io, &place, (&suite, &files), concurrency, &args.responses)?;
+    let Door { client, runner, responses, secrets, waits } = door;
     let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);
     let mut kept = if args.no_journal {

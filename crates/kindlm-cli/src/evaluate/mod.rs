@@ -16,14 +16,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use kindlm_assertions::{Check, Evidence, Setup};
-use kindlm_engine::{Control, Suite};
+use kindlm_engine::Control;
 use kindlm_types::wire::evaluate::{Evaluation, LineError};
 use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::Failure;
 use crate::secrets::Secrets;
-use crate::{Failure, Io};
 pub(crate) use basis::{Basis, Referred};
 use cache::{Cache, Compiled, Made};
 pub(crate) use input::Stoppable;
@@ -55,16 +55,9 @@ pub(crate) struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// An evaluator that reads the files of `expect` blocks from `files`. `models` are the ids that checks may
-    /// refer to; `None` where that is not checked.
-    pub(crate) fn new(
-        files: &'a Referred<'a>,
-        models: Option<&'a [String]>,
-        asking: Asking<'a>,
-        echo: bool,
-    ) -> Self {
+    /// An evaluator that compiles `expect` blocks with `setup`.
+    pub(crate) fn new(setup: Setup<'a>, asking: Asking<'a>, echo: bool) -> Self {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
-        let setup = Setup::new(files, models).with_yaml(kindlm_config::yaml).telling_missing();
         let totals = Totals::default();
         let (basis, control, threshold) = (None, Control::default(), None);
         Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
@@ -88,16 +81,9 @@ impl<'a> Evaluator<'a> {
         self
     }
 
-    /// Takes over what a suite says about scripts, and the checks that may be referred to.
-    pub(crate) fn with_suite(mut self, suite: &Suite, io: &Io) -> Self {
-        self.setup.scripts = suite.scripts.clone();
-        self.setup.judging = suite.judging.clone();
-        self.threshold = suite.defaults.threshold;
-        self.setup.assertion_templates.clone_from(&suite.assertion_templates);
-        let permitted = &suite.scripts.permissions.env;
-        let known = permitted.iter().map(|it| (it.clone(), (io.env)(it).into()));
-        self.setup.env = known.collect();
-        self
+    /// Sets the mean score from which a record passes that does not say.
+    pub(crate) fn with_threshold(self, threshold: Option<f64>) -> Self {
+        Self { threshold, ..self }
     }
 
     /// Whether a record may have to wait for a model.

@@ -12,9 +12,6 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 
-/// What a provider may be given anew for the rest of a run: other keys and other limits give the same answers.
-const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
-
 /// The first line of a run's journal.
 pub(super) fn of<'a>(
     info: &'a RunInfo,
@@ -56,10 +53,9 @@ fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, st
 }
 
 fn model(suite: &Suite, programs: &Programs<'_>, model: &Model) -> Digest {
-    let mut provider = suite.providers.get(&model.provider).cloned().unwrap_or_default();
-    if let Value::Object(config) = &mut provider {
-        config.retain(|key, _| !FREE.contains(&key.as_str()));
-    }
+    // Other keys and other limits may be given for the rest of a run.
+    let provider = suite.providers.get(&model.provider).map(kindlm_providers::without_free);
+    let provider = provider.map(Value::Object).unwrap_or_default();
     let mut files = Parts::clone(&programs.named_in(&provider));
     let params = serde_json::to_value(&model.params).unwrap_or_default();
     let mut parts =

@@ -1,5 +1,7 @@
 //! The door to the world: every provider of a suite behind one [`Backend`].
 
+mod provider;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -15,15 +17,13 @@ use serde_json::{Map, Value};
 #[cfg(feature = "process")]
 use crate::agent::Surroundings;
 #[cfg(feature = "process")]
-use crate::command::{Config as Command, guard::Guard};
-use crate::echo::Config as Echo;
-use crate::limit::{self, Lane, Lanes, Ticket};
-#[cfg(feature = "mcp")]
-use crate::mcp::McpClient;
+use crate::command::guard::Guard;
+use crate::limit::{self, Ticket};
 use crate::script::Scripts;
-use crate::scripted::{Answer, Config as Scripted, Script};
+use crate::scripted::Answer;
 use crate::transport::{Env, HttpTransport, RetryPolicy, TransportOptions, Waits, with_retries};
-use crate::{Codec, HttpResponse, Kind, Limits, REGISTRY, Registration, TYPE, configured};
+use crate::{HttpResponse, Limits, REGISTRY};
+use provider::{Provider, Via, connect, open};
 
 /// What a client needs from its surroundings.
 #[derive(Clone, Debug)]
@@ -122,26 +122,6 @@ pub struct Client {
     scripts: Option<Scripts>,
     #[cfg(feature = "process")]
     guard: Guard,
-}
-
-/// One provider, and what its requests share.
-struct Provider {
-    via: Via,
-    lanes: Lanes,
-}
-
-/// How a provider is reached.
-enum Via {
-    Http(Box<dyn Codec>),
-    Scripted(Script),
-    Echo(Echo),
-    Script(Box<crate::script::Config>),
-    #[cfg(feature = "mcp")]
-    Mcp(McpClient),
-    #[cfg(feature = "process")]
-    Command(Command),
-    /// It is registered, but not compiled in.
-    Missing(&'static str),
 }
 
 impl Client {
@@ -399,60 +379,6 @@ impl fmt::Debug for Client {
         let mut names: Vec<&String> = self.providers.keys().collect();
         names.sort_unstable();
         f.debug_struct("Client").field("providers", &names).finish_non_exhaustive()
-    }
-}
-
-impl Provider {
-    fn new(via: Via, name: &str, options: &ClientOptions) -> Self {
-        let limits = options.limits.iter();
-        let limits = limits.filter(|((provider, _), _)| provider == name);
-        Self {
-            via,
-            lanes: Lanes::of(name, limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
-        }
-    }
-
-    /// Stops asking where an error shows that it is hopeless. What never leaves the machine is always asked.
-    fn heed(&self, lane: &Lane, err: &ProviderError) {
-        let is_remote = match &self.via {
-            Via::Http(_) => true,
-            #[cfg(feature = "mcp")]
-            Via::Mcp(_) => true,
-            _ => false,
-        };
-        if is_remote {
-            self.lanes.heed(lane, err);
-        }
-    }
-}
-
-/// Sets up one provider of the config.
-fn connect(name: &str, config: &Value, files: &dyn Files) -> Result<Via, Vec<Problem>> {
-    let Some((registration, config)) = configured(name, config) else {
-        let kind = config.get(TYPE).and_then(Value::as_str).unwrap_or(name);
-        let help = suggest(kind, "providers", REGISTRY.iter().map(|it| it.meta.id));
-        return Err(vec![Problem::key("", format!("unknown provider `{kind}`")).with_help(help)]);
-    };
-    open(registration, &config, files)
-}
-
-fn open(
-    registration: &Registration,
-    config: &Value,
-    files: &dyn Files,
-) -> Result<Via, Vec<Problem>> {
-    match registration.kind {
-        Kind::Http(codec) => codec(config).map(Via::Http),
-        Kind::Special(check) => match registration.meta.id {
-            "scripted" => Script::load(&Scripted::read(config)?, files).map(Via::Scripted),
-            "echo" => Echo::read(config).map(Via::Echo),
-            "script" => crate::script::Config::read(config).map(|it| Via::Script(Box::new(it))),
-            #[cfg(feature = "process")]
-            "command" => Command::read(config).map(Via::Command),
-            #[cfg(feature = "mcp")]
-            "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
-            id => check(config).map(|()| Via::Missing(id)),
-        },
     }
 }
 

@@ -1,0 +1,88 @@
+//! The providers of a suite: how each is reached, and what its requests share.
+
+use kindlm_types::{Files, Problem, ProviderError, suggest};
+use serde_json::Value;
+
+use super::ClientOptions;
+#[cfg(feature = "process")]
+use crate::command::Config as Command;
+use crate::echo::Config as Echo;
+use crate::limit::{Lane, Lanes};
+#[cfg(feature = "mcp")]
+use crate::mcp::McpClient;
+use crate::scripted::{Config as Scripted, Script};
+use crate::{Codec, Kind, REGISTRY, Registration, TYPE, configured};
+
+/// One provider, and what its requests share.
+pub(super) struct Provider {
+    pub(super) via: Via,
+    pub(super) lanes: Lanes,
+}
+
+/// How a provider is reached.
+pub(super) enum Via {
+    Http(Box<dyn Codec>),
+    Scripted(Script),
+    Echo(Echo),
+    Script(Box<crate::script::Config>),
+    #[cfg(feature = "mcp")]
+    Mcp(McpClient),
+    #[cfg(feature = "process")]
+    Command(Command),
+    /// It is registered, but not compiled in.
+    Missing(&'static str),
+}
+
+impl Provider {
+    pub(super) fn new(via: Via, name: &str, options: &ClientOptions) -> Self {
+        let limits = options.limits.iter();
+        let limits = limits.filter(|((provider, _), _)| provider == name);
+        Self {
+            via,
+            lanes: Lanes::of(name, limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
+        }
+    }
+
+    /// Stops asking where an error shows that it is hopeless. What never leaves the machine is always asked.
+    pub(super) fn heed(&self, lane: &Lane, err: &ProviderError) {
+        let is_remote = match &self.via {
+            Via::Http(_) => true,
+            #[cfg(feature = "mcp")]
+            Via::Mcp(_) => true,
+            _ => false,
+        };
+        if is_remote {
+            self.lanes.heed(lane, err);
+        }
+    }
+}
+
+/// Sets up one provider of the config.
+pub(super) fn connect(name: &str, config: &Value, files: &dyn Files) -> Result<Via, Vec<Problem>> {
+    let Some((registration, config)) = configured(name, config) else {
+        let kind = config.get(TYPE).and_then(Value::as_str).unwrap_or(name);
+        let help = suggest(kind, "providers", REGISTRY.iter().map(|it| it.meta.id));
+        return Err(vec![Problem::key("", format!("unknown provider `{kind}`")).with_help(help)]);
+    };
+    open(registration, &config, files)
+}
+
+pub(super) fn open(
+    registration: &Registration,
+    config: &Value,
+    files: &dyn Files,
+) -> Result<Via, Vec<Problem>> {
+    match registration.kind {
+        Kind::Http(codec) => codec(config).map(Via::Http),
+        Kind::Special(check) => match registration.meta.id {
+            "scripted" => Script::load(&Scripted::read(config)?, files).map(Via::Scripted),
+            "echo" => Echo::read(config).map(Via::Echo),
+            "script" => crate::script::Config::read(config).map(|it| Via::Script(Box::new(it))),
+            #[cfg(feature = "process")]
+            "command" => Command::read(config).map(Via::Command),
+            #[cfg(feature = "mcp")]
+            "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
+            id => check(config).map(|()| Via::Missing(id)),
+        },
+    }
+}
