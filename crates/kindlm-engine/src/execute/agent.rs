@@ -145,7 +145,13 @@ impl AgentRun<'_> {
     }
 
     fn finish(&mut self, end: AgentEnd, error: &mut Option<Unanswered>) {
+        // What a turn that failed has told, and what came after the last one.
+        let told = Event::told_usd(&end.events);
+        self.calls.spend(told);
         let execution = &mut self.execution;
+        if let Some(sum) = &mut execution.cost_usd {
+            *sum += told.unwrap_or_default();
+        }
         let last = execution.turns.last_mut().filter(|_| error.is_none());
         execution.recorded_events.extend(end.events);
         if let Some(turn) = last {
