@@ -1,5 +1,6 @@
 //! What a codec is: prompt in, HTTP request out; HTTP response in, reply out.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use kindlm_types::script::ScriptSource;
@@ -107,6 +108,15 @@ pub struct HttpRequest {
     pub is_text: bool,
     /// What stands for the values of environment variables in the URL, in literal headers and in the body.
     pub marks: Vec<EnvMark>,
+}
+
+impl HttpRequest {
+    /// What the body says, however it is sent: the JSON of a text that is some, or the body as it is.
+    pub fn json(&self) -> Cow<'_, Value> {
+        let written = self.body.as_str().filter(|_| self.is_text);
+        let read = written.and_then(|text| serde_json::from_str(text).ok());
+        read.map_or(Cow::Borrowed(&self.body), Cow::Owned)
+    }
 }
 
 /// A text in a request that stands for the value of an environment variable, and for nothing else there. Only the

@@ -26,7 +26,7 @@
 //! };
 //! let request = codec.encode(&prompt).unwrap();
 //! assert_eq!(request.url, "https://api.openai.com/v1/chat/completions");
-//! assert_eq!(request.body["messages"][0]["content"], "Where is order 12345?");
+//! assert_eq!(request.json()["messages"][0]["content"], "Where is order 12345?");
 //!
 //! // Send it however you like; this is what came back.
 //! let body = r#"{"choices":[{"message":{"content":"On its way."},"finish_reason":"stop"}],

@@ -1,6 +1,9 @@
 //! The pieces of the chat dialect that OpenAI made and most vendors speak, each with an accent.
 
-use kindlm_types::{FinishReason, Message, Prompt, Role, ToolCall, ToolChoice, Usage};
+use std::borrow::Cow;
+
+use kindlm_types::{FinishReason, Message, Prompt, Role, ToolCall, ToolChoice, ToolSpec, Usage};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::answer::{count, counted, non_empty};
@@ -18,50 +21,84 @@ pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
     (!stop.is_empty()).then(|| json!(stop))
 }
 
-/// The conversation.
+/// The conversation, for dialects that change something of it.
 pub(crate) fn messages(prompt: &Prompt) -> Vec<Value> {
-    prompt.messages.iter().map(message).collect()
+    // Texts and lists of them always have a tree.
+    prompt
+        .messages
+        .iter()
+        .map(|it| serde_json::to_value(Line::of(it)).unwrap_or_default())
+        .collect()
 }
 
-fn message(message: &Message) -> Value {
-    let mut out = said(message);
-    if message.role == Role::Tool {
-        put(&mut out, "tool_call_id", message.tool_call_id.clone());
-    }
-    if !message.tool_calls.is_empty() {
-        let calls = message.tool_calls.iter().map(|call| {
-            json!({
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": arguments_text(call)},
-            })
-        });
-        out.insert("tool_calls".to_owned(), calls.collect());
-    }
-    Value::Object(out)
+/// A message as the dialect writes it.
+#[derive(Serialize)]
+pub(crate) struct Line<'a> {
+    role: &'static str,
+    content: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Asked<'a>>,
 }
+
+/// A call that the model has asked for.
+#[derive(Serialize)]
+struct Asked<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    arguments: Cow<'a, str>,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn of(message: &'a Message) -> Self {
+        let calls = message.tool_calls.iter().map(|call| Asked {
+            id: &call.id,
+            kind: FUNCTION,
+            function: Function { name: &call.name, arguments: arguments_text(call) },
+        });
+        Self {
+            role: message.role.as_str(),
+            content: &message.content,
+            tool_call_id: message.tool_call_id.as_deref().filter(|_| message.role == Role::Tool),
+            tool_calls: calls.collect(),
+        }
+    }
+}
+
+const FUNCTION: &str = "function";
 
 /// Who said what, and nothing else.
 pub(crate) fn said(message: &Message) -> Map<String, Value> {
     let mut out = Map::new();
-    put(&mut out, "role", Some(role(message.role)));
+    put(&mut out, "role", Some(message.role.as_str()));
     put(&mut out, "content", Some(message.content.clone()));
     out
 }
 
-/// Who speaks.
-pub(crate) fn role(role: Role) -> &'static str {
-    match role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    }
+/// The tools, if there are any.
+pub(crate) fn tools(prompt: &Prompt) -> Option<Value> {
+    offered(prompt).map(|it| json!(it))
+}
+
+/// A tool as the dialect writes it.
+#[derive(Serialize)]
+pub(crate) struct Offered<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: &'a ToolSpec,
 }
 
 /// The tools, if there are any.
-pub(crate) fn tools(prompt: &Prompt) -> Option<Value> {
-    let tools = prompt.tools.iter().map(|tool| json!({"type": "function", "function": tool}));
+pub(crate) fn offered(prompt: &Prompt) -> Option<Vec<Offered<'_>>> {
+    let tools = prompt.tools.iter().map(|function| Offered { kind: FUNCTION, function });
     (!prompt.tools.is_empty()).then(|| tools.collect())
 }
 
@@ -76,11 +113,11 @@ pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
 }
 
 /// The arguments as the text that the model wrote.
-fn arguments_text(call: &ToolCall) -> String {
+fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     match (&call.malformed_arguments, &call.arguments) {
-        (Some(text), _) => text.clone(),
-        (None, Value::Null) => "{}".to_owned(),
-        (None, arguments) => arguments.to_string(),
+        (Some(text), _) => text.into(),
+        (None, Value::Null) => "{}".into(),
+        (None, arguments) => arguments.to_string().into(),
     }
 }
 

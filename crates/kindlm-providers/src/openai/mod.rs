@@ -3,10 +3,11 @@
 mod usual;
 
 use kindlm_types::{
-    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Usage,
+    FinishReason, Params, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat,
+    Usage,
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
@@ -96,6 +97,18 @@ impl OpenAi {
         })
     }
 
+    /// The body with what the configuration adds to it.
+    fn with_more(&self, mut body: Value, prompt: &Prompt) -> Value {
+        for (key, value) in &self.body {
+            // A judge's form of the answer is what its question asks for.
+            let is_asked = key == "response_format" && prompt.response_format.is_some();
+            if !is_asked {
+                body[key] = value.clone();
+            }
+        }
+        body
+    }
+
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
         let mut headers = vec![settings::json_header(), settings::bearer(&self.key)];
         if let Some(organization) = &self.organization {
@@ -168,26 +181,17 @@ impl Codec for OpenAi {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
-        let mut body = Map::new();
-        chat::put(&mut body, "model", Some(prompt.model.clone()));
-        chat::put(&mut body, "messages", Some(chat::messages(prompt)));
-        put_params(&mut body, prompt);
-        chat::put(&mut body, "logprobs", self.logprobs.then_some(true));
-        chat::put(&mut body, "tools", chat::tools(prompt));
-        chat::put(&mut body, "tool_choice", chat::tool_choice(prompt));
-        chat::put(
-            &mut body,
-            "response_format",
-            prompt.response_format.as_ref().map(response_format),
-        );
-        for (key, value) in &self.body {
-            // A judge's form of the answer is what its question asks for.
-            let is_asked = key == "response_format" && prompt.response_format.is_some();
-            if !is_asked {
-                body.insert(key.clone(), value.clone());
-            }
-        }
-        Ok(self.request(CHAT, Value::Object(body)))
+        let chat = Chat::of(prompt, self.logprobs);
+        // Mostly there is nothing to add, and what is asked is written without a tree of it.
+        let text = if self.body.is_empty() {
+            serde_json::to_string(&chat)
+        } else {
+            serde_json::to_value(&chat).map(|it| self.with_more(it, prompt).to_string())
+        };
+        let text = text.map_err(|err| {
+            ProviderError::new(ProviderErrorKind::InvalidRequest, self.provider(), err.to_string())
+        })?;
+        Ok(HttpRequest { is_text: true, ..self.request(CHAT, text.into()) })
     }
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
@@ -239,18 +243,53 @@ fn guardrails(answer: &Value, choice: &Value) -> Map<String, Value> {
     Map::from_iter([("guardrails".to_owned(), flags)])
 }
 
-/// Sampling parameters. Reasoning models refuse `max_tokens` and every temperature but their own.
-fn put_params(body: &mut Map<String, Value>, prompt: &Prompt) {
-    let params = &prompt.params;
-    if reasons(&prompt.model) {
-        chat::put(body, "max_completion_tokens", params.max_tokens);
-    } else {
-        chat::put(body, "temperature", params.temperature);
-        chat::put(body, "max_tokens", params.max_tokens);
-        chat::put(body, "top_p", params.top_p);
+/// The body of a chat request. What is `None` is not sent.
+#[derive(Serialize)]
+struct Chat<'a> {
+    model: &'a str,
+    messages: Vec<chat::Line<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<chat::Offered<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
+}
+
+impl<'a> Chat<'a> {
+    fn of(prompt: &'a Prompt, logprobs: bool) -> Self {
+        let Params { temperature, max_tokens, top_p, seed, stop_sequences } = &prompt.params;
+        // Reasoning models refuse `max_tokens` and every temperature but their own.
+        let reasons = reasons(&prompt.model);
+        Self {
+            model: &prompt.model,
+            messages: prompt.messages.iter().map(chat::Line::of).collect(),
+            max_completion_tokens: max_tokens.filter(|_| reasons),
+            temperature: temperature.filter(|_| !reasons),
+            max_tokens: max_tokens.filter(|_| !reasons),
+            top_p: top_p.filter(|_| !reasons),
+            seed: *seed,
+            stop: Some(&**stop_sequences).filter(|it| !it.is_empty()),
+            logprobs: logprobs.then_some(true),
+            tools: chat::offered(prompt),
+            tool_choice: chat::tool_choice(prompt),
+            response_format: prompt.response_format.as_ref().map(response_format),
+        }
     }
-    chat::put(body, "seed", params.seed);
-    chat::put(body, "stop", chat::stop(prompt));
 }
 
 /// Whether a model is one of those that think before they answer, also as `openai/o3` or `ft:o4-mini:…`.

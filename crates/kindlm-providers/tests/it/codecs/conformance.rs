@@ -164,7 +164,7 @@ fn sent(request: &HttpRequest) -> Value {
         })
         .collect();
     let method = format!("{:?}", request.method).to_uppercase();
-    json!({"method": method, "url": request.url, "headers": headers, "body": request.body})
+    json!({"method": method, "url": request.url, "headers": headers, "body": request.json()})
 }
 
 /// A reply in the original's words.

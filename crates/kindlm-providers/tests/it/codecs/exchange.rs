@@ -91,7 +91,7 @@ pub(super) fn written(request: &HttpRequest) -> Value {
         })
         .collect();
     let method = format!("{:?}", request.method).to_uppercase();
-    json!({"method": method, "url": request.url, "headers": headers, "body": request.body})
+    json!({"method": method, "url": request.url, "headers": headers, "body": request.json()})
 }
 
 fn codecs() -> impl Iterator<Item = &'static str> {

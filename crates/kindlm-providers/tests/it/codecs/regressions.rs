@@ -81,7 +81,7 @@ fn an_answer_of_a_tool_keeps_its_id() {
         {"role": "tool", "content": "1", "toolCallId": "c1", "toolName": "f"},
     ]}));
     for provider in ["http", "openai", "mistral", "cohere"] {
-        let body = usual(provider).encode(&prompt).unwrap().body;
+        let body = usual(provider).encode(&prompt).unwrap().json().into_owned();
         assert_eq!(body["messages"][1]["tool_calls"][0]["id"], "c1", "{provider}");
         assert_eq!(body["messages"][2]["tool_call_id"], "c1", "{provider}");
     }
@@ -95,7 +95,7 @@ fn reasoning_models_are_asked_as_they_want_it() {
         [("o3-mini", true), ("gpt-5.1-2025-11-13", true), ("o4-mini", true), ("gpt-4o", false)]
     {
         let prompt = prompt(json!({"model": model, "messages": [], "params": params}));
-        let body = usual("openai").encode(&prompt).unwrap().body;
+        let body = usual("openai").encode(&prompt).unwrap().json().into_owned();
         let has = |key: &str| body.get(key).is_some();
         assert_eq!(has("max_completion_tokens"), reasons, "{model}");
         for key in ["max_tokens", "temperature", "top_p"] {
@@ -120,7 +120,7 @@ fn every_vendor_is_told_the_form_of_the_answer() {
         ("cohere", "/response_format/json_schema"),
         ("ollama", "/format"),
     ] {
-        let body = usual(provider).encode(&prompt).unwrap().body;
+        let body = usual(provider).encode(&prompt).unwrap().json().into_owned();
         assert_eq!(body.pointer(pointer), Some(&schema), "{provider}: {body}");
     }
 }
