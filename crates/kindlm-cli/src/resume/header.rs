@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kindlm_config::{Parts, Programs};
-use kindlm_engine::{Digest as Fingerprint, Model, Plan, Subject, Suite, TestCase};
+use kindlm_engine::{
+    CaseBody, Digest as Fingerprint, Model, Plan, SimulatedTool, Subject, Suite, TestCase,
+};
 use kindlm_store::Digest;
 use kindlm_store::journal::{Header, PlannedCase};
 use kindlm_types::{Files, RunInfo};
@@ -73,7 +76,6 @@ fn model(suite: &Suite, programs: &Programs<'_>, model: &Model) -> Digest {
     digest(parts)
 }
 
-/// Debug texts serve well enough where a value is not JSON: a new KindLM that writes them otherwise asks for a new run.
 fn planned<'a>(
     case: &'a TestCase,
     model: &'a str,
@@ -82,28 +84,45 @@ fn planned<'a>(
 ) -> Result<PlannedCase<'a>, Failure> {
     let body = case.body.body();
     let body = body.map_err(|err| Failure::internal(format!("`{}`: {err}", case.name)))?;
-    let said: Vec<Option<&str>> = body.conversation.iter().map(|it| it.user.as_deref()).collect();
     let whole = case.digest.map(|it| Digest::shortened(it.as_bytes()));
     Ok(PlannedCase {
         case: case.name.as_str().into(),
         model: model.into(),
         repeats,
-        prompt: Digest::of(format!(
-            "{:?} {said:?} {}{}",
-            body.subject,
-            body.max_turns,
-            files_of(programs, &body.subject)
-        )),
-        tools: tools.digest(format!("{:?}", body.tools)),
+        prompt: prompt(&body, programs),
+        tools: tools.digest(&body.tools),
         vars: vars(&body.vars),
         checks: whole.unwrap_or_else(|| Digest::of("")),
     })
 }
 
-/// What tells of the files of a command; empty for what is no command, or has none.
-fn files_of(programs: &Programs<'_>, subject: &Subject) -> String {
-    let Subject::Command { command_line } = subject else { return String::new() };
-    programs.of_command(command_line).map(|it| format!(" {it}")).unwrap_or_default()
+/// Of what is sent, and how often.
+fn prompt(body: &CaseBody, programs: &Programs<'_>) -> Digest {
+    let sum = Fingerprint::default().number(body.max_turns.into());
+    let sum = match &body.subject {
+        Subject::Prompt { messages } => {
+            messages.iter().fold(sum.number(messages.len() as u64), |sum, it| {
+                let sum = sum.text(it.role.as_str()).text(&it.content);
+                // Debug texts serve well enough: a new KindLM that writes them otherwise asks for a new run.
+                if it.tool_calls.is_empty() {
+                    sum
+                } else {
+                    sum.text(&format!("{:?}", it.tool_calls))
+                }
+            })
+        }
+        Subject::Command { command_line } => {
+            let files = programs.of_command(command_line).map(|it| it.to_string());
+            sum.text("command").text(command_line).text(files.as_deref().unwrap_or_default())
+        }
+        Subject::Transcript(transcript) => sum.text("transcript").text(&format!("{transcript:?}")),
+    };
+    let said = body.conversation.iter().map(|it| it.user.as_deref());
+    let sum = said.fold(sum, |sum, it| match it {
+        Some(text) => sum.text("user").text(text),
+        None => sum.text("on"),
+    });
+    Digest::shortened(sum.finish().as_bytes())
 }
 
 fn in_words(parts: Parts) -> Value {
@@ -111,15 +130,19 @@ fn in_words(parts: Parts) -> Value {
     Value::Object(parts.collect())
 }
 
-/// The digest of a text that is mostly the one before: that of the tools, which many cases have in common.
+/// The digest of tools that are mostly those of the case before.
 #[derive(Default)]
-struct Same(Option<(String, Digest)>);
+struct Same(Option<(Arc<[SimulatedTool]>, Digest)>);
 
 impl Same {
-    fn digest(&mut self, text: String) -> Digest {
+    fn digest(&mut self, tools: &Arc<[SimulatedTool]>) -> Digest {
         match &self.0 {
-            Some((before, digest)) if *before == text => *digest,
-            _ => self.0.insert((text.clone(), Digest::of(text))).1,
+            Some((before, digest)) if Arc::ptr_eq(before, tools) || before == tools => *digest,
+            _ => {
+                let digest = Digest::of(format!("{tools:?}"));
+                self.0 = Some((Arc::clone(tools), digest));
+                digest
+            }
         }
     }
 }
