@@ -1,11 +1,11 @@
 //! Finds a suite, reads it, and shows what is wrong with it.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use data_encoding::HEXLOWER;
 use kindlm_assertions::{ScriptSettings, Setup};
 use kindlm_config::{Diagnostic, Imported, Loaded, Sources};
 use kindlm_engine::{Model, Suite};
@@ -114,7 +114,7 @@ pub(crate) fn load(
     let sources = sources(io, &files, &env, purpose)?;
     let mut loaded = kindlm_config::load_with(&place.name, &bytes, &sources);
     if let Some(suite) = &mut loaded.suite {
-        suite.info.config_sha256 = Some(hex(&Sha256::digest(&bytes)));
+        suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(&bytes)));
     }
     Ok((place, files, loaded))
 }
@@ -273,11 +273,4 @@ pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnosti
     if !counts.is_empty() {
         io.tell(&counts.join(", "));
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

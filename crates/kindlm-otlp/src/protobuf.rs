@@ -1,10 +1,10 @@
 //! OTLP in protobuf, the encoding that SDKs use unless told otherwise.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use prost::Message as _;
 use serde_json::{Map, Value};
 
@@ -45,8 +45,8 @@ pub fn decode_logs_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         let attributes = attributes(record.attributes);
         let body = record.body.and_then(any);
         crate::json::event_of_record(
-            hex(&record.trace_id),
-            hex(&record.span_id),
+            HEXLOWER.encode(&record.trace_id),
+            HEXLOWER.encode(&record.span_id),
             (record.event_name, time_ns),
             attributes,
             body,
@@ -77,9 +77,9 @@ fn span(span: wire::Span, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan
         attributes: attributes(it.attributes),
     };
     Ok(OtlpSpan {
-        trace_id: hex(&span.trace_id),
-        span_id: hex(&span.span_id),
-        parent_span_id: some_id(hex(&span.parent_span_id)),
+        trace_id: HEXLOWER.encode(&span.trace_id),
+        span_id: HEXLOWER.encode(&span.span_id),
+        parent_span_id: some_id(HEXLOWER.encode(&span.parent_span_id)),
         parent_is_remote: is_remote(span.flags),
         name: span.name,
         kind: i64::from(span.kind),
@@ -127,11 +127,4 @@ fn double(value: f64) -> Value {
         None if value > 0.0 => Value::from("Infinity"),
         None => Value::from("-Infinity"),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

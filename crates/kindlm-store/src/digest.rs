@@ -1,8 +1,9 @@
 //! Digests: short ones that tell whether something has changed, long ones that name a file.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -39,7 +40,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        f.pad(&String::from(*self))
     }
 }
 
@@ -55,7 +56,7 @@ impl FromStr for Digest {
 
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
-        digest.to_string()
+        HEXLOWER.encode(&digest.0.to_be_bytes())
     }
 }
 
@@ -69,10 +70,7 @@ impl TryFrom<String> for Digest {
 
 /// The whole SHA-256, in lower-case hex.
 pub(crate) fn sha256(text: &str) -> String {
-    Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    HEXLOWER.encode(&Sha256::digest(text))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod markdown;
 use std::fmt::{self, Write as _};
 
 use askama::Template;
+use data_encoding::HEXLOWER;
 use kindlm_types::{AnyReport, ExitStatus, ModelTotals, Summary, ecma};
 use sha2::{Digest as _, Sha256};
 
@@ -60,14 +61,14 @@ fn render(
     let mut body = Hashed { out, digest: Sha256::new(), line: String::new(), inside: false };
     Content::new(report, &summary, eu)?.render_into(&mut body).map_err(failed)?;
     body.write_char('\n')?;
-    let content = hex(body.digest);
+    let content = HEXLOWER.encode(&body.digest.finalize());
     let mut json = Hash(Sha256::new());
     crate::json::write(report, &mut json)?;
     let audit = Audit {
         eu,
         config: report.suite.config_sha256.as_deref().unwrap_or("not known"),
         content,
-        json: hex(json.0),
+        json: HEXLOWER.encode(&json.0.finalize()),
         measured: summary.models.iter().map(measured).collect(),
         warnings: &report.warnings,
     };
@@ -121,13 +122,6 @@ impl fmt::Write for Hash {
         self.0.update(text);
         Ok(())
     }
-}
-
-fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 fn measured(of: &ModelTotals) -> Measured<'_> {
