@@ -186,7 +186,7 @@ impl ReadRecord for Kept {
         let executions = units.map(|at| {
             self.reader.text(self.place(at)?).map_err(|err| RecordError(err.to_string()))
         });
-        Ok(Some(head.around(executions.collect::<Result<Vec<_>, _>>()?)))
+        Ok(Some(head.around(&executions.collect::<Result<Vec<_>, _>>()?)))
     }
 
     fn clean(&self, result: &mut ExecutionResult) {

@@ -26,7 +26,7 @@ pub(super) struct AgentRun<'a> {
     pub(super) around: Option<&'a dyn OpenWorkspace>,
     pub(super) calls: &'a Calls<'a>,
     pub(super) timeout: Duration,
-    pub(super) execution: Execution,
+    pub(super) execution: Box<Execution>,
     pub(super) usage: UsageSum,
 }
 
@@ -34,7 +34,10 @@ impl AgentRun<'_> {
     /// Holds the conversation to its end; what was gathered is kept if the agent fails on the way.
     ///
     /// `goes_on` is asked after each turn that others follow and depend on.
-    pub(super) async fn hold(mut self, goes_on: &dyn GoesOn) -> (Execution, Option<Unanswered>) {
+    pub(super) async fn hold(
+        mut self,
+        goes_on: &dyn GoesOn,
+    ) -> (Box<Execution>, Option<Unanswered>) {
         self.execution.input =
             first_prompt(self.body, self.opening, self.model, self.execution.repeat).messages;
         let (system, first) = match spoken(&self.execution.input) {

@@ -13,8 +13,8 @@ impl Running<'_> {
         &self,
         spec: &CommandSpec,
         around: Option<&dyn OpenWorkspace>,
-        mut execution: Execution,
-    ) -> (Execution, Option<Unanswered>) {
+        mut execution: Box<Execution>,
+    ) -> (Box<Execution>, Option<Unanswered>) {
         // What a program spends is known only if it tells it.
         execution.cost_usd = None;
         match self.judges.calls.run(spec).await {

@@ -39,7 +39,7 @@ pub(super) struct Conversation<'a> {
     calls: &'a Calls<'a>,
     timeout: Duration,
     prompt: Prompt,
-    execution: Execution,
+    execution: Box<Execution>,
     /// Whether its events are recorded: its last text and its tool calls would not tell their order.
     records_events: bool,
     /// Where the events of the exchange under way begin.
@@ -85,7 +85,7 @@ impl<'a> Conversation<'a> {
         model: &'a Model,
         calls: &'a Calls<'a>,
         timeout: Duration,
-        execution: Execution,
+        execution: Box<Execution>,
     ) -> Self {
         let mut prompt = first_prompt(body, opening, model, execution.repeat);
         if model.tells_vars {
@@ -111,7 +111,10 @@ impl<'a> Conversation<'a> {
     /// Holds it to its end; what was gathered is kept if the provider fails on the way.
     ///
     /// `goes_on` is asked after each turn that others follow and depend on.
-    pub(super) async fn hold(mut self, goes_on: &dyn GoesOn) -> (Execution, Option<Unanswered>) {
+    pub(super) async fn hold(
+        mut self,
+        goes_on: &dyn GoesOn,
+    ) -> (Box<Execution>, Option<Unanswered>) {
         self.opening = self.prompt.messages.len();
         self.execution.latency_ms = Some(0.0);
         let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
@@ -170,7 +173,7 @@ impl<'a> Conversation<'a> {
         Execution {
             input: self.prompt.messages.iter().take(self.opening).cloned().collect(),
             tools: self.prompt.tools.clone(),
-            ..self.execution.clone()
+            ..(*self.execution).clone()
         }
     }
 

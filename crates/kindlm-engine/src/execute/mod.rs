@@ -14,13 +14,11 @@ mod verdict;
 mod workspace;
 
 use std::collections::{BTreeMap, HashSet};
-use std::future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
 
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 use kindlm_types::{Backend, CaseResult, Execution, ExecutionError, ExecutionResult, Workspaces};
+use tokio::sync::Notify;
 
 use crate::budget::worst_case;
 use crate::{
@@ -284,40 +282,31 @@ impl Running<'_> {
 #[derive(Default)]
 struct Gathering {
     is_under_way: AtomicBool,
-    /// Who would have begun meanwhile.
-    waiting: Mutex<Vec<Waker>>,
+    ended: Notify,
 }
 
 impl Gathering {
     /// What finishes next, with what has finished at the same time: it is kept with one write. Nothing is begun before
     /// that, as it might be lost, too.
     async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
-        let mut ended = finished.next().await?;
+        let mut all = finished.next().await?;
         self.is_under_way.store(true, Ordering::Relaxed);
-        while ended.len() < AT_ONCE
+        while all.len() < AT_ONCE
             && let Some(Some(more)) = finished.next().now_or_never()
         {
-            ended.extend(more);
+            all.extend(more);
         }
         self.is_under_way.store(false, Ordering::Relaxed);
-        self.waiting().drain(..).for_each(Waker::wake);
-        Some(ended)
+        self.ended.notify_waiters();
+        Some(all)
     }
 
     /// Waits until nothing is being brought together.
     async fn over(&self) {
-        future::poll_fn(|context| {
-            if self.is_under_way.load(Ordering::Relaxed) {
-                self.waiting().push(context.waker().clone());
-                return Poll::Pending;
-            }
-            Poll::Ready(())
-        })
-        .await;
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        while self.is_under_way.load(Ordering::Relaxed) {
+            // All of it is one task, so nothing ends in between.
+            self.ended.notified().await;
+        }
     }
 }
 
@@ -365,10 +354,10 @@ impl<'r, 'a> Ledger<'r, 'a> {
 
     /// Takes in executions that are over.
     fn settle(&mut self, ended: Vec<(usize, Ended)>) {
-        let mut new = Vec::new();
+        let mut new = Vec::with_capacity(ended.len());
         for (index, ended) in ended {
             match ended {
-                Ended::New(result) => new.push((index, result)),
+                Ended::New(result) => new.push((index, *result)),
                 Ended::Kept(result) => self.count(index, result),
                 Ended::Lost(err) => self.lose(index, err),
             }
@@ -382,10 +371,9 @@ impl<'r, 'a> Ledger<'r, 'a> {
     }
 
     /// Keeps what has just finished, and counts it. What was never begun is not kept: it is still to be done.
-    fn take(&mut self, finished: Vec<(usize, ExecutionResult)>) {
+    fn take(&mut self, mut new: Vec<(usize, ExecutionResult)>) {
         let record = self.running.run.record;
-        let (not_begun, mut new): (Vec<_>, Vec<_>) =
-            finished.into_iter().partition(|(_, result)| result.was_never_begun());
+        let not_begun: Vec<_> = new.extract_if(.., |(_, it)| it.was_never_begun()).collect();
         for (index, result) in not_begun {
             self.sink.not_kept(index, &result);
             self.count(index, result);

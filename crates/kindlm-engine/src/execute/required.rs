@@ -40,7 +40,7 @@ impl Early {
         usage.extend(judged.usage);
     }
 
-    pub(super) fn added_to(self, mut result: ExecutionResult) -> ExecutionResult {
+    pub(super) fn added_to(self, mut result: Box<ExecutionResult>) -> Box<ExecutionResult> {
         let (known, unknown, usage) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         result.judge_cost_usd = result.judge_cost_usd.filter(|_| !unknown).map(|it| it + known);
         let mut sum = UsageSum::from(result.judge_usage);

@@ -42,7 +42,7 @@ pub(super) fn rounds(suite: &Suite, units: &[Unit]) -> Vec<Round> {
 /// What has become of an execution, for whoever keeps and counts it.
 pub(super) enum Ended {
     /// It is to be kept.
-    New(ExecutionResult),
+    New(Box<ExecutionResult>),
     /// It is kept already, just so.
     Kept(ExecutionResult),
     /// It was kept, and cannot be brought back.
@@ -66,7 +66,7 @@ impl Running<'_> {
         };
         let ended = if self.stopped().is_none() && members.iter().all(is_there) {
             let members = members.into_iter().flatten().map(|it| it.finished).collect();
-            self.compare(round, members).await.into_iter().map(Ended::New).collect()
+            self.compare(round, members).await.into_iter().map(|it| Ended::New(it.into())).collect()
         } else {
             members.into_iter().map(uncompared).collect::<Vec<_>>()
         };
@@ -87,14 +87,14 @@ impl Running<'_> {
         let finished = self.unit(unit, None).await;
         if finished.awaits_comparison && finished.result.error.is_none() {
             // If it cannot be kept now, neither can the whole judgement, and the run is given up then.
-            let _ = self.run.record.keep(&mut [(at, waiting(finished.result.clone()))]);
+            let _ = self.run.record.keep(&mut [(at, waiting((*finished.result).clone()))]);
         }
         Ok(Member { finished, settled: None })
     }
 
     async fn compare(&self, round: &[usize], members: Vec<Finished>) -> Vec<ExecutionResult> {
         let awaiting: Vec<bool> = members.iter().map(|it| it.awaits_comparison).collect();
-        let results: Vec<ExecutionResult> = members.into_iter().map(|it| it.result).collect();
+        let results: Vec<ExecutionResult> = members.into_iter().map(|it| *it.result).collect();
         let work = async {
             let names = names(&results);
             let candidates: Vec<Candidate<'_>> = results
@@ -146,12 +146,12 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
     match settled {
         Some(settled) if settled.judge_cost_usd == result.judge_cost_usd => Ended::Kept(settled),
         // It was paid for, although nothing has come of it.
-        Some(settled) => Ended::New(ExecutionResult {
-            judge_cost_usd: result.judge_cost_usd,
-            judge_usage: result.judge_usage,
-            ..settled
-        }),
-        None if awaits_comparison => Ended::New(waiting(result)),
+        Some(mut settled) => {
+            settled.judge_cost_usd = result.judge_cost_usd;
+            settled.judge_usage = result.judge_usage;
+            Ended::New(settled.into())
+        }
+        None if awaits_comparison => Ended::New(waiting(*result).into()),
         None => Ended::New(result),
     }
 }

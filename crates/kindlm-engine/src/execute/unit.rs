@@ -20,15 +20,22 @@ use crate::{CaseBody, CaseKind, Model, RunProgress, Subject, Suite, TestCase, Un
 
 /// One execution that is over.
 pub(super) struct Finished {
-    pub(super) result: ExecutionResult,
+    pub(super) result: Box<ExecutionResult>,
     /// Whether it is judged by itself only, and its last word comes when it is compared with others.
     pub(super) awaits_comparison: bool,
+}
+
+impl From<Box<ExecutionResult>> for Finished {
+    /// With its last word.
+    fn from(result: Box<ExecutionResult>) -> Self {
+        Self { result, awaits_comparison: false }
+    }
 }
 
 impl From<ExecutionResult> for Finished {
     /// With its last word.
     fn from(result: ExecutionResult) -> Self {
-        Self { result, awaits_comparison: false }
+        Box::new(result).into()
     }
 }
 
@@ -52,7 +59,8 @@ impl Running<'_> {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
             return earlier.unwrap_or_else(|| broken(execution, not_run)).into();
         }
-        let execution = of_case(execution, case, &body, model);
+        // It has a KiB, and is handed on and on until it is kept.
+        let execution = Box::new(of_case(execution, case, &body, model));
         (self.run.watch)(RunProgress::ExecutionStarted {
             case: &execution.case,
             model: &execution.model,
@@ -81,27 +89,27 @@ impl Running<'_> {
         (case, body): (&TestCase, &CaseBody),
         timeout: Duration,
         model: Option<&Model>,
-        execution: Execution,
+        execution: Box<Execution>,
     ) -> Finished {
         if let Some(observed) = self.run.observed {
-            let (execution, error) = observed.observe(execution);
+            let (execution, error) = observed.observe(*execution);
             return match error {
                 Some(error) => broken(execution, error).into(),
-                None => self.judge(case, body, model, execution).await,
+                None => self.judge(case, body, model, Box::new(execution)).await,
             };
         }
         if let Some(output) = &body.recorded {
-            let execution = recorded(body, output, execution);
-            return self.judge(case, body, model, execution).await;
+            let execution = recorded(body, output, *execution);
+            return self.judge(case, body, model, Box::new(execution)).await;
         }
         if let Subject::Transcript(transcript) = &body.subject {
             let labels: Vec<&str> = body.conversation.iter().map(|it| it.label.as_str()).collect();
-            let execution = Transcript::clone(transcript).into_execution(&labels, execution);
-            return self.judge(case, body, model, execution).await;
+            let execution = Transcript::clone(transcript).into_execution(&labels, *execution);
+            return self.judge(case, body, model, Box::new(execution)).await;
         }
         let open = match Box::pin(self.open_workspace(body, timeout, &execution)).await {
             Ok(open) => open,
-            Err(error) => return broken(execution, error).into(),
+            Err(error) => return broken(*execution, error).into(),
         };
         let early = Early::default();
         let ended = match (&body.subject, model) {
@@ -138,7 +146,7 @@ impl Running<'_> {
             }
             (Subject::Prompt { .. } | Subject::Transcript(_), _) => {
                 let message = "a prompt was planned without a model".to_owned();
-                return broken(execution, ExecutionError::Internal { message }).into();
+                return broken(*execution, ExecutionError::Internal { message }).into();
             }
         };
         let finished = self.conclude((case, body), model, open, ended).await;
@@ -151,7 +159,7 @@ impl Running<'_> {
         (case, body): (&TestCase, &CaseBody),
         model: Option<&Model>,
         open: Option<Box<dyn OpenWorkspace>>,
-        (mut execution, error): (Execution, Option<Unanswered>),
+        (mut execution, error): (Box<Execution>, Option<Unanswered>),
     ) -> Finished {
         let open = match (open, &error) {
             (Some(open), Some(_)) => {
@@ -169,17 +177,17 @@ impl Running<'_> {
                     }
                     _ => ExecutionError::Provider(error),
                 };
-                broken(execution, error).into()
+                broken(*execution, error).into()
             }
             Some(Unanswered::Budget(reason)) => {
-                broken(execution, ExecutionError::NotRun { reason }).into()
+                broken(*execution, ExecutionError::NotRun { reason }).into()
             }
             None => {
                 if let Some(open) = open
                     && let Err(error) =
                         Box::pin(self.close_workspace(open, body, &mut execution)).await
                 {
-                    return broken(execution, error).into();
+                    return broken(*execution, error).into();
                 }
                 self.judge(case, body, model, execution).await
             }

@@ -24,7 +24,7 @@ impl Running<'_> {
         earlier: ExecutionResult,
     ) -> Finished {
         let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = earlier;
-        let execution = of_case(execution, case, body, model);
+        let execution = Box::new(of_case(execution, case, body, model));
         let mut judged = self.judge(case, body, model, execution).await;
         let result = &mut judged.result;
         result.judge_cost_usd = result.judge_cost_usd.zip(judge_cost_usd).map(|(a, b)| a + b);
@@ -39,7 +39,7 @@ impl Running<'_> {
         case: &TestCase,
         body: &CaseBody,
         model: Option<&Model>,
-        execution: Execution,
+        execution: Box<Execution>,
     ) -> Finished {
         let mut sum = Judged {
             results: execution.truncated.then(|| truncated(&execution)).into_iter().collect(),
@@ -76,9 +76,10 @@ impl Running<'_> {
         let outcome = Outcome::of(&results);
         let (judge_cost_usd, judge_usage) = (cost_usd, usage.total());
         let error = self.unjudged(&results);
+        let execution = *execution;
         let result =
             ExecutionResult { execution, results, outcome, error, judge_cost_usd, judge_usage };
-        Finished { result, awaits_comparison: true }
+        Finished { result: Box::new(result), awaits_comparison: true }
     }
 
     /// Judges what was judged by itself beside those that it is compared with.
@@ -103,11 +104,16 @@ impl Running<'_> {
         };
         let evidence = Seen { execution: &execution, baseline: None, contest: Some(contest) };
         add(&mut sum, judge(&checks, evidence, &self.judges).await, None);
-        self.concluded(case, execution, sum)
+        *self.concluded(case, Box::new(execution), sum)
     }
 
     /// What all results of an execution add up to.
-    fn concluded(&self, case: &TestCase, execution: Execution, mut sum: Judged) -> ExecutionResult {
+    fn concluded(
+        &self,
+        case: &TestCase,
+        execution: Box<Execution>,
+        mut sum: Judged,
+    ) -> Box<ExecutionResult> {
         let fails_required = sum.halt.as_ref().is_some_and(|it| it.failed);
         let outcome = Outcome::concluded(case.threshold, &sum.results, fails_required);
         if let Some(threshold) = case.threshold {
@@ -117,14 +123,14 @@ impl Running<'_> {
             Outcome::Scored if self.run.options.strict => Outcome::Failed,
             outcome => outcome,
         };
-        ExecutionResult {
-            execution,
+        Box::new(ExecutionResult {
+            execution: *execution,
             error: self.unjudged(&sum.results),
             results: sum.results,
             outcome,
             judge_cost_usd: sum.cost_usd,
             judge_usage: sum.usage.total(),
-        }
+        })
     }
 
     /// What was to be asked, and was not for want of money, has not been run.
@@ -176,12 +182,15 @@ fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
     });
     sum.cost_usd = sum.cost_usd.zip(judged.cost_usd).map(|(sum, cost)| sum + cost);
     sum.usage.extend(judged.usage);
-    sum.results.extend(judged.results.into_iter().map(|mut result| {
-        if let Some(turn) = turn {
-            result.turn = Some(turn.to_owned());
-        }
-        result
-    }));
+    let mut results = judged.results;
+    if let Some(turn) = turn {
+        results.iter_mut().for_each(|it| it.turn = Some(turn.to_owned()));
+    }
+    if sum.results.is_empty() {
+        sum.results = results;
+    } else {
+        sum.results.append(&mut results);
+    }
 }
 
 /// What the threshold of the test case decides, in promptfoo's words; without a score it decides nothing.

@@ -68,7 +68,7 @@ pub(crate) async fn judge_seen(checks: &[Check], seen: Seen<'_>, judges: &Judges
     let Seen { execution, baseline, contest } = seen;
     let mut answers = Answers::default();
     let mut spent = Spent::default();
-    let mut results = Vec::new();
+    let mut results = Vec::with_capacity(checks.len());
     let mut halt: Option<Halt> = None;
     for stage in checks.split_inclusive(|it| it.options.require) {
         if let Some(halt) = &halt {

@@ -126,7 +126,8 @@ mod tests {
         let check = |heads: &mut Heads, at: usize| {
             let executions = cases[at].executions.iter().map(v1::Execution::from);
             let executions = executions.map(|it| serde_json::to_string(&it).unwrap());
-            let whole = heads.read(at).unwrap().unwrap().around(executions);
+            let executions: Vec<String> = executions.collect();
+            let whole = heads.read(at).unwrap().unwrap().around(&executions);
             assert_eq!(whole, serde_json::to_string(&v1::Case::from(&cases[at])).unwrap());
         };
         heads.keep(2, &cases[2]).unwrap();

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kindlm_types::ExecutionResult;
 use kindlm_types::wire::v1;
@@ -75,6 +75,8 @@ struct State {
     line: u64,
     /// Whether something may be behind `offset` that should not be there.
     torn: bool,
+    /// For the lines that are written next.
+    room: Vec<u8>,
 }
 
 impl JournalWriter {
@@ -97,7 +99,7 @@ impl JournalWriter {
         let begun = begin(folder, &path, header, durability);
         let (disk, offset) = begun.map_err(|err| JournalError::io("write", &path, &err))?;
         let on_disk = OnDisk::of(&path).map_err(|err| JournalError::io("open", &path, &err))?;
-        let state = State { disk, offset, line: 1, torn: false };
+        let state = State { disk, offset, line: 1, torn: false, room: Vec::new() };
         Ok(Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock })
     }
 
@@ -119,7 +121,8 @@ impl JournalWriter {
             disk.cut(end.offset).map_err(failed)?;
         }
         let on_disk = OnDisk::of(&path).map_err(failed)?;
-        let state = State { disk, offset: end.offset, line: end.line, torn: false };
+        let state =
+            State { disk, offset: end.offset, line: end.line, torn: false, room: Vec::new() };
         Ok((Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock }, index))
     }
 
@@ -148,14 +151,15 @@ impl JournalWriter {
         &self,
         results: impl IntoIterator<Item = &'r ExecutionResult>,
     ) -> Result<Vec<Option<Place>>, JournalError> {
-        let mut batch = Batch::default();
+        let bytes = std::mem::take(&mut self.state().room);
+        let mut batch = Batch { bytes, ..Batch::default() };
         for result in results {
             batch.add(result).map_err(|message| self.not_kept(&batch, message))?;
         }
         if batch.bytes.is_empty() {
             return Ok(batch.places);
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state
             .append(&batch.bytes, self.durability)
             .map_err(|err| self.not_kept(&batch, words(&err)))?;
@@ -165,7 +169,15 @@ impl JournalWriter {
         }
         state.offset += batch.bytes.len() as u64;
         state.line += batch.lines;
+        if batch.bytes.capacity() <= MOST_ROOM {
+            batch.bytes.clear();
+            state.room = batch.bytes;
+        }
         Ok(batch.places)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything that was appended before is on the disk, and the journal's name too.
@@ -214,6 +226,9 @@ impl State {
 
 /// Room for most lines, in bytes.
 const USUAL: usize = 4096;
+
+/// The most room that is kept for the next lines, in bytes.
+const MOST_ROOM: usize = 1 << 20;
 
 /// Lines to be written at once.
 #[derive(Default)]

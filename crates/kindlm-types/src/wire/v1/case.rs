@@ -235,9 +235,11 @@ impl CaseHead {
     }
 
     /// The whole case, with its executions, an [`Execution`] in compact JSON each.
-    pub fn around(self, executions: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    pub fn around(self, executions: &[impl AsRef<str>]) -> String {
         let mut json = self.0;
-        for (at, execution) in executions.into_iter().enumerate() {
+        let room: usize = executions.iter().map(|it| it.as_ref().len() + 1).sum();
+        json.reserve_exact(room + Self::END.len());
+        for (at, execution) in executions.iter().enumerate() {
             if at > 0 {
                 json.push(',');
             }
