@@ -2,7 +2,7 @@
 
 use kindlm_providers::{Kind, REGISTRY, find, shorthand};
 use schemars::SchemaGenerator;
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[test]
 fn ids_are_unique_sorted_and_well_formed() {
