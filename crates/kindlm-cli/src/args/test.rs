@@ -81,7 +81,7 @@ pub(crate) struct TestArgs {
     /// Before a request is sent, the most that it may cost is set aside. When what is left of the budget is not enough,
     /// nothing more is sent, and the exit code is 1; so it is when an answer costs more than was set aside and the run more
     /// than its budget: this is the threshold of the gate `costMaxUsd`, except with `--shard`, as a shard is not all of its
-    /// run, and with `--allow-unpriced`.
+    /// run, with `--allow-unpriced`, and beside transcripts, which were paid for elsewhere.
     #[arg(long, value_name = "USD", value_parser = values::usd)]
     pub(crate) budget_usd: Option<f64>,
 
