@@ -16,7 +16,6 @@ use crate::judging::{Instructions, JudgeBlock};
 use crate::pattern::Patterns;
 use crate::schema_file::SchemaFiles;
 use crate::scripting::ScriptSettings;
-use crate::template::Templates;
 use crate::{Check, Contest};
 
 /// A check of one execution.
@@ -266,7 +265,6 @@ pub struct Setup<'a> {
     pub(crate) schemas: SchemaFiles,
     pub(crate) texts: TextFiles,
     pub(crate) patterns: Patterns,
-    pub(crate) templates: Templates,
 }
 
 impl fmt::Debug for Setup<'_> {
@@ -291,7 +289,6 @@ impl<'a> Setup<'a> {
             schemas: SchemaFiles::default(),
             texts: TextFiles::default(),
             patterns: Patterns::default(),
-            templates: Templates::default(),
         }
     }
 }

@@ -1,55 +1,23 @@
 //! Templates in what checks are told: what makes an `expect` block depend on the variables of its test.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use kindlm_template::Read;
 pub use kindlm_template::{Variables, is_template};
 use serde_json::{Map, Value};
 
 use crate::Setup;
 
-/// The most templates that are remembered.
-const REMEMBERED: usize = 10_000;
-
-/// Templates that were read, by their texts: tests have the same ones, with other variables. `None` for one that cannot be
-/// read.
-#[derive(Debug, Default)]
-pub(crate) struct Templates(Mutex<HashMap<String, Option<Arc<Read>>>>);
-
-impl Templates {
-    /// What a template refers to, read now or before.
-    pub(crate) fn read(&self, text: &str) -> Option<Arc<Read>> {
-        // The map is whole even if a panic elsewhere poisoned the lock.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(read) = known.get(text) {
-            return read.clone();
-        }
-        let read = kindlm_template::read(text).ok().map(Arc::new);
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        known.insert(text.to_owned(), read.clone());
-        read
-    }
-}
-
 impl Setup<'_> {
-    /// Whether the list form of an `expect` block, or what it tells judges, has a template, so that what it compiles to
-    /// depends on the variables. Of what is referred to, all counts, as that is rare.
+    /// Whether an `expect` block has a template, so that what it compiles to depends on the variables. Of what is referred
+    /// to, all counts, as that is rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
-        let is_template_text = |it: &Value| it.as_str().is_some_and(is_template);
         let refers = |it: &Value| it.get("$ref").is_some();
         // The file that it names is a template.
         let is_prompt = |it: &Value| it.get("rubricPrompt").is_some();
-        let is_one = |it: &Value| is_template_text(it) || is_prompt(it);
-        expect.get("judge").is_some_and(|it| any(it, &is_template_text))
-            || expect.get("assert").is_some_and(|list| {
-                any(list, &is_one)
-                    || any(list, &refers)
-                        && self.assertion_templates.values().any(|it| any(it, &is_one))
-            })
+        let is_one = |it: &Value| it.as_str().is_some_and(is_template) || is_prompt(it);
+        any(expect, &is_one)
+            || expect.get("assert").is_some_and(|it| any(it, &refers))
+                && self.assertion_templates.values().any(|it| any(it, &is_one))
     }
 }
 
@@ -98,7 +66,8 @@ mod tests {
         setup.assertion_templates = named.as_object().unwrap().clone();
         for (expect, expected) in [
             (json!({"assert": [{"type": "equals", "value": "{ a }"}]}), false),
-            (json!({"output": {"contains": ["{{x}}"]}}), false),
+            (json!({"output": {"contains": ["x"]}}), false),
+            (json!({"output": {"contains": ["{{x}}"]}}), true),
             (json!({"judge": [{"criteria": "Is about x"}]}), false),
             (json!({"judge": [{"criteria": "Is about {{x}}"}]}), true),
             (json!({"assert": [{"type": "equals", "value": ["{{x}}"]}]}), true),

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
-use kindlm_template::{Fault, Variables, environment};
+use kindlm_template::{Fault, Missing, Variables, each_template, environment};
 use kindlm_types::ecma;
 use serde_json::{Map, Value};
 
@@ -40,8 +40,6 @@ pub(crate) struct Template {
 /// What is known about a Jinja template.
 #[derive(Clone, Debug)]
 struct Jinja {
-    /// What it refers to and does not set itself.
-    undeclared: BTreeSet<String>,
     /// Environment variables that it puts in as they are, with where that is said. What is done with others may be made
     /// for those that are not set.
     plain_env: Vec<(String, Range<usize>)>,
@@ -144,6 +142,22 @@ impl Form {
         Ok(text)
     }
 
+    /// What a Jinja template uses and has no value; nothing of any other.
+    pub(crate) fn missing(&self, vars: &Map<String, Value>) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        match self {
+            Self::Plain(_) => {}
+            Self::Jinja(template, env) => missing = Variables::new(vars, env).missing(template),
+            Self::Json(json, env) => {
+                let variables = Variables::new(vars, env);
+                each_template(json, "", &mut |_, text| missing.extend(variables.missing(text)));
+            }
+        }
+        // What of the environment is not set is told by its own name.
+        missing.retain(|it| vars.contains_key("env") || !it.name.starts_with("env."));
+        missing
+    }
+
     /// Adds what tells this form from others.
     pub(crate) fn digest(&self, digest: Digest) -> Digest {
         let with_env = |digest: Digest, env: &Map<String, Value>| {
@@ -208,7 +222,7 @@ impl Template {
 
     /// Reads a Jinja template; the error says what is wrong with it.
     pub(crate) fn jinja(text: &str) -> Result<Self, Fault> {
-        let mut jinja = Jinja { undeclared: BTreeSet::new(), plain_env: Vec::new(), json: None };
+        let mut jinja = Jinja { plain_env: Vec::new(), json: None };
         jinja.add(text, text)?;
         Ok(Self::of(text, jinja))
     }
@@ -221,7 +235,7 @@ impl Template {
             range: None,
             line: None,
         })?;
-        let mut jinja = Jinja { undeclared: BTreeSet::new(), plain_env: Vec::new(), json: None };
+        let mut jinja = Jinja { plain_env: Vec::new(), json: None };
         jinja.add_all(&json, text)?;
         jinja.json = Some(json);
         Ok(Self::of(text, jinja))
@@ -236,12 +250,6 @@ impl Template {
     pub(crate) fn plain_env(&self) -> impl Iterator<Item = (&str, &Range<usize>)> {
         let all = self.jinja.iter().flat_map(|it| &it.plain_env);
         all.map(|(name, range)| (name.as_str(), range))
-    }
-
-    /// Variables of a Jinja template that it does not set itself; none of any other.
-    pub(crate) fn undeclared(&self) -> impl Iterator<Item = &str> {
-        let all = self.jinja.iter().flat_map(|it| &it.undeclared);
-        all.map(String::as_str).filter(|it| *it != "env")
     }
 
     /// The names of all placeholders with where they are.
@@ -347,7 +355,6 @@ impl Jinja {
                 self.plain_env.push((name.to_owned(), at..at + mark.len()));
             }
         }
-        self.undeclared.extend(read.undeclared);
         Ok(())
     }
 

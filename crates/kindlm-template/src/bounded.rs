@@ -5,13 +5,14 @@ use std::sync::LazyLock;
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja};
 
+use crate::engine::text;
 use crate::methods::LONGEST;
 
 /// The widest indent of JSON.
 const WIDEST: usize = 100;
 
 /// The engine as it comes.
-static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
+pub(crate) static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine
@@ -21,12 +22,20 @@ static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
 type Length = fn(&[Jinja]) -> usize;
 
 /// The filters, with what each would write.
-const FILTERS: [(&str, Length); 5] = [
+const FILTERS: [(&str, Length); 7] = [
     ("batch", |args| number(args.get(1))),
     ("format", |args| args.first().and_then(Jinja::as_str).map_or(0, |it| widest(it, args))),
     ("indent", |args| {
         let lines = args.first().and_then(Jinja::as_str).map_or(0, |it| it.lines().count());
         width(args, "width").saturating_mul(lines)
+    }),
+    ("join", |args| {
+        let between = args.get(1).and_then(Jinja::as_str).map_or(0, str::len);
+        between.saturating_mul(args.first().and_then(Jinja::len).unwrap_or(0))
+    }),
+    ("replace", |args| {
+        let text = |index: usize| args.get(index).map(text).unwrap_or_default();
+        replaced(&text(0), &text(1), &text(2))
     }),
     ("slice", |args| number(args.get(1))),
     ("tojson", |args| if width(args, "indent") > WIDEST { usize::MAX } else { 0 }),
@@ -43,6 +52,11 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
             BUILT_IN.empty_state().apply_filter(name, &args)
         });
     }
+}
+
+/// How much is put into a text in place of all that is replaced.
+pub(crate) fn replaced(own: &str, from: &str, to: &str) -> usize {
+    own.matches(from).count().saturating_mul(to.len())
 }
 
 /// A number that says how much; what is none is for the filter to refuse.

@@ -9,28 +9,35 @@ use minijinja::{
 };
 use serde_json::Value;
 
-use crate::{bounded, filters, methods};
+use crate::{bounded, filters, methods, steps};
 
 /// The steps that one template may take; a bound for loops in loops.
-const FUEL: u64 = 1_000_000;
+pub(crate) const FUEL: u64 = 3_000_000;
 
 pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine.set_auto_escape_callback(|_| AutoEscape::None);
-    engine.set_formatter(|out, _: &mut State, value| print(out, value));
+    engine.set_formatter(print);
     engine.set_fuel(Some(FUEL));
     engine.set_unknown_method_callback(|_, value, name, args| methods::call(value, name, args));
     bounded::add_to(&mut engine);
     // What can be changed can be put into itself, and then has no end for whoever prints, compares or drops it.
     engine.remove_global("namespace");
     filters::add_to(&mut engine);
+    steps::add_to(&mut engine);
     engine
 });
 
 /// Prints a value as `String(value)` of JavaScript does; an object as JSON, as `[object Object]` helps nobody.
-fn print(out: &mut Output<'_>, value: &Jinja) -> Result<(), minijinja::Error> {
-    out.write_str(&text(value)).map_err(minijinja::Error::from)
+fn print(
+    out: &mut Output<'_>,
+    state: &mut State<'_, '_>,
+    value: &Jinja,
+) -> Result<(), minijinja::Error> {
+    let text = text(value);
+    steps::count_printed(state, &text)?;
+    out.write_str(&text).map_err(minijinja::Error::from)
 }
 
 /// A value as text.
@@ -42,7 +49,7 @@ pub(crate) fn text(value: &Jinja) -> String {
             _ => value.to_string(),
         },
         ValueKind::Bool => value.is_true().to_string(),
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable => {
             let items = value.try_iter().into_iter().flatten();
             items.map(|it| text(&it)).collect::<Vec<_>>().join(",")
         }

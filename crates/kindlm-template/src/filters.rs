@@ -7,27 +7,14 @@ use minijinja::{Environment, Error, Value as Jinja};
 use crate::engine::text;
 use crate::methods::not_too_long;
 
-/// `.length`, written as a filter.
-pub(crate) const LENGTH: &str = "length_of";
-
 /// The filters that are added.
-pub(crate) const ADDED: [&str; 9] = [
-    "center",
-    "dump",
-    "forceescape",
-    "nl2br",
-    "striptags",
-    "truncate",
-    "urlencode",
-    "wordcount",
-    LENGTH,
-];
+pub(crate) const ADDED: [&str; 8] =
+    ["center", "dump", "forceescape", "nl2br", "striptags", "truncate", "urlencode", "wordcount"];
 
 /// The tests that are added.
 pub(crate) const ADDED_TESTS: [&str; 3] = ["falsy", "null", "truthy"];
 
 pub(crate) fn add_to(engine: &mut Environment<'static>) {
-    engine.add_filter(LENGTH, |value: Jinja| length(&value));
     engine.add_filter("dump", |value: Jinja, indent: Option<usize>| {
         let value = serde_json::to_value(&value).unwrap_or_default();
         ecma::stringify_indented(&value, indent.unwrap_or(0))
@@ -64,15 +51,11 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     engine.add_test("null", |value: Jinja| value.is_none());
 }
 
-/// The length of what has one in JavaScript, unless it is an object with an entry of that name; else nothing.
-fn length(value: &Jinja) -> Jinja {
-    match value.get_attr("length") {
-        Ok(own) if !own.is_undefined() => return own,
-        _ => {}
-    }
+/// The length of what has one in JavaScript; else nothing.
+pub(crate) fn length(value: &Jinja) -> Jinja {
     match value.kind() {
         ValueKind::String => Jinja::from(value.as_str().unwrap_or_default().encode_utf16().count()),
-        ValueKind::Seq => value.len().map(Jinja::from).unwrap_or_default(),
+        ValueKind::Seq | ValueKind::Iterable => value.len().map(Jinja::from).unwrap_or_default(),
         _ => Jinja::UNDEFINED,
     }
 }

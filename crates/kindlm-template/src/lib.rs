@@ -22,13 +22,17 @@ mod built_in;
 mod engine;
 mod filters;
 mod methods;
-mod names;
-mod needs;
+mod read;
+mod steps;
 mod syntax;
+mod tree;
 mod variables;
+mod walk;
 
 pub use engine::{Filter, Filters};
-pub use names::{Fault, Read, read};
+pub use read::{Fault, Read, read};
+pub use steps::Missing;
+pub use syntax::with_default;
 pub use variables::Variables;
 
 use kindlm_types::pointer;

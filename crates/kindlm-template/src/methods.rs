@@ -4,6 +4,7 @@ use kindlm_types::ecma;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
 
+use crate::bounded::replaced;
 use crate::engine::text;
 
 /// The methods that there are.
@@ -39,7 +40,7 @@ pub(crate) const LONGEST: usize = 1_000_000;
 pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {
     let found = match value.kind() {
         ValueKind::String => of_text(value.as_str().unwrap_or_default(), name, args)?,
-        ValueKind::Seq => of_list(value, name, args),
+        ValueKind::Seq | ValueKind::Iterable => of_list(value, name, args)?,
         ValueKind::Number => of_number(value, name, args)?,
         ValueKind::Bool if name == "toString" => Some(text(value).into()),
         // What is not there is empty, also where a method of it is called.
@@ -95,7 +96,10 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
             Some(by) => own.split(&text(by)).map(str::to_owned).collect::<Vec<_>>().into(),
         },
         "replace" => own.replacen(&first(), &second(), 1).into(),
-        "replaceAll" => own.replace(&first(), &second()).into(),
+        "replaceAll" => {
+            not_too_long(replaced(own, &first(), &second()))?;
+            own.replace(&first(), &second()).into()
+        }
         "concat" => format!("{own}{}", args.iter().map(text).collect::<String>()).into(),
         "repeat" => own.repeat(times(own, args)?).into(),
         "padStart" => (padding(own, args)? + own).into(),
@@ -134,12 +138,13 @@ fn refused(message: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
 }
 
-fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Option<Jinja> {
-    let items: Vec<Jinja> = own.try_iter().ok()?.collect();
+fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {
+    let items: Vec<Jinja> = own.try_iter()?.collect();
     let place = || args.first().and_then(|it| items.iter().position(|item| item == it));
-    Some(match name {
+    Ok(Some(match name {
         "join" => {
             let by = args.first().map_or_else(|| ",".to_owned(), text);
+            not_too_long(by.len().saturating_mul(items.len()))?;
             items.iter().map(text).collect::<Vec<_>>().join(&by).into()
         }
         "includes" => place().is_some().into(),
@@ -157,15 +162,15 @@ fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Option<Jinja> {
             let mut all = items;
             for more in args {
                 match more.kind() {
-                    ValueKind::Seq => all.extend(more.try_iter().ok()?),
+                    ValueKind::Seq => all.extend(more.try_iter()?),
                     _ => all.push(more.clone()),
                 }
             }
             all.into()
         }
         "toString" => text(own).into(),
-        _ => return None,
-    })
+        _ => return Ok(None),
+    }))
 }
 
 fn of_number(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {

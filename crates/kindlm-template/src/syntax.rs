@@ -1,13 +1,11 @@
-//! What nunjucks writes otherwise, put into Jinja's words; and how deep a template may be.
+//! How deep a template may be.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use minijinja::machinery::{Span, Token, ast, tokenize};
+use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-use crate::filters::LENGTH;
-use crate::names::Fault;
+use crate::read::Fault;
 
 /// The most operators, filters and the like that may depend on each other, and the most `elif` of one `if`. Each is a
 /// call within a call to whoever reads, compiles or drops the template, and the engine bounds brackets and blocks only.
@@ -94,47 +92,70 @@ impl Depth {
     }
 }
 
-/// The template with each `.length` as a filter: texts and lists have it in JavaScript, and nothing by that name here.
-/// Lines stay where they are.
-pub(crate) fn of_jinja(template: &str) -> Cow<'_, str> {
-    if !template.contains("length") {
-        return Cow::Borrowed(template);
-    }
-    let mut made = String::with_capacity(template.len() + 16);
-    let mut done = 0;
-    let mut dot: Option<Span> = None;
-    for read in tokenize(template, false, SyntaxConfig::default()) {
-        // What cannot be read is told by the engine, which reads it again.
-        let Ok((token, span)) = read else { return Cow::Borrowed(template) };
-        if let (Token::Ident("length"), Some(dot)) = (&token, dot) {
-            let (from, to) = (dot.start_offset as usize, span.end_offset as usize);
-            if let Some(before) = template.get(done..from) {
-                made.push_str(before);
-                made.push('|');
-                made.push_str(LENGTH);
-                done = to;
-            }
-        }
-        dot = matches!(token, Token::Dot).then_some(span);
-    }
-    if done == 0 {
-        return Cow::Borrowed(template);
-    }
-    made.push_str(&template[done..]);
-    Cow::Owned(made)
-}
-
 /// Where a part of a template is, in bytes.
 pub(crate) fn range(span: Span) -> Range<usize> {
     span.start_offset as usize..span.end_offset as usize
 }
 
-/// What is given to a filter, a test or a call, in whichever way.
-pub(crate) fn argument<'a, 't>(given: &'a ast::CallArg<'t>) -> &'a ast::Expr<'t> {
-    match given {
-        ast::CallArg::Pos(it)
-        | ast::CallArg::Kwarg(_, it)
-        | ast::CallArg::PosSplat(it)
-        | ast::CallArg::KwargSplat(it) => it,
+/// The template with a `default` wherever it looks up a variable, or a part of one; unchanged where it does not.
+pub fn with_default(template: &str, name: &str, default: &str) -> String {
+    let path: Vec<&str> = name.split('.').collect();
+    let read = tokenize(template, false, SyntaxConfig::default()).map_while(Result::ok);
+    // Only what stands in tags is a token of a name; what is between them is text.
+    let tokens: Vec<(Token<'_>, Range<usize>)> = read.map(|(it, span)| (it, range(span))).collect();
+    let ident = |at: usize| match tokens.get(at) {
+        Some((Token::Ident(name), _)) => Some(*name),
+        _ => None,
+    };
+    let is_dot = |at: usize| matches!(tokens.get(at), Some((Token::Dot, _)));
+    let mut written = String::with_capacity(template.len() + 32);
+    let (mut done, mut at) = (0, 0);
+    while at < tokens.len() {
+        let starts = at == 0 || !is_dot(at - 1);
+        let matches = |(step, part): (usize, &&str)| {
+            ident(at + 2 * step) == Some(part) && (step == 0 || is_dot(at + 2 * step - 1))
+        };
+        if !(starts && path.iter().enumerate().all(matches)) {
+            at += 1;
+            continue;
+        }
+        // What is looked up in what is missing is missing too; but methods are called.
+        let mut last = at + 2 * (path.len() - 1);
+        let is_called = |at: usize| matches!(tokens.get(at), Some((Token::ParenOpen, _)));
+        while is_dot(last + 1) && ident(last + 2).is_some() && !is_called(last + 3) {
+            last += 2;
+        }
+        let ends = [at, last].map(|it| tokens.get(it).map(|(_, range)| range.clone()));
+        if let [Some(first), Some(end)] = ends {
+            let whole = template.get(first.start..end.end).unwrap_or_default();
+            written.push_str(template.get(done..first.start).unwrap_or_default());
+            written.extend(["(", whole, " | default(", default, "))"]);
+            done = end.end;
+        }
+        at = last + 1;
+    }
+    written.push_str(template.get(done..).unwrap_or_default());
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_stands_where_a_name_is_looked_up() {
+        for (template, name, expected) in [
+            ("a x {{ x }} {{ y }}", "x", "a x {{ (x | default('')) }} {{ y }}"),
+            ("{{ x | upper }}{{ 'x' }}", "x", "{{ (x | default('')) | upper }}{{ 'x' }}"),
+            ("{{ x.a.trim() }} {{ y.x }}", "x", "{{ (x.a | default('')).trim() }} {{ y.x }}"),
+            (
+                "{% for i in u.l %}é{% endfor %}",
+                "u.l",
+                "{% for i in (u.l | default('')) %}é{% endfor %}",
+            ),
+            ("{{ u }} {{ u.b }}", "u.l", "{{ u }} {{ u.b }}"),
+        ] {
+            assert_eq!(with_default(template, name, "''"), expected);
+        }
     }
 }

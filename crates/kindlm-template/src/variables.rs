@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use minijinja::machinery::{CodeGenerator, eval, make_string_output, parse};
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Serde};
-use minijinja::{Environment, Value as Jinja};
+use minijinja::{AutoEscape, Environment, Value as Jinja};
 use serde_json::{Map, Value};
 
 use crate::engine::ENGINE;
-use crate::names::Fault;
+use crate::read::Fault;
+use crate::steps::{Ledger, Missing};
+use crate::walk::Walk;
 use crate::{Filters, syntax};
 
 /// What templates may refer to.
@@ -35,28 +39,55 @@ impl Variables {
 
     /// The text with everything filled in, or why that cannot be done.
     pub fn render(&self, template: &str) -> Result<String, String> {
-        self.render_by(&ENGINE, template)
+        Ok(self.render_by(&ENGINE, template)?.0)
     }
 
     /// The same, with filters beside those that are built in.
     pub fn render_with(&self, template: &str, filters: &Filters) -> Result<String, String> {
-        self.render_by(&filters.0, template)
+        Ok(self.render_by(&filters.0, template)?.0)
     }
 
-    fn render_by(&self, engine: &Environment<'_>, template: &str) -> Result<String, String> {
-        syntax::check_depth(template).map_err(|it| cannot_be_rendered(&it))?;
-        let rendered = engine.render_str(&syntax::of_jinja(template), &self.values);
+    /// What the template uses and has no value, each once: `user.nmae` where `user` has no such key. What it asks for, as in
+    /// `{% if x %}`, or has a `default` for, may be missing. Nothing of a template that cannot be rendered.
+    pub fn missing(&self, template: &str) -> Vec<Missing> {
+        self.render_by(&ENGINE, template).map(|(_, missing)| missing).unwrap_or_default()
+    }
+
+    fn render_by(
+        &self,
+        engine: &Environment<'_>,
+        template: &str,
+    ) -> Result<(String, Vec<Missing>), String> {
+        let rendered = self.evaluated(engine, template);
         // Also where it failed: the next template has nothing to do with it.
         let refused = std::mem::take(&mut *self.env.refused());
         match refused.first() {
-            None => rendered.map_err(|err| cannot_be_rendered(&Fault::of_error(template, &err))),
+            None => rendered.map_err(|fault| format!("the template cannot be rendered: {fault}")),
             Some(name) => Err(format!("the environment variable `{name}` may not be read here")),
         }
     }
-}
 
-fn cannot_be_rendered(fault: &Fault) -> String {
-    format!("the template cannot be rendered: {fault}")
+    fn evaluated(
+        &self,
+        engine: &Environment<'_>,
+        template: &str,
+    ) -> Result<(String, Vec<Missing>), Fault> {
+        syntax::check_depth(template)?;
+        let tree = parse(template, "", SyntaxConfig::default())
+            .map_err(|err| Fault::of_error(template, &err))?;
+        let (found, tree) = Walk::through(template, &tree);
+        let mut code = CodeGenerator::new("", template);
+        code.compile_stmt(&tree);
+        let (instructions, blocks) = code.finish();
+        let mut text = String::new();
+        let mut out = make_string_output(&mut text);
+        let (root, escape) = (self.values.clone(), AutoEscape::None);
+        let done = eval(engine, &instructions, root, &blocks, &mut out, escape);
+        let missing = done.map(|(_, state)| Ledger::of(&state));
+        drop(out);
+        let missing = missing.map_err(|err| Fault::of_evaluation(template, &err, found.fault))?;
+        Ok((text, missing))
+    }
 }
 
 /// The environment variables that templates may read.
@@ -201,11 +232,81 @@ mod tests {
             ("{{ 2.5.toFixed(101) }}", "`toFixed` gives 0 to 100 digits, not 101"),
             (
                 "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
-                "ran out of fuel",
+                "takes more than",
             ),
         ] {
             let err = render(template, json!({})).unwrap_err();
             assert!(err.contains(part), "{template}: {err}");
+        }
+    }
+
+    #[test]
+    fn what_is_probably_meant_is_told() {
+        let vars = json!({"user": {"name": "Ada"}, "no": null});
+        let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
+        let near = |template| variables.missing(template).pop().and_then(|it| it.near);
+        assert_eq!(near("{{ user.nmae }}").as_deref(), Some("user.name"));
+        assert_eq!(near("{% set u = user %}{{ u.nmae }}").as_deref(), Some("u.name"));
+        assert!(variables.missing("{{ no }}").iter().all(|it| it.is_null));
+    }
+
+    #[test]
+    fn what_a_template_makes_is_bounded() {
+        let vars = json!({"l": [1], "s": "x", "n": 100_000_000, "o": {"a": 1}});
+        for (template, part) in [
+            ("{{ 'a' * 100000000 }}", "longer than 1,000,000 characters"),
+            ("{{ s * n }}", "longer than 1,000,000 characters"),
+            ("{{ n * s }}", "longer than 1,000,000 characters"),
+            ("{{ (l * n) | length }}", "longer than 1,000,000 characters"),
+            ("{{ ('a' * 1000) | replace('a', 'b' * 100000) }}", "more than 1,000,000 characters"),
+            ("{{ ('a' * 1000).replaceAll('a', 'b' * 100000) }}", "longer than 1,000,000"),
+            ("{{ ('a' * 1000).split('').join('b' * 100000) }}", "longer than 1,000,000"),
+            ("{{ ('a' * 1000) | list | join('b' * 100000) }}", "more than 1,000,000 characters"),
+            (
+                "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}",
+                "more than 3000000 steps",
+            ),
+        ] {
+            let words = render(template, vars.clone()).unwrap_err();
+            assert!(words.contains(part), "{template}: {words}");
+        }
+        let again = |first: &str, step: &str, last: &str, times: usize| {
+            format!("{first}{}{last}", step.repeat(times))
+        };
+        for (template, part) in [
+            (
+                again("{% set b = 'aaaaaaaaaa' %}", "{% set b = b ~ b %}", "{{ b }}", 60),
+                "characters",
+            ),
+            (
+                again("{% set b = 'aaaaaaaaaa' %}", "{% set b = b + b %}", "{{ b }}", 60),
+                "characters",
+            ),
+            (again("{% set b = [1] %}", "{% set b = [b, b] %}", "{{ b }}", 60), "characters"),
+            (again("{% set b = [1] %}", "{% set b = b + b %}", "{{ b }}", 60), "characters"),
+            (again("{% set b = {} %}", "{% set b = {1: b, 2: b} %}", "{{ b }}", 60), "characters"),
+            (again("{% set b = [] %}", "{% set b = [b] %}", "{{ b }}", 5000), "levels deep"),
+            (again("{% set b = 'ab' %}", "{% set b = b.concat(b) %}", "{{ b }}", 60), "characters"),
+            (
+                again("{% set b = 'ab' %}", "{% set b %}{{ b }}{{ b }}{% endset %}", "", 60),
+                "characters",
+            ),
+            (
+                format!("{{% for i in range(90000) %}}{}{{% endfor %}}", "a".repeat(5000)),
+                "characters",
+            ),
+        ] {
+            let words = render(&template, vars.clone()).unwrap_err();
+            assert!(words.contains(part), "{}: {words}", &template[..60]);
+        }
+        for (template, expected) in [
+            (
+                "{{ 'ab' * 3 }} {{ 2 * 3 }} {{ 2 + 3 }} {{ 'a' + 'b' }} {{ s ~ 1 ~ l }}",
+                "ababab 6 5 ab x11",
+            ),
+            ("{{ l + [2] }} {{ (l * 3).length }} {{ (l + [2]) | last }}", "1,2 3 2"),
+        ] {
+            assert_eq!(render(template, vars.clone()).as_deref(), Ok(expected), "{template}");
         }
     }
 
@@ -240,5 +341,64 @@ mod tests {
     #[test]
     fn a_variable_called_env_wins() {
         assert_eq!(render("{{ env.HOME }}", json!({"env": {"HOME": "x"}})).as_deref(), Ok("x"));
+    }
+
+    #[test]
+    fn what_has_no_value_is_missing_unless_the_template_asks_for_it() {
+        let vars = json!({"user": {"name": "Ada", "tags": ["a"]}, "list": [1], "y": 1, "no": null});
+        let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
+        for (template, missing) in [
+            ("{{ y }} {{ user.name }} {{ user.tags[0] }} {{ user['name'] }}", vec![]),
+            ("{{ list.length }} {{ user.name.length }} {{ user.name[0] }}", vec![]),
+            ("{{ no }}{% if no %}{{ no }}{% endif %}{{ no == none }}", vec!["no"]),
+            ("{{ user.name.toUpperCase() }} {{ range(3) }} {{ env.HOME }}", vec![]),
+            ("{{ x }}", vec!["x"]),
+            ("{{ x.a.b }}", vec!["x"]),
+            ("{{ user.nmae }} {{ user.nmae }}", vec!["user.nmae"]),
+            (
+                "{{ user.tags[1] }} {{ no.a }} {{ list.first }}",
+                vec!["user.tags[1]", "no.a", "list.first"],
+            ),
+            ("{{ x.trim() }}", vec!["x"]),
+            ("{{ y | default(x) }}", vec!["x"]),
+            ("{{ x | default('') }} {{ x | d(1) }} {{ user.nmae | default('') }}", vec![]),
+            ("{{ x | upper | default('') }}", vec![]),
+            ("{{ x or y }} {{ x or user.nmae }}", vec!["user.nmae"]),
+            ("{{ x and y }}", vec!["x"]),
+            ("{{ x is defined }}", vec![]),
+            ("{{ x is defined }} {{ x }}", vec!["x"]),
+            ("{% if x %}{{ x }}{% endif %}", vec![]),
+            ("{% if x.a or true %}{{ x.a | upper }}{% endif %}", vec!["x"]),
+            ("{% if x %}{{ x.a }}{% endif %}", vec![]),
+            ("{% if user %}{{ user.nmae }}{% endif %}", vec!["user.nmae"]),
+            ("{% if x and x.a %}{{ x.a }}{% endif %}", vec![]),
+            ("{% if x is defined and x > 3 %}{{ x }}{% endif %}", vec![]),
+            ("{% if not x %}a{% else %}{{ x }}{% endif %}", vec![]),
+            ("{% if x %}{% endif %}{{ x }}", vec!["x"]),
+            ("{% if x == 1 %}{% endif %}", vec!["x"]),
+            ("{{ x if x else y }}", vec![]),
+            ("{% set x = 1 %}{{ x }}", vec![]),
+            ("{% for i in list %}{{ i.a }}{{ loop.index }}{% endfor %}{{ i }}", vec!["i.a", "i"]),
+            ("{% for i in x %}{% endfor %}", vec!["x"]),
+            ("{% for i in x or [] %}{% endfor %}", vec![]),
+            ("{% with a = x %}{{ a }}{% endwith %}", vec!["x"]),
+            ("{{ list[y] }} {{ list[x] }}", vec!["list[y]", "x"]),
+            // It is missing where it is used, whatever it was called on the way.
+            ("{% set u = user %}{{ u.name }} {{ u.nmae }}", vec!["u.nmae"]),
+            ("{% set u = x %}{% if u %}{{ u }}{% endif %}", vec![]),
+            ("{% set u = x %}{{ u }}", vec!["x"]),
+            ("{% for u in [user] %}{{ u.nmae }}{% endfor %}", vec!["u.nmae"]),
+            ("{% set k = 'nmae' %}{{ user[k] }}", vec!["user[k]"]),
+            ("{{ user | attr('nmae') }}", vec!["user | attr"]),
+            ("{{ [user] | map(attribute='nmae') | join }}", vec!["[user] | map"]),
+            ("{{ [user] | map(attribute='name') | join }}", vec![]),
+            ("{{ [] | first }}", vec!["[] | first"]),
+            ("{{ x | upper | trim }}", vec!["x"]),
+            ("{{ no | default('a') }} {{ no | default('a', true) }}", vec!["no | default"]),
+        ] {
+            let found = variables.missing(template);
+            let found: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
+            assert_eq!(found, missing, "{template}");
+        }
     }
 }

@@ -43,6 +43,9 @@ impl HostPattern {
         let to_number = |it: &str| it.parse::<u16>().ok().filter(|it| *it > 0).ok_or(it.to_owned());
         let port = port.map(to_number).transpose().map_err(|port| {
             let help = format!("write a number from 1 to 65535, or `{name}` alone for any port");
+            if port.is_empty() {
+                return problem(format!("`{entry}` has a colon and no port"), help);
+            }
             problem(format!("`{port}` is not a port"), help)
         })?;
         let name = name.to_ascii_lowercase();
@@ -136,7 +139,7 @@ mod tests {
             ("xn--bcher-kva.de", None),
             ("127.0.0.1:99999", Some("`99999` is not a port")),
             ("localhost:0", Some("`0` is not a port")),
-            ("localhost:", Some("`` is not a port")),
+            ("localhost:", Some("`localhost:` has a colon and no port")),
             (
                 "http://a.example:80/x",
                 Some("`http://a.example:80/x` is an address and matches no host"),

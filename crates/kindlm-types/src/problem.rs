@@ -32,6 +32,8 @@ pub enum ProblemKind {
     MissingVariable {
         /// Its name in templates.
         name: String,
+        /// Whether it is there, and `null`.
+        is_null: bool,
     },
     /// Something that decides nothing as it is written. What has this problem can be used.
     NoEffect,

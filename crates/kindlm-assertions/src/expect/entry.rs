@@ -95,7 +95,7 @@ impl Compiler<'_> {
             return None;
         }
         self.calls(map, at);
-        self.told(&mut value, at);
+        self.told(registration.build, &mut value, at);
         let built = self.build(registration, &mut value, options, at);
         self.tell_once(told);
         // Where the check has said so in its own words, that will do. A `threshold` may be another measure than a score.

@@ -149,7 +149,7 @@ impl Compiler<'_> {
         }
         let Some(registration) = REGISTRY.get(rank) else { return };
         let before = self.faults();
-        self.told(&mut value, at);
+        self.told(registration.build, &mut value, at);
         if self.faults() > before {
             return;
         }
@@ -187,7 +187,8 @@ impl Compiler<'_> {
     /// Tells which variables of the templates in a value are missing.
     fn tell_missing(&mut self, value: &Value, at: &str) {
         if self.setup.tells_missing {
-            self.report(missing::missing(value, self.vars, self.setup), at);
+            let missing = missing::missing(value, self.variables(), self.vars);
+            self.report(missing, at);
         }
     }
 

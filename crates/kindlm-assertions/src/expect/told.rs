@@ -1,9 +1,10 @@
-//! What judges are told beside a `value`: criteria, rubrics and rules are templates, as values are.
+//! Texts of a check that are templates beside its `value`: what judges are told, and all of a check of the nested form.
 
 use serde_json::Value;
 
 use super::Compiler;
 use super::value::fill_in;
+use crate::Build;
 
 /// Where texts stand that judges are told.
 const TEXTS: [&str; 3] = ["/criteria", "/rubric", "/value/goal"];
@@ -12,15 +13,23 @@ const TEXTS: [&str; 3] = ["/criteria", "/rubric", "/value/goal"];
 const RULES: &str = "assertions";
 const OF_RULES: [&str; 2] = ["instruction", "criteria"];
 
+/// What of a check is no template: schemas, which files and commands it names.
+const AS_WRITTEN: [&str; 6] =
+    ["schema", "schemaFile", "argsSchema", "argsSchemaResolved", "run", "report"];
+
 impl Compiler<'_> {
-    /// Renders what a judge is told, and tells the variables in it that have no value.
-    pub(super) fn told(&mut self, config: &mut Value, at: &str) {
+    /// Renders what a check is told beside its `value`, and tells the variables in it that have no value.
+    pub(super) fn told(&mut self, build: Build, config: &mut Value, at: &str) {
+        if let (Build::Plain(_), Some(map)) = (build, config.as_object_mut()) {
+            let texts = map.iter_mut().filter(|(key, _)| !AS_WRITTEN.contains(&key.as_str()));
+            for (key, text) in texts {
+                self.fill(text, &format!("{at}/{key}"));
+            }
+            return;
+        }
         for pointer in TEXTS {
             let Some(text) = config.pointer_mut(pointer) else { continue };
-            let at = format!("{at}{pointer}");
-            self.tell_missing(text, &at);
-            let filled = fill_in(text, &at, self.variables());
-            self.problems.extend(filled.err());
+            self.fill(text, &format!("{at}{pointer}"));
         }
         let rules = config.get(RULES).and_then(Value::as_array).into_iter().flatten();
         for (index, rule) in rules.enumerate() {
@@ -29,5 +38,11 @@ impl Compiler<'_> {
                 self.tell_missing(told, &format!("{at}/{RULES}/{index}/{key}"));
             }
         }
+    }
+
+    fn fill(&mut self, text: &mut Value, at: &str) {
+        self.tell_missing(text, at);
+        let filled = fill_in(text, at, self.variables());
+        self.problems.extend(filled.err());
     }
 }

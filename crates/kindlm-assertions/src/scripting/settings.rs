@@ -35,25 +35,49 @@ impl ScriptsBlock {
     /// What of it means nothing, by pointers from the block.
     pub fn problems(&self) -> Vec<Problem> {
         let hosts = self.net.iter().flatten().enumerate();
-        hosts
-            .filter_map(|(at, it)| Some(HostPattern::parse(it).err()?.under(&format!("/net/{at}"))))
-            .collect()
+        let hosts = hosts.filter_map(|(at, it)| {
+            Some(HostPattern::parse(it).err()?.under(&format!("/net/{at}")))
+        });
+        let names = self.env.iter().flatten().enumerate();
+        hosts.chain(names.filter_map(|(at, it)| unnamed(it, &format!("/env/{at}")))).collect()
     }
 
-    /// The folders of it that do not exist, by pointers from the block. Of those outside nobody can say.
-    pub fn missing_folders(&self, files: &dyn Files) -> Vec<Problem> {
+    /// The folders of it that scripts may not read, as they do not exist or are outside, by pointers from the block.
+    pub fn unreadable_folders(&self, files: &dyn Files) -> Vec<Problem> {
         let folders = self.read.iter().flatten().enumerate();
-        let missing = folders.filter_map(|(at, it)| match files.read(it) {
-            Err(err @ FileError::NotFound { .. }) => Some((at, err)),
-            _ => None,
-        });
-        let problem = |(at, err): (usize, FileError)| {
+        let problem = |at: usize, err: &FileError, outside: bool, help: &str| {
             Problem::new(format!("/read/{at}"), err.to_string())
-                .with_kind(ProblemKind::File { outside: false })
-                .with_help("the path is relative to the folder of the config file")
+                .with_kind(ProblemKind::File { outside })
+                .with_help(help)
         };
-        missing.map(problem).collect()
+        let problem = |(at, it): (usize, &String)| match files.read(it) {
+            Err(err @ FileError::NotFound { .. }) => {
+                let help = "the path is relative to the folder of the config file";
+                Some(problem(at, &err, false, help))
+            }
+            Err(err @ FileError::Outside { .. }) => {
+                let help = "name a folder inside it, or give `--allow-outside`";
+                Some(problem(at, &err, true, help))
+            }
+            _ => None,
+        };
+        folders.filter_map(problem).collect()
     }
+}
+
+/// Says that no variable of the environment has a name.
+fn unnamed(name: &str, at: &str) -> Option<Problem> {
+    let is_part = |it: char| it.is_alphanumeric() || "_.-()".contains(it);
+    if name.chars().all(is_part) {
+        return None;
+    }
+    let message = format!("`{name}` is not the name of an environment variable, and permits none");
+    let help = if name.contains('*') {
+        "name each variable: there are no patterns, so that a new secret is not given away"
+    } else {
+        "write one name for each entry of the list, such as `REGION`"
+    };
+    Some(Problem::new(at, message).with_help(help))
 }
 
 /// Who runs JavaScript.
@@ -86,7 +110,7 @@ impl ScriptSettings {
         let Some(block) = block else { return Ok(setup.scripts.clone()) };
         let mut problems = block.problems();
         if setup.tells_missing {
-            problems.extend(block.missing_folders(setup.files));
+            problems.extend(block.unreadable_folders(setup.files));
         }
         if problems.is_empty() {
             return Ok(setup.scripts.with(block));
@@ -136,6 +160,16 @@ impl ScriptSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_permit_nothing_are_told() {
+        let block: ScriptsBlock = serde_json::from_str(
+            r#"{"env": ["A", "*", "A B", "API_*", "ProgramFiles(x86)", "A=b"], "net": ["a.de:"]}"#,
+        )
+        .unwrap();
+        let told: Vec<String> = block.problems().into_iter().map(|it| it.pointer).collect();
+        assert_eq!(told, ["/net/0", "/env/1", "/env/2", "/env/3", "/env/5"]);
+    }
 
     #[test]
     fn a_check_takes_over_what_it_does_not_say() {

@@ -1,6 +1,6 @@
 //! Whether the parts of a test go together, with each other and with what the suite has.
 
-use kindlm_schema::Schema;
+use kindlm_schema::{Lint, Schema, lint};
 use kindlm_types::{Place, Role};
 use serde_json::Value;
 
@@ -127,23 +127,29 @@ impl Loader<'_> {
         }
     }
 
-    /// Warns of tools whose `parameters` are not a JSON Schema: providers refuse them.
+    /// Warns of tools whose `parameters` are not a JSON Schema, which providers refuse, and of what in them nobody knows.
     pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
         for (index, tool) in tools.enumerate() {
             let Some(parameters) = tool.get("parameters") else { continue };
-            let fault = self
-                .tool_schemas
-                .entry(parameters.to_string())
-                .or_insert_with(|| Schema::compile(parameters).err().map(|it| it.to_string()))
-                .clone();
-            if let Some(fault) = fault {
-                let at = format!("{at}/tools/{index}/parameters");
-                let message = format!("these parameters are not a usable JSON Schema: {fault}");
-                let diagnostic =
-                    piece.error(Code::INVALID_VALUE, &at, Place::Key, message).into_warning();
-                self.push(diagnostic);
+            let known = self.tool_schemas.entry(parameters.to_string());
+            let faults = known.or_insert_with(|| faults_of_parameters(parameters)).clone();
+            for Lint { pointer, message } in faults {
+                let at = format!("{at}/tools/{index}/parameters{pointer}");
+                let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
+                self.push(diagnostic.into_warning());
             }
+        }
+    }
+}
+
+/// What is wrong with the JSON Schema of what a function takes.
+pub(crate) fn faults_of_parameters(schema: &Value) -> Vec<Lint> {
+    match Schema::compile(schema) {
+        Ok(_) => lint(schema),
+        Err(fault) => {
+            let message = format!("these parameters are not a usable JSON Schema: {fault}");
+            vec![Lint { pointer: String::new(), message }]
         }
     }
 }

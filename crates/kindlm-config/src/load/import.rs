@@ -1,6 +1,6 @@
 //! A promptfoo config as the `kindlm.yaml` that does the same.
 
-use kindlm_template::is_template;
+use kindlm_template::{is_template, with_default};
 use kindlm_types::Files;
 
 use super::{Found, Sources, Translation, load_tree, read_all};
@@ -71,11 +71,12 @@ impl Imported {
     /// Writes a translation down, unless it does not hold on its own.
     fn write(&mut self, mut translation: Translation, sources: &Sources<'_>) {
         // What an entry only refers to is not written in it; that is told below.
-        for (pointer, name) in std::mem::take(&mut translation.missing) {
+        for (pointer, name, is_null) in std::mem::take(&mut translation.missing) {
             if let Some(Node { kind: Kind::Text(text), .. }) = translation.root.at_mut(&pointer)
                 && is_template(text)
             {
-                *text = without_value(text, &name).into();
+                let default = if is_null { "'', true" } else { "''" };
+                *text = with_default(text, &name, default).into();
             }
         }
         let Translation { source, root, .. } = &translation;
@@ -93,48 +94,6 @@ impl Imported {
                 let error = Diagnostic::error(Code::INVALID_VALUE, message, source, root.span);
                 self.diagnostics.push(error);
             }
-        }
-    }
-}
-
-/// A template that says itself that a variable may have no value, and is empty there.
-fn without_value(template: &str, name: &str) -> String {
-    let mut written = String::with_capacity(template.len() + 16);
-    let mut rest = template;
-    let mut is_said = false;
-    while let Some((before, (inside, behind))) =
-        rest.split_once("{{").and_then(|(before, it)| Some((before, it.split_once("}}")?)))
-    {
-        written.push_str(before);
-        if inside.trim() == name {
-            written.extend(["{{ ", name, " | default('') }}"]);
-            is_said = true;
-        } else {
-            written.extend(["{{", inside, "}}"]);
-        }
-        rest = behind;
-    }
-    written.push_str(rest);
-    if is_said {
-        return written;
-    }
-    // What stands in the condition may be missing within; it holds in any case. A last line break is not written anyway.
-    let within = template.strip_suffix('\n').unwrap_or(template);
-    format!("{{% if {name} or true %}}{within}{{% endif %}}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_template_says_what_may_be_missing() {
-        for (template, expected) in [
-            ("a {{x}} {{ y }}{{ x }}", "a {{ x | default('') }} {{ y }}{{ x | default('') }}"),
-            ("{{ x | upper }}\n", "{% if x or true %}{{ x | upper }}{% endif %}"),
-            ("{{ 'a' if x > 1 }}", "{% if x or true %}{{ 'a' if x > 1 }}{% endif %}"),
-        ] {
-            assert_eq!(without_value(template, "x"), expected);
         }
     }
 }

@@ -45,6 +45,7 @@ use crate::source::{Source, Span};
 use crate::tree::{Node, read};
 use crate::written::DefaultsBlock;
 pub(crate) use dataset::beside;
+pub(crate) use fitting::faults_of_parameters;
 pub use import::{Imported, import, import_with};
 
 /// What a config file says, and what is wrong with it.
@@ -120,13 +121,16 @@ pub fn load_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Loaded {
     read_all(name, bytes, sources).map_or_else(failed, |(loaded, _)| loaded)
 }
 
+/// A template of which something has no value: its pointer, the name of that, and whether it is `null`.
+type Missing = (String, String, bool);
+
 /// The document that stands for a config of promptfoo's.
 struct Translation {
     /// The config, with its secrets covered.
     source: Arc<Source>,
     root: Node,
     /// What of its checks names variables that a test does not have: pointers to texts, and the names.
-    missing: Vec<(String, String)>,
+    missing: Vec<Missing>,
 }
 
 /// Reads a config file; also gives the translation of one of promptfoo's.
@@ -163,7 +167,7 @@ fn load_tree(
     found: Found,
     sources: &Sources<'_>,
     is_translated: bool,
-) -> (Loaded, Vec<(String, String)>) {
+) -> (Loaded, Vec<Missing>) {
     let Sources { files, env, .. } = *sources;
     let referred = digest::Referred::new(files);
     let setup = Setup::new(&referred, None).with_yaml(crate::yaml).telling_missing();
@@ -246,7 +250,7 @@ struct Loader<'a> {
     /// Whether the document is the translation of promptfoo's, which takes what is missing for an empty text.
     is_translated: bool,
     /// What of checks names variables that a test does not have: pointers to texts, and the names.
-    missing: Vec<(String, String)>,
+    missing: Vec<Missing>,
     /// Variables that requests name and no test has had so far, with what is said if none has them.
     wanted: Vec<(String, Diagnostic)>,
     suite: Suite,
@@ -264,7 +268,7 @@ struct Loader<'a> {
     /// The most answers that a check of some test asks of one judge.
     most_samples: Option<u32>,
     /// Whether the `parameters` of a tool are a usable JSON Schema, by their text.
-    tool_schemas: HashMap<String, Option<String>>,
+    tool_schemas: HashMap<String, Vec<kindlm_schema::Lint>>,
     /// What tests have in common.
     pool: pool::Pool,
     /// The sets of rules that prompts and tests refer to.

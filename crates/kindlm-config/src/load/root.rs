@@ -117,7 +117,7 @@ impl Loader<'_> {
     fn scripts(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         if let Some(block) = self.block::<ScriptsBlock>(piece, document, "scripts", faulty) {
             self.report(piece, "/scripts", block.problems());
-            self.report(piece, "/scripts", block.missing_folders(self.files));
+            self.report(piece, "/scripts", block.unreadable_folders(self.files));
             self.setup.scripts = self.setup.scripts.with(&block);
         }
         let permitted = &self.setup.scripts.permissions.env;

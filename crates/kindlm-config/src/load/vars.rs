@@ -89,16 +89,18 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) {
-        for name in written.template.undeclared().filter(|it| !vars.contains_key(*it)) {
-            let message =
-                format!("the variable `{name}` has no value in some test: it is empty there");
+        let form = written.template.form(self.env, None);
+        for it in form.iter().flat_map(|it| it.missing(vars)) {
+            let (name, what) = (it.name, if it.is_null { "is `null`" } else { "has no value" });
+            let message = format!("the variable `{name}` {what} in some test: it is empty there");
             let diagnostic = Diagnostic::error(
                 Code::MISSING_VARIABLE,
                 message,
                 written.source,
                 written.source.first_line(written.span),
             );
-            self.push(diagnostic.into_warning());
+            let near = it.near.map(|it| format!("did you mean `{it}`?"));
+            self.push(Diagnostic { help: near, ..diagnostic.into_warning() });
         }
         for (variable, range) in written.template.plain_env() {
             if (self.env)(variable).is_none() && !vars.contains_key("env") {

@@ -2,6 +2,7 @@
 
 use super::Translator;
 use super::build::{entries, list, map, number, text};
+use crate::load::faults_of_parameters;
 use crate::source::Span;
 use crate::tree::{Key, Node};
 
@@ -134,7 +135,7 @@ impl Translator<'_> {
                 "cost" => settings.price = price(value),
                 "response_format" if is_openai => self.response_format(value, &mut settings),
                 "functions" if is_openai => {
-                    let functions = self.in_place(value);
+                    let functions = self.functions(value);
                     settings.body.extend(functions.map(|it| ("functions".to_owned(), it)));
                     settings.calls = true;
                 }
@@ -195,6 +196,42 @@ impl Translator<'_> {
             Some(file) => self.document_of(node.span, &file),
             None => Some(node.clone()),
         }
+    }
+
+    /// The functions that a model may call, as OpenAI had them before there were tools.
+    fn functions(&mut self, node: &Node) -> Option<Node> {
+        let functions = self.in_place(node)?;
+        let help = "write a list of functions, each with a `name` and `parameters`, or `file://` and a file of JSON or YAML";
+        if functions.text().is_some_and(kindlm_template::is_template) {
+            self.error(node.span, "the functions of a provider are no template", Some(help));
+            return None;
+        }
+        if functions.items().is_empty() {
+            let message = "there is no function here, and the API refuses an empty list";
+            self.error(node.span, message, Some("list one, or remove `functions`"));
+            return None;
+        }
+        for item in functions.items() {
+            if item.get("name").and_then(Node::text).is_none() {
+                self.error(item.span, "a function has no `name`", Some(help));
+                continue;
+            }
+            let Some(parameters) = item.get("parameters") else { continue };
+            for fault in faults_of_parameters(&parameters.to_json()) {
+                let mut parameters = parameters.clone();
+                let span = parameters.at_mut(&fault.pointer).map_or(item.span, |it| it.span);
+                if fault.pointer.is_empty() {
+                    self.error(span, fault.message, None);
+                } else {
+                    self.warn(
+                        span,
+                        fault.message,
+                        Some("correct it: the model is told nothing by it"),
+                    );
+                }
+            }
+        }
+        Some(functions)
     }
 
     /// Tools as OpenAI or Anthropic write them.

@@ -49,8 +49,8 @@ impl Reading {
 pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
     each_template(value, pointer, &mut |at, text| {
         let Ok(read) = read(text) else { return };
-        let names = read.needed().into_iter().filter(|it| !template::OWN.contains(it));
-        found.extend(names.map(|it| (at.to_owned(), it.to_owned())));
+        let names = read.needed.into_iter().filter(|it| !template::OWN.contains(&it.as_str()));
+        found.extend(names.map(|it| (at.to_owned(), it)));
     });
 }
 

@@ -448,7 +448,7 @@ fn unknown(at: &str, name: &str) -> Problem {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("give the tests `vars: {{ {name}: … }}`, or remove it"),
     };
-    let kind = ProblemKind::MissingVariable { name: name.to_owned() };
+    let kind = ProblemKind::MissingVariable { name: name.to_owned(), is_null: false };
     Problem::new(at, message).with_kind(kind).with_help(help)
 }
 

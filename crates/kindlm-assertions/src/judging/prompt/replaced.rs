@@ -32,7 +32,7 @@ impl Said {
         match read(&content) {
             // What a template asks for before it uses it may be missing.
             Ok(read) => {
-                let refers = read.needed().into_iter().map(str::to_owned).collect();
+                let refers = read.needed.into_iter().collect();
                 let names = read.undeclared.into_iter().collect();
                 Ok(Self { role, content, at, within, refers, names })
             }

@@ -1,0 +1,276 @@
+//! What is known of a template before it is rendered, and what is wrong with it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+use minijinja::machinery::parse;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Error, ErrorKind};
+
+use crate::syntax::check_depth;
+use crate::walk::Walk;
+
+/// What is wrong with a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// The part that is wrong, in bytes of the template.
+    pub range: Option<Range<usize>>,
+    /// Its line, from 1, where the template has several.
+    pub line: Option<usize>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(help) = &self.help {
+            write!(f, ": {help}")?;
+        }
+        if let Some(line) = self.line {
+            write!(f, " (line {line} of the text)")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// What the engine says of a statement that it does not know.
+const UNKNOWN_STATEMENT: &str = "unknown statement ";
+
+impl Fault {
+    /// An error of the engine.
+    pub(crate) fn of_error(template: &str, err: &Error) -> Self {
+        let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
+        let line = err.line().filter(|_| template.contains('\n'));
+        let (message, help) = match words.strip_prefix(UNKNOWN_STATEMENT) {
+            Some(name) => of_statement(name),
+            None if err.kind() == ErrorKind::OutOfFuel => {
+                let help = "loop over less, or put what is computed into a variable of the test";
+                (format!("it takes more than {} steps", crate::engine::FUEL), Some(help.to_owned()))
+            }
+            None => (words, None),
+        };
+        Self { message, help, range: None, line }
+    }
+
+    /// An error of the engine; names that it does not know are told with those that are near, as the walk found them.
+    pub(crate) fn of_evaluation(template: &str, err: &Error, found: Option<Self>) -> Self {
+        let unknown = [
+            ErrorKind::UnknownFilter,
+            ErrorKind::UnknownTest,
+            ErrorKind::UnknownFunction,
+            ErrorKind::UnknownMethod,
+        ];
+        let told = Self::of_error(template, err);
+        match found.filter(|_| unknown.contains(&err.kind())) {
+            // Somebody may have brought filters of their own.
+            Some(fault) => {
+                let name = fault.range.clone().and_then(|it| template.get(it)).unwrap_or_default();
+                if told.message.contains(name) { fault } else { told }
+            }
+            None => told,
+        }
+    }
+}
+
+/// What is said of a statement that is not there.
+fn of_statement(name: &str) -> (String, Option<String>) {
+    let message = format!("there is no statement `{{% {name} %}}`");
+    let help = match name {
+        "include" | "import" | "from" | "extends" | "block" => {
+            "a template is one text and takes in no others: write here what the other one says, or put it into a variable"
+        }
+        "macro" | "call" => {
+            "write what the macro says where it is used, or loop over a list of what differs"
+        }
+        "break" | "continue" => "put an `if` around what comes behind it",
+        _ => "there are `if`, `for`, `set`, `with`, `filter`, `raw`, `autoescape` and `do`",
+    };
+    (message, Some(help.to_owned()))
+}
+
+/// What was read of a template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// What it refers to and does not set itself; `env` is among it.
+    pub undeclared: BTreeSet<String>,
+    /// The same without `env`, and without what it asks for before it uses it, as in `{% if x %}`, or has a `default` for.
+    pub needed: BTreeSet<String>,
+    /// Environment variables that are a part of something bigger than an expression of their own (`{{ env.NAME }}`), by
+    /// where that is, in bytes.
+    pub entangled: Vec<(String, Range<usize>)>,
+}
+
+/// Reads a template, or says what is wrong with it: what cannot be read, and the first name that means nothing.
+pub fn read(template: &str) -> Result<Read, Fault> {
+    check_depth(template)?;
+    let tree = parse(template, "", SyntaxConfig::default())
+        .map_err(|err| Fault::of_error(template, &err))?;
+    let (found, _) = Walk::through(template, &tree);
+    let Walk { fault, undeclared, needed, entangled, .. } = found;
+    match fault {
+        Some(fault) => Err(fault),
+        None => Ok(Read { undeclared, needed, entangled }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::built_in::{FILTERS, MORE_FILTERS, MORE_TESTS, TESTS};
+    use crate::engine::ENGINE;
+    use crate::filters::{ADDED, ADDED_TESTS};
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_name_that_is_known_is_there() {
+        let is_known = |template: String, what: &str| {
+            let rendered = ENGINE.render_str(&template, ());
+            let unknown =
+                rendered.err().map(|it| it.to_string()).filter(|it| it.contains("unknown"));
+            assert_eq!(unknown, None, "{what}");
+        };
+        for name in FILTERS.into_iter().chain(MORE_FILTERS).chain(ADDED) {
+            is_known(format!("{{{{ 'a' | {name} }}}}"), name);
+        }
+        for name in TESTS.into_iter().chain(MORE_TESTS).chain(ADDED_TESTS) {
+            is_known(format!("{{{{ 'a' is {name} }}}}"), name);
+        }
+    }
+
+    #[test]
+    fn tells_names_that_mean_nothing() {
+        for (template, message, help, part) in [
+            ("{{ a | uper }}", "there is no filter `uper`", "did you mean `upper`?", "uper"),
+            (
+                "{% if a is evn %}{% endif %}",
+                "there is no test `evn`",
+                "did you mean `even`?",
+                "evn",
+            ),
+            ("{{ rnge(3) }}", "there is no function `rnge`", "did you mean `range`?", "rnge"),
+            (
+                "{% set ns = namespace() %}",
+                "there is no function `namespace`",
+                "docs/promptfoo.md lists every function that there is",
+                "namespace",
+            ),
+            (
+                "{{ a.b.toUpperCas() }}",
+                "there is no method `toUpperCas`",
+                "did you mean `toUpperCase`?",
+                "toUpperCas",
+            ),
+            (
+                "{% for x in a | srt %}{% endfor %}",
+                "there is no filter `srt`",
+                "did you mean `sort`?",
+                "srt",
+            ),
+            (
+                "{% set x %}{{ [1, {'k': a | nope_x}] }}{% endset %}",
+                "there is no filter `nope_x`",
+                "docs/promptfoo.md lists every filter that there is",
+                "nope_x",
+            ),
+        ] {
+            let fault = read(template).unwrap_err();
+            assert_eq!(fault.message, message, "{template}");
+            assert_eq!(fault.help.as_deref(), Some(help), "{template}");
+            assert_eq!(&template[fault.range.unwrap()], part, "{template}");
+            assert_eq!(fault.line, None);
+        }
+        assert_eq!(read("a\nb {{ x | uper }}").unwrap_err().line, Some(2));
+    }
+
+    #[test]
+    fn tells_what_a_template_refers_to() {
+        let read =
+            read("{{ a.length }}{% set b = 1 %}{{ b }}{{ env.X }}{{ env.Y | upper }}").unwrap();
+        assert_eq!(read.undeclared.iter().collect::<Vec<_>>(), ["a", "env"]);
+        assert_eq!(read.entangled.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["Y"]);
+    }
+
+    #[test]
+    fn tells_what_there_is_instead() {
+        for (template, message, help) in [
+            ("{% macro a() %}{% endmacro %}", "there is no statement `{% macro %}`", "loop over"),
+            ("{% include 'a' %}", "there is no statement `{% include %}`", "takes in no others"),
+            ("{% fro i in l %}", "there is no statement `{% fro %}`", "there are `if`"),
+            ("{{ user.get('name') }}", "there is no method `get`", "{{ name['key'] }}"),
+        ] {
+            let fault = read(template).unwrap_err();
+            assert_eq!(fault.message, message);
+            assert!(fault.help.clone().unwrap_or_default().contains(help), "{fault}");
+        }
+        let needed = read("{{ a.b }}{{ c or d }}{{ env.X }}{% if e %}{{ e }}{% endif %}").unwrap();
+        assert_eq!(needed.needed.into_iter().collect::<Vec<_>>(), ["a", "d"]);
+    }
+
+    #[test]
+    fn what_is_set_or_built_in_is_not_referred_to() {
+        let read = read("{% for i in range(3) %}{{ i }}{{ x.y }}{% endfor %}").unwrap();
+        assert_eq!(read.undeclared.into_iter().collect::<Vec<_>>(), ["x"]);
+    }
+
+    #[test]
+    fn what_is_too_deep_is_told_before_it_overflows_the_stack() {
+        let vars = serde_json::Map::new();
+        let variables = crate::Variables::new(&vars, &vars);
+        let expression = |before: &str, middle: &str, behind: &str, count: usize| {
+            format!("{{{{ {}{middle}{} }}}}", before.repeat(count), behind.repeat(count))
+        };
+        for (before, middle, behind) in [
+            ("", "a", ".a"),
+            ("", "a", "[0]"),
+            ("", "a", "()"),
+            ("", "1", " + 1"),
+            ("", "1", " ~ 1"),
+            ("", "1", " ** 1"),
+            ("", "1", " and 1"),
+            ("", "1", " | string"),
+            ("", "1", " is true"),
+            ("not ", "1", ""),
+            ("-", "1", ""),
+            ("1 if 1 else ", "1", ""),
+            ("[not ", "1", "]"),
+            ("{1: ", "1", "}"),
+            ("", "1", "{% elif 1 %}"),
+        ] {
+            let make = |count| match behind.strip_prefix("{%") {
+                Some(_) => format!("{{% if 1 %}}{}{{% endif %}}", behind.repeat(count)),
+                None => expression(before, middle, behind, count),
+            };
+            let deep = make(50_000);
+            let fault = read(&deep).unwrap_err();
+            let at = fault.range.unwrap_or_default();
+            assert!(fault.message.contains("levels deep"), "{behind}: {} {at:?}", fault.message);
+            let words = variables.render(&deep).unwrap_err();
+            assert!(words.contains("levels deep"), "{behind}: {words}");
+            // What is allowed does not overflow the stack either.
+            let _ = (read(&make(100)), variables.render(&make(100)));
+            let _ = (read(&make(240)), variables.render(&make(240)));
+        }
+        // Side by side is not deep.
+        for wide in [
+            format!("{{{{ [{}1] | length }}}}", "1 + 1, ".repeat(5_000)),
+            format!("{{% set x = {{{}}} %}}", "'a': b.c, ".repeat(5_000)),
+            "{{ a.b }} {% if a == 1 %}{{ a | upper }}{% elif a %}x{% endif %}".repeat(2_000),
+        ] {
+            assert_eq!(read(&wide).map(|_| ()), Ok(()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(template in r"(\{\{|\}\}|\{%|%\}|[a-z.|() ']|é){0,30}") {
+            let _ = read(&template);
+            let _ = crate::Variables::new(&serde_json::Map::new(), &serde_json::Map::new()).render(&template);
+        }
+    }
+}

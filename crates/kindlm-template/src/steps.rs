@@ -1,0 +1,294 @@
+//! The steps of an evaluation that look at what goes through them: what of it is missing, and how much there is of it.
+//!
+//! They are filters that no template can name; a walk puts them in.
+
+use std::sync::{Arc, LazyLock};
+
+use kindlm_types::nearest;
+use minijinja::value::{Object, ObjectRepr, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Expression, State, Value as Jinja, context};
+
+use crate::bounded::BUILT_IN;
+use crate::engine::text;
+use crate::filters::length;
+use crate::methods::not_too_long;
+
+/// A variable.
+pub(crate) const VARIABLE: &str = "=variable";
+/// A part of a value: its key, and how the part and the value are written.
+pub(crate) const PART: &str = "=part";
+/// What something is done with.
+pub(crate) const USED: &str = "=used";
+/// What is gone through item by item.
+pub(crate) const GONE_THROUGH: &str = "=gone_through";
+/// What is printed.
+pub(crate) const PRINTED: &str = "=printed";
+/// What may be missing.
+pub(crate) const ASKED: &str = "=asked";
+/// What a filter or the template has made.
+pub(crate) const MADE: &str = "=made";
+/// What a function or a method has made.
+pub(crate) const CALLED: &str = "=called";
+/// `+`, `*` and `~`.
+pub(crate) const ADDED: &str = "=added";
+pub(crate) const REPEATED: &str = "=repeated";
+pub(crate) const JOINED: &str = "=joined";
+
+/// The most that a template may make in all, and that one value may be; a character is 1.
+const MOST: u64 = 50_000_000;
+const LARGEST: u64 = 10_000_000;
+
+/// What a value in a list or an object counts beside the texts in it.
+const ITEM: u64 = 16;
+
+/// How deep lists and objects may be.
+const DEEPEST: usize = 200;
+
+/// Something that a template uses and that has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// As the template has it: `user.nmae`.
+    pub name: String,
+    /// What is there and is probably meant, written in the same way.
+    pub near: Option<String>,
+    /// Whether it is there, and `null`.
+    pub is_null: bool,
+}
+
+/// What is missing, on its way to where it is used.
+#[derive(Debug)]
+struct Gap(Missing);
+
+impl Object for Gap {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        false
+    }
+
+    fn render(self: &Arc<Self>, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+fn gap(name: &str, near: Option<String>) -> Jinja {
+    Jinja::from_object(Gap(Missing { name: name.to_owned(), near, is_null: false }))
+}
+
+/// What one evaluation has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    made: u64,
+    missing: Vec<Missing>,
+}
+
+impl Ledger {
+    /// What was missing, each once.
+    pub(crate) fn of(state: &State<'_, '_>) -> Vec<Missing> {
+        state.get_extension::<Self>().map(|it| it.missing.clone()).unwrap_or_default()
+    }
+
+    fn note(&mut self, missing: &Missing) {
+        // What comes of something that is missing is missing for that reason.
+        if !self.missing.iter().any(|it| missing.name.starts_with(it.name.as_str())) {
+            self.missing.push(missing.clone());
+        }
+    }
+
+    /// Counts what was made, or looked at.
+    fn count(&mut self, size: u64) -> Result<(), Error> {
+        self.made = self.made.saturating_add(size);
+        if self.made > MOST {
+            return Err(refused("it makes more than 50,000,000 characters in all"));
+        }
+        Ok(())
+    }
+}
+
+fn ledger<'s>(state: &'s mut State<'_, '_>) -> &'s mut Ledger {
+    state.get_or_insert_extension_with(Ledger::default)
+}
+
+fn refused(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.to_owned())
+}
+
+/// Counts a text that is printed.
+pub(crate) fn count_printed(state: &mut State<'_, '_>, text: &str) -> Result<(), Error> {
+    ledger(state).count(text.len() as u64)
+}
+
+pub(crate) fn add_to(engine: &mut Environment<'static>) {
+    engine.add_filter(
+        VARIABLE,
+        |value: Jinja, name: &str| {
+            if value.is_undefined() { gap(name, None) } else { value }
+        },
+    );
+    engine.add_filter(PART, part);
+    engine.add_filter(USED, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        used(state, value, name, true)
+    });
+    engine.add_filter(GONE_THROUGH, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        used(state, value, name, false)
+    });
+    engine.add_filter(PRINTED, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        if value.is_none() {
+            let missing = Missing { name: name.to_owned(), near: None, is_null: true };
+            ledger(state).note(&missing);
+        }
+        used(state, value, name, true)
+    });
+    engine.add_filter(ASKED, |value: Jinja, _: &str| match value.downcast_object_ref::<Gap>() {
+        Some(_) => Jinja::UNDEFINED,
+        None => value,
+    });
+    engine.add_filter(MADE, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        let value = made(state, value)?;
+        Ok::<_, Error>(if value.is_undefined() { gap(name, None) } else { value })
+    });
+    engine.add_filter(CALLED, |state: &mut State<'_, '_>, value: Jinja| made(state, value));
+    engine.add_filter(ADDED, |state: &mut State<'_, '_>, left: Jinja, right: Jinja| {
+        made_list(state, ADD.eval(context! { left, right })?)
+    });
+    engine.add_filter(REPEATED, |state: &mut State<'_, '_>, left: Jinja, right: Jinja| {
+        let times = |it: &Jinja| usize::try_from(it.clone()).unwrap_or(0);
+        for (what, times) in [(&left, times(&right)), (&right, times(&left))] {
+            let length = match what.kind() {
+                ValueKind::String => what.as_str().map_or(0, str::len),
+                ValueKind::Seq | ValueKind::Iterable => what.len().unwrap_or(0),
+                _ => 0,
+            };
+            not_too_long(length.saturating_mul(times))?;
+        }
+        made_list(state, MULTIPLY.eval(context! { left, right })?)
+    });
+    engine.add_filter(JOINED, |state: &mut State<'_, '_>, left: Jinja, right: Jinja| {
+        made(state, Jinja::from(text(&left) + &text(&right)))
+    });
+}
+
+/// What the engine does where a template says so.
+static ADD: LazyLock<Operator> = LazyLock::new(|| Operator::new("left + right"));
+static MULTIPLY: LazyLock<Operator> = LazyLock::new(|| Operator::new("left * right"));
+
+struct Operator(Option<Expression<'static, 'static>>);
+
+impl Operator {
+    fn new(expression: &'static str) -> Self {
+        Self(BUILT_IN.compile_expression(expression).ok())
+    }
+
+    fn eval(&self, operands: Jinja) -> Result<Jinja, Error> {
+        self.0.as_ref().ok_or_else(|| refused("the operator is not there"))?.eval(operands)
+    }
+}
+
+/// A part of a value. Texts and lists have a length.
+fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Error> {
+    // The first part that is missing is the one to be told.
+    if value.downcast_object_ref::<Gap>().is_some() {
+        return Ok(value);
+    }
+    // What it is looked up in, or by, is missing, and that is told.
+    if value.is_undefined() || key.is_undefined() {
+        return Ok(Jinja::UNDEFINED);
+    }
+    let found = value.get_item(key)?;
+    if !found.is_undefined() {
+        return Ok(found);
+    }
+    let word = key.as_str();
+    if word == Some("length") {
+        let length = length(&value);
+        if !length.is_undefined() {
+            return Ok(length);
+        }
+    }
+    let keys: Vec<String> = match value.kind() {
+        ValueKind::Map => {
+            value.try_iter()?.filter_map(|it| it.as_str().map(str::to_owned)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let near = word.and_then(|it| nearest(it, keys.iter().map(String::as_str)));
+    Ok(gap(name, near.map(|it| format!("{whole}.{it}"))))
+}
+
+/// What something is done with: notes what is missing, in a list too.
+fn used(
+    state: &mut State<'_, '_>,
+    value: Jinja,
+    name: &str,
+    with_items: bool,
+) -> Result<Jinja, Error> {
+    let ledger = ledger(state);
+    if let Some(gap) = value.downcast_object_ref::<Gap>() {
+        ledger.note(&gap.0);
+        return Ok(Jinja::UNDEFINED);
+    }
+    match value.kind() {
+        ValueKind::String => ledger.count(value.as_str().map_or(0, str::len) as u64 / ITEM)?,
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
+            ledger.count(size(&value, MOST, 0)? / ITEM)?;
+        }
+        _ => {}
+    }
+    if with_items
+        && matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
+        && value.try_iter()?.any(|it| it.is_undefined())
+    {
+        ledger.note(&Missing { name: name.to_owned(), near: None, is_null: false });
+    }
+    Ok(value)
+}
+
+/// What was made, unless that is too much.
+fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
+    let size = size(&value, LARGEST, 0)?;
+    ledger(state).count(size)?;
+    Ok(value)
+}
+
+/// The same for what the engine gives as a list that it makes only where it is gone through, once for each time.
+fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
+    let value = made(state, value)?;
+    match value.kind() {
+        ValueKind::Iterable => Ok(value.try_iter()?.collect::<Vec<_>>().into()),
+        _ => Ok(value),
+    }
+}
+
+/// How large a value is, if everything in it is counted wherever it stands.
+fn size(value: &Jinja, most: u64, depth: usize) -> Result<u64, Error> {
+    if depth > DEEPEST {
+        return Err(refused("it makes a value that is nested more than 200 levels deep"));
+    }
+    let mut sum = ITEM;
+    let mut add = |part: u64| {
+        sum = sum.saturating_add(part);
+        if sum <= most {
+            return Ok(sum);
+        }
+        Err(refused("it makes a value of more than 10,000,000 characters"))
+    };
+    match value.kind() {
+        ValueKind::String => add(value.as_str().map_or(0, str::len) as u64),
+        ValueKind::Seq | ValueKind::Iterable => {
+            for item in value.try_iter()? {
+                add(size(&item, most, depth + 1)?)?;
+            }
+            add(0)
+        }
+        ValueKind::Map => {
+            for key in value.try_iter()? {
+                add(size(&key, most, depth + 1)?)?;
+                add(size(&value.get_item(&key)?, most, depth + 1)?)?;
+            }
+            add(0)
+        }
+        _ => Ok(sum),
+    }
+}

@@ -1,0 +1,60 @@
+//! Parts of the tree of a template, looked into and made.
+
+use std::collections::BTreeSet;
+
+use minijinja::Value as Jinja;
+use minijinja::machinery::Span;
+use minijinja::machinery::ast::{self, CallArg, Expr, Spanned};
+
+/// The variable of `env.NAME`, if an expression is just that.
+pub(crate) fn variable_of<'e>(expression: &'e Expr<'_>) -> Option<&'e str> {
+    let Expr::GetAttr(it) = expression else { return None };
+    matches!(&it.expr, Expr::Var(it) if it.id == "env").then_some(it.name)
+}
+
+pub(crate) fn variable<'t>(it: &Spanned<ast::Var<'t>>) -> Expr<'t> {
+    Expr::Var(Spanned::new(ast::Var { id: it.id }, it.span()))
+}
+
+pub(crate) fn constant<'t>(value: Jinja, span: Span) -> Expr<'t> {
+    Expr::Const(Spanned::new(ast::Const { value }, span))
+}
+
+/// A step, which is a filter that no template can name.
+pub(crate) fn step<'t>(
+    name: &'static str,
+    value: Expr<'t>,
+    args: Vec<Expr<'t>>,
+    span: Span,
+) -> Expr<'t> {
+    let args = args.into_iter().map(CallArg::Pos).collect();
+    Expr::Filter(Spanned::new(ast::Filter { name, expr: Some(value), args }, span))
+}
+
+/// What is assigned to, as it is.
+pub(crate) fn target<'t>(it: &Expr<'t>) -> Expr<'t> {
+    let all = |items: &[Expr<'t>]| items.iter().map(target).collect();
+    match it {
+        Expr::List(it) => Expr::List(Spanned::new(ast::List { items: all(&it.items) }, it.span())),
+        Expr::Tuple(it) => {
+            Expr::Tuple(Spanned::new(ast::Tuple { items: all(&it.items) }, it.span()))
+        }
+        Expr::GetAttr(it) => {
+            let made = ast::GetAttr { expr: target(&it.expr), name: it.name };
+            Expr::GetAttr(Spanned::new(made, it.span()))
+        }
+        Expr::Var(it) => variable(it),
+        // The engine assigns to nothing else.
+        other => constant(Jinja::UNDEFINED, other.span()),
+    }
+}
+
+/// The names that are assigned to.
+pub(crate) fn targets<'t>(target: &Expr<'t>, names: &mut BTreeSet<&'t str>) {
+    match target {
+        Expr::Var(it) => drop(names.insert(it.id)),
+        Expr::List(it) => it.items.iter().for_each(|it| targets(it, names)),
+        Expr::Tuple(it) => it.items.iter().for_each(|it| targets(it, names)),
+        _ => {}
+    }
+}

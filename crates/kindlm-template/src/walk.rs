@@ -1,0 +1,461 @@
+//! One walk through a template: what it refers to, which names in it mean nothing, and how it is evaluated.
+//!
+//! What is evaluated is not the template as it was read. Where a value is looked up, made or used, a step of
+//! [`crate::steps`] stands: it knows what is missing, and how much was made.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use kindlm_types::nearest_few;
+use minijinja::Value as Jinja;
+use minijinja::machinery::Span;
+use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt};
+
+use crate::built_in::{FILTERS, MORE_FILTERS, MORE_TESTS, TESTS};
+use crate::engine::ENGINE;
+use crate::filters::{ADDED, ADDED_TESTS};
+use crate::methods::METHODS;
+use crate::read::Fault;
+use crate::steps;
+use crate::syntax::range;
+use crate::tree::{constant, step, target, targets, variable, variable_of};
+
+/// Tests that ask whether something is there.
+const ASKING: [&str; 6] = ["defined", "undefined", "none", "null", "truthy", "falsy"];
+
+/// Filters that say what holds if something is not there.
+const DEFAULTS: [&str; 2] = ["default", "d"];
+
+/// Filters that look at items which may not be there.
+const SELECTING: [&str; 2] = ["reject", "select"];
+
+/// The variable that loops have.
+const LOOP: &str = "loop";
+
+/// What a walk finds.
+pub(crate) struct Walk<'t> {
+    template: &'t str,
+    /// What the template sets itself, by the blocks that are open.
+    declared: Vec<BTreeSet<&'t str>>,
+    /// The variables that it has asked for, where the walk is.
+    asked: Vec<&'t str>,
+    /// How many loops are open.
+    loops: usize,
+    /// The first name that means nothing.
+    pub(crate) fault: Option<Fault>,
+    pub(crate) entangled: Vec<(String, Range<usize>)>,
+    pub(crate) undeclared: BTreeSet<String>,
+    pub(crate) needed: BTreeSet<String>,
+}
+
+impl<'t> Walk<'t> {
+    /// Walks through a template; returns what is evaluated with what was found.
+    pub(crate) fn through(template: &'t str, tree: &Stmt<'t>) -> (Self, Stmt<'t>) {
+        let mut walk = Self {
+            template,
+            declared: vec![BTreeSet::new()],
+            asked: Vec::new(),
+            loops: 0,
+            fault: None,
+            entangled: Vec::new(),
+            undeclared: BTreeSet::new(),
+            needed: BTreeSet::new(),
+        };
+        let made = walk.statement(tree);
+        (walk, made)
+    }
+
+    fn statements(&mut self, all: &[Stmt<'t>]) -> Vec<Stmt<'t>> {
+        all.iter().map(|it| self.statement(it)).collect()
+    }
+
+    /// A block that has its own names.
+    fn within(&mut self, names: BTreeSet<&'t str>, body: &[Stmt<'t>]) -> Vec<Stmt<'t>> {
+        self.declared.push(names);
+        let body = self.statements(body);
+        self.declared.pop();
+        body
+    }
+
+    fn statement(&mut self, statement: &Stmt<'t>) -> Stmt<'t> {
+        let before = self.asked.len();
+        let made = match statement {
+            Stmt::Template(it) => {
+                let children = self.statements(&it.children);
+                Stmt::Template(Spanned::new(ast::Template { children }, it.span()))
+            }
+            Stmt::EmitExpr(it) => {
+                let names_alone = variable_of(&it.expr).is_some();
+                let expr = self.value(&it.expr, false);
+                if names_alone {
+                    self.entangled.pop();
+                }
+                let expr = self.step(steps::PRINTED, expr, &it.expr);
+                Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
+            }
+            // What is written again and again counts as what is made.
+            Stmt::EmitRaw(it) if self.loops > 0 => {
+                let expr = constant(Jinja::from(it.raw), it.span());
+                Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
+            }
+            Stmt::EmitRaw(it) => {
+                Stmt::EmitRaw(Spanned::new(ast::EmitRaw { raw: it.raw }, it.span()))
+            }
+            Stmt::ForLoop(it) => self.for_loop(it),
+            Stmt::IfCond(it) => {
+                let expr = self.asked(&it.expr);
+                let true_body = self.statements(&it.true_body);
+                let false_body = self.statements(&it.false_body);
+                Stmt::IfCond(Spanned::new(ast::IfCond { expr, true_body, false_body }, it.span()))
+            }
+            Stmt::WithBlock(it) => {
+                let values: Vec<_> =
+                    it.assignments.iter().map(|(_, it)| self.value(it, false)).collect();
+                let mut names = BTreeSet::new();
+                it.assignments.iter().for_each(|(target, _)| targets(target, &mut names));
+                let body = self.within(names, &it.body);
+                let assigned = it.assignments.iter().map(|(it, _)| target(it));
+                let assignments = assigned.zip(values).collect();
+                Stmt::WithBlock(Spanned::new(ast::WithBlock { assignments, body }, it.span()))
+            }
+            Stmt::Set(it) => {
+                let expr = self.value(&it.expr, false);
+                self.declare(&it.target);
+                let set = ast::Set { target: target(&it.target), expr };
+                Stmt::Set(Spanned::new(set, it.span()))
+            }
+            Stmt::SetBlock(it) => {
+                let filter = it.filter.as_ref().map(|it| self.value(it, false));
+                let body = self.statements(&it.body);
+                self.declare(&it.target);
+                let set = ast::SetBlock { target: target(&it.target), filter, body };
+                Stmt::SetBlock(Spanned::new(set, it.span()))
+            }
+            Stmt::AutoEscape(it) => {
+                let enabled = self.used(&it.enabled);
+                let body = self.statements(&it.body);
+                Stmt::AutoEscape(Spanned::new(ast::AutoEscape { enabled, body }, it.span()))
+            }
+            Stmt::FilterBlock(it) => {
+                let filter = self.value(&it.filter, false);
+                let body = self.statements(&it.body);
+                Stmt::FilterBlock(Spanned::new(ast::FilterBlock { filter, body }, it.span()))
+            }
+            Stmt::Do(it) => {
+                let call = self.call(&it.call, it.call.span());
+                Stmt::Do(Spanned::new(ast::Do { call }, it.span()))
+            }
+        };
+        self.asked.truncate(before);
+        made
+    }
+
+    fn for_loop(&mut self, it: &Spanned<ast::ForLoop<'t>>) -> Stmt<'t> {
+        let iter = self.value(&it.iter, false);
+        let iter = self.step(steps::GONE_THROUGH, iter, &it.iter);
+        let mut names = BTreeSet::from([LOOP]);
+        targets(&it.target, &mut names);
+        self.declared.push(names);
+        self.loops += 1;
+        let filter_expr = it.filter_expr.as_ref().map(|it| self.asked(it));
+        let body = self.statements(&it.body);
+        self.loops -= 1;
+        self.declared.pop();
+        let else_body = self.statements(&it.else_body);
+        let target = target(&it.target);
+        let made =
+            ast::ForLoop { target, iter, filter_expr, recursive: it.recursive, body, else_body };
+        Stmt::ForLoop(Spanned::new(made, it.span()))
+    }
+
+    /// Notes what is set.
+    fn declare(&mut self, target: &Expr<'t>) {
+        if let Some(names) = self.declared.last_mut() {
+            targets(target, names);
+        }
+    }
+
+    /// What an expression gives, where something is done with it.
+    fn used(&mut self, expression: &Expr<'t>) -> Expr<'t> {
+        let made = self.value(expression, false);
+        self.step(steps::USED, made, expression)
+    }
+
+    /// What an expression gives, where something depends on whether it is there.
+    fn asked(&mut self, expression: &Expr<'t>) -> Expr<'t> {
+        let made = self.value(expression, true);
+        self.step(steps::ASKED, made, expression)
+    }
+
+    /// A step with the value before it, and the words of the template for that.
+    fn step(&self, name: &'static str, value: Expr<'t>, written: &Expr<'t>) -> Expr<'t> {
+        let span = written.span();
+        if matches!(value, Expr::Const(_)) {
+            return value;
+        }
+        step(name, value, vec![constant(Jinja::from(self.written(written)), span)], span)
+    }
+
+    fn all_used(&mut self, all: &[Expr<'t>]) -> Vec<Expr<'t>> {
+        all.iter().map(|it| self.used(it)).collect()
+    }
+
+    fn variable(&mut self, name: &'t str, is_asked: bool) {
+        let is_own = self.declared.iter().any(|it| it.contains(name));
+        if is_own || ENGINE.globals().any(|(it, _)| it == name) {
+            return;
+        }
+        self.undeclared.insert(name.to_owned());
+        if is_asked {
+            self.asked.push(name);
+        } else if name != "env" && !self.asked.contains(&name) {
+            self.needed.insert(name.to_owned());
+        }
+    }
+
+    /// What an expression gives. What is missing may go on from here, to where it is used.
+    fn value(&mut self, expression: &Expr<'t>, is_asked: bool) -> Expr<'t> {
+        if let Some(name) = variable_of(expression) {
+            self.entangled.push((name.to_owned(), range(expression.span())));
+        }
+        let span = expression.span();
+        match expression {
+            Expr::Var(it) => {
+                self.variable(it.id, is_asked);
+                self.step(steps::VARIABLE, variable(it), expression)
+            }
+            Expr::Const(it) => constant(it.value.clone(), span),
+            Expr::Slice(it) => {
+                let expr = self.used(&it.expr);
+                let mut bound = |it: &Option<Expr<'t>>| it.as_ref().map(|it| self.used(it));
+                let [start, end, step] = [&it.start, &it.stop, &it.step].map(&mut bound);
+                let slice = ast::Slice { expr, start, stop: end, step };
+                Expr::Slice(Spanned::new(slice, span))
+            }
+            Expr::UnaryOp(it) => {
+                let (op, expr) = match it.op {
+                    ast::UnaryOpKind::Not => (ast::UnaryOpKind::Not, self.asked(&it.expr)),
+                    ast::UnaryOpKind::Neg => (ast::UnaryOpKind::Neg, self.used(&it.expr)),
+                };
+                Expr::UnaryOp(Spanned::new(ast::UnaryOp { op, expr }, span))
+            }
+            Expr::BinOp(it) => self.binary(it, is_asked),
+            Expr::Compare(it) => {
+                let expr = self.used(&it.expr);
+                let ops = it.ops.iter();
+                let ops = ops.map(|it| ast::CompareOp { op: it.op, expr: self.used(&it.expr) });
+                let ops = ops.collect();
+                Expr::Compare(Spanned::new(ast::Compare { expr, ops }, span))
+            }
+            Expr::IfExpr(it) => {
+                let test_expr = self.asked(&it.test_expr);
+                let true_expr = self.value(&it.true_expr, is_asked);
+                let false_expr = it.false_expr.as_ref().map(|it| self.value(it, is_asked));
+                Expr::IfExpr(Spanned::new(ast::IfExpr { test_expr, true_expr, false_expr }, span))
+            }
+            Expr::Filter(it) => {
+                let filter = self.filter(it, is_asked);
+                self.step(steps::MADE, filter, expression)
+            }
+            Expr::Test(it) => {
+                let expr = if ASKING.contains(&it.name) {
+                    self.asked(&it.expr)
+                } else {
+                    self.used(&it.expr)
+                };
+                let known = || TESTS.into_iter().chain(MORE_TESTS).chain(ADDED_TESTS);
+                self.known("test", it.name, known, span);
+                let args = self.arguments(&it.args);
+                Expr::Test(Spanned::new(ast::Test { name: it.name, expr, args }, span))
+            }
+            Expr::GetAttr(it) => {
+                let base = self.value(&it.expr, is_asked);
+                let key = constant(Jinja::from(it.name), span);
+                self.part(base, &it.expr, key, expression)
+            }
+            Expr::GetItem(it) => {
+                let base = self.value(&it.expr, is_asked);
+                let key = self.used(&it.subscript_expr);
+                self.part(base, &it.expr, key, expression)
+            }
+            Expr::Call(it) => {
+                let call = Expr::Call(self.call(it, span));
+                step(steps::CALLED, call, Vec::new(), span)
+            }
+            Expr::List(_) | Expr::Tuple(_) | Expr::Map(_) => {
+                let collection = self.collection(expression);
+                self.step(steps::MADE, collection, expression)
+            }
+        }
+    }
+
+    fn filter(&mut self, it: &Spanned<ast::Filter<'t>>, is_asked: bool) -> Expr<'t> {
+        let is_asked = is_asked || DEFAULTS.contains(&it.name);
+        let is_selecting = SELECTING.contains(&it.name);
+        let expr = it.expr.as_ref().map(|it| {
+            if is_asked {
+                return self.asked(it);
+            }
+            let made = self.value(it, false);
+            self.step(if is_selecting { steps::GONE_THROUGH } else { steps::USED }, made, it)
+        });
+        let known = || FILTERS.into_iter().chain(MORE_FILTERS).chain(ADDED);
+        self.known("filter", it.name, known, it.span());
+        let args = self.arguments(&it.args);
+        Expr::Filter(Spanned::new(ast::Filter { name: it.name, expr, args }, it.span()))
+    }
+
+    /// A list or an object that is written out.
+    fn collection(&mut self, expression: &Expr<'t>) -> Expr<'t> {
+        let span = expression.span();
+        match expression {
+            Expr::List(it) => {
+                let items = self.all_used(&it.items);
+                Expr::List(Spanned::new(ast::List { items }, span))
+            }
+            Expr::Tuple(it) => {
+                let items = self.all_used(&it.items);
+                Expr::Tuple(Spanned::new(ast::Tuple { items }, span))
+            }
+            Expr::Map(it) => {
+                let (keys, values) = (self.all_used(&it.keys), self.all_used(&it.values));
+                Expr::Map(Spanned::new(ast::Map { keys, values }, span))
+            }
+            other => self.value(other, false),
+        }
+    }
+
+    /// An expression in words of the template.
+    fn written(&self, it: &Expr<'t>) -> String {
+        match it {
+            Expr::Var(it) => it.id.to_owned(),
+            Expr::GetAttr(it) => format!("{}.{}", self.written(&it.expr), it.name),
+            Expr::GetItem(it) => {
+                let base = self.written(&it.expr);
+                match &it.subscript_expr {
+                    Expr::Const(key) => match key.value.as_str() {
+                        Some(key) => format!("{base}.{key}"),
+                        None => format!("{base}[{}]", key.value),
+                    },
+                    key => format!("{base}[{}]", self.written(key)),
+                }
+            }
+            Expr::Filter(it) => {
+                let base = it.expr.as_ref().map(|it| self.written(it)).unwrap_or_default();
+                format!("{base} | {}", it.name)
+            }
+            other => self.template.get(range(other.span())).unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// A part of a value, by its key.
+    fn part(
+        &self,
+        base: Expr<'t>,
+        whole: &Expr<'t>,
+        key: Expr<'t>,
+        written: &Expr<'t>,
+    ) -> Expr<'t> {
+        let span = written.span();
+        let words = |it: &Expr<'t>| constant(Jinja::from(self.written(it)), span);
+        step(steps::PART, base, vec![key, words(written), words(whole)], span)
+    }
+
+    fn binary(&mut self, it: &Spanned<ast::BinOp<'t>>, is_asked: bool) -> Expr<'t> {
+        let span = it.span();
+        let name = match it.op {
+            BinOpKind::ScAnd | BinOpKind::ScOr => {
+                let asks = is_asked || matches!(it.op, BinOpKind::ScOr);
+                let left = self.value(&it.left, asks);
+                let right = self.value(&it.right, is_asked);
+                return Expr::BinOp(Spanned::new(ast::BinOp { op: it.op, left, right }, span));
+            }
+            BinOpKind::Add => steps::ADDED,
+            BinOpKind::Mul => steps::REPEATED,
+            BinOpKind::Concat => steps::JOINED,
+            _ => {
+                let (left, right) = (self.used(&it.left), self.used(&it.right));
+                return Expr::BinOp(Spanned::new(ast::BinOp { op: it.op, left, right }, span));
+            }
+        };
+        // The engine bounds what these make by memory only.
+        let (left, right) = (self.used(&it.left), self.used(&it.right));
+        step(name, left, vec![right], span)
+    }
+
+    fn call(&mut self, call: &ast::Call<'t>, span: Span) -> Spanned<ast::Call<'t>> {
+        let expr = match &call.expr {
+            Expr::Var(it) => {
+                let known = || ENGINE.globals().map(|(name, _)| name);
+                self.known("function", it.id, known, span);
+                variable(it)
+            }
+            Expr::GetAttr(it) => {
+                // Loops have functions of their own.
+                let expr = match &it.expr {
+                    Expr::Var(it) if it.id == LOOP => variable(it),
+                    other => {
+                        self.known("method", it.name, || METHODS.into_iter(), span);
+                        self.used(other)
+                    }
+                };
+                Expr::GetAttr(Spanned::new(ast::GetAttr { expr, name: it.name }, it.span()))
+            }
+            other => self.used(other),
+        };
+        let args = self.arguments(&call.args);
+        Spanned::new(ast::Call { expr, args }, span)
+    }
+
+    fn arguments(&mut self, args: &[CallArg<'t>]) -> Vec<CallArg<'t>> {
+        let made = args.iter().map(|given| match given {
+            CallArg::Pos(it) => CallArg::Pos(self.used(it)),
+            CallArg::Kwarg(name, it) => CallArg::Kwarg(name, self.used(it)),
+            CallArg::PosSplat(it) => CallArg::PosSplat(self.used(it)),
+            CallArg::KwargSplat(it) => CallArg::KwargSplat(self.used(it)),
+        });
+        made.collect()
+    }
+
+    /// Notes a name that means nothing, if it is the first.
+    fn known<'n, Known: Iterator<Item = &'n str>>(
+        &mut self,
+        kind: &str,
+        name: &str,
+        known: impl Fn() -> Known,
+        span: Span,
+    ) {
+        if self.fault.is_some() || known().any(|it| it == name) {
+            return;
+        }
+        let all = known().filter(|it| it.len() > 1);
+        let near: Vec<String> =
+            nearest_few(name, all, 3).iter().map(|it| format!("`{it}`")).collect();
+        let help = match (near.as_slice(), name) {
+            (_, "get") if kind == "method" => {
+                "write `{{ name['key'] }}`, with `| default('…')` for a key that may be missing"
+                    .to_owned()
+            }
+            (_, "items" | "keys" | "values") if kind == "method" => {
+                "`{% for key, value in name | items %}` goes through an object".to_owned()
+            }
+            ([], _) if kind == "method" => "write it as a filter: `{{ name | upper }}`".to_owned(),
+            ([], _) => format!("docs/promptfoo.md lists every {kind} that there is"),
+            (near, _) => format!("did you mean {}?", near.join(" or ")),
+        };
+        let line = self.template.contains('\n').then_some(usize::from(span.start_line));
+        let range = self.place(name, range(span));
+        let message = format!("there is no {kind} `{name}`");
+        self.fault = Some(Fault { message, help: Some(help), range, line });
+    }
+
+    /// Where a name is within the expression that it is a part of.
+    fn place(&self, name: &str, within: Range<usize>) -> Option<Range<usize>> {
+        let text = self.template.get(within.clone())?;
+        let is_word = |it: char| it.is_alphanumeric() || it == '_';
+        let ends_there = |at: usize| !text[at + name.len()..].starts_with(is_word);
+        let found = text.rmatch_indices(name).map(|(at, _)| at).find(|at| ends_there(*at));
+        let at = within.start + found?;
+        Some(at..at + name.len())
+    }
+}
