@@ -80,6 +80,17 @@ impl CommandOutput {
             None => Some("a signal ended the command before it was done"),
         }
     }
+
+    /// Why a command that wrote such [`unreadable`](Self::unreadable) lines is no evidence, in words: what they told is
+    /// lost, and every negative check would hold.
+    pub fn lost(unreadable: &[String]) -> Option<String> {
+        let first = unreadable.first()?;
+        let more = match unreadable.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        Some(format!("the command told what cannot be read: {first}{more}"))
+    }
 }
 
 /// Who pays for the attempts of one request.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::check::TOLERANCE;
 use crate::judging::{
-    Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_in_range,
+    Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, TIE, data_rule, fenced_together, read_in_range,
 };
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
@@ -122,9 +122,6 @@ const SYSTEM: &str = concat!(
 );
 
 const MAX_TOKENS: u32 = 512;
-
-/// Under which key a result says that the two orders of reading gave different verdicts.
-const TIE: &str = "tie";
 
 #[derive(Debug)]
 struct Drift(Config);

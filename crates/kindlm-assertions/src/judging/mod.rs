@@ -50,6 +50,9 @@ const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 pub(crate) const JUDGE_EVAL_ERROR: Code =
     Code { code: EVAL_ERROR, summary: "The judge model failed, so there is no verdict." };
 
+/// Under which key a result says that a judge has said both, so that there is no verdict to turn round.
+pub(crate) const TIE: &str = "tie";
+
 /// How much of a reply is shown in messages, in characters.
 const SHOWN: usize = 200;
 /// What to do where the answer is longer than the judge was allowed to make it.

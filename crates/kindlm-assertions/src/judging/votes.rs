@@ -4,6 +4,8 @@ use kindlm_types::ask::Seat;
 use kindlm_types::{AssertionResult, FailureCode, Score, Verdict};
 use serde_json::{Map, Value, json};
 
+use super::TIE;
+
 /// How votes become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
@@ -28,7 +30,7 @@ pub(super) struct Ballot {
 }
 
 /// What one vote says of itself alone: of several it is not known by that whether they agree.
-const OF_ONE_VOTE: [&str; 3] = ["tie", "borderline", "driftByOrder"];
+const OF_ONE_VOTE: [&str; 2] = ["borderline", "driftByOrder"];
 
 /// The rule by which a check turns a score into a verdict.
 type Decide<'a> = &'a dyn Fn(Score) -> Option<Verdict>;
@@ -160,6 +162,13 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     let mut result = speaker.clone();
     for key in OF_ONE_VOTE {
         result.metadata.shift_remove(key);
+    }
+    // Votes of which most said both ways are no verdict together, either.
+    let ties = readable.iter().filter(|it| it.metadata.contains_key(TIE)).count();
+    if ties * 2 > readable.len() {
+        result.metadata.insert(TIE.to_owned(), true.into());
+    } else {
+        result.metadata.shift_remove(TIE);
     }
     result.score = score.and_then(|it| Score::new(it).ok()).or(result.score);
     if let Some(verdict) = verdict {

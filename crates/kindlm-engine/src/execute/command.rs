@@ -32,23 +32,15 @@ impl Running<'_> {
                 execution.exit_code = output.exit_code;
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
-                let error = crash(&execution, around).or_else(|| unreadable(&output.unreadable));
+                let lost = CommandOutput::lost(&output.unreadable);
+                let lost =
+                    lost.map(|it| ProviderError::new(ProviderErrorKind::Command, COMMAND, it));
+                let error = crash(&execution, around).or(lost);
                 (execution, error.map(Unanswered::Provider))
             }
             Err(error) => (execution, Some(error.into())),
         }
     }
-}
-
-/// What speaks against a command whose evidence cannot be read: every negative check would hold.
-fn unreadable(lines: &[String]) -> Option<ProviderError> {
-    let first = lines.first()?;
-    let more = match lines.len() {
-        1 => String::new(),
-        count => format!(" (and {} more)", count - 1),
-    };
-    let message = format!("the command told what cannot be read: {first}{more}");
-    Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, message))
 }
 
 /// What speaks against a command that came back: it was never started, or a signal ended it.

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kindlm_types::{CommandSpec, FinishReason, Prompt, ProviderError, ProviderErrorKind, Reply};
+use kindlm_types::{
+    Channel, CommandOutput, CommandSpec, Event, FinishReason, Prompt, ProviderError,
+    ProviderErrorKind, Reply, ecma,
+};
 
 use super::guard::Guard;
 use super::process::{capture, last_line};
@@ -51,15 +54,26 @@ pub(crate) async fn ask(
         return Err(failed(format!("{how}{why}")));
     }
     let read = protocol::parse(&ran.stdout);
-    let text = match read.output_json {
-        Some(json) if read.text.trim().is_empty() => json.to_string(),
+    if let Some(lost) = CommandOutput::lost(&read.unreadable) {
+        return Err(failed(lost));
+    }
+    if !read.coverage.includes(Channel::Messages) {
+        let message = "a line of stdout begins like the protocol and cannot be read, so nobody knows what it told";
+        return Err(failed(message.to_owned()));
+    }
+    let text = match &read.output_json {
+        Some(json) if read.text.is_empty() => ecma::text(json),
         _ => read.text,
     };
+    let (usage, cost_usd) = Event::usage(&read.events);
     let finish_reason =
         if read.tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
     Ok(Reply {
         tool_calls: read.tool_calls,
         finish_reason,
+        output_json: read.output_json,
+        usage: usage.unwrap_or_default(),
+        cost_usd,
         model: prompt.model.clone(),
         latency_ms: ran.latency_ms,
         ..Reply::text(text)

@@ -174,6 +174,28 @@ async fn a_program_that_is_a_model_need_not_read_its_prompt() {
     assert!(err.message.starts_with("the command was ended by a signal"), "{err}");
 }
 
+#[tokio::test]
+async fn what_a_program_tells_as_a_model_is_not_lost() {
+    for (line, why) in [
+        (
+            r#"{"kindlm":"tool_call","name":"pay","arguments":{"to":1,"to":2}}"#,
+            "the command told what cannot be read: line 1 of stdout: ",
+        ),
+        (r#"{"kindlm":"event","type":"no"}"#, "the command told what cannot be read: line 1"),
+        (r#"{"kindlm":"tool_call","name":"pay""#, "a line of stdout begins like the protocol"),
+    ] {
+        let err = client_error(&format!("echo '{line}'; echo done")).await;
+        assert!(err.message.starts_with(why), "{line}: {err}");
+        assert_eq!(err.kind, Kind::Command, "{line}");
+    }
+    let lines = r#"{"kindlm":"output_json","data":"yes"}
+{"kindlm":"event","type":"usage","inputTokens":3,"outputTokens":2,"costUsd":0.5}"#;
+    let client = client(json!({"command": {"command": format!("echo '{lines}'")}}));
+    let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.output_json), ("yes", Some(json!("yes"))));
+    assert_eq!((reply.usage.total_tokens, reply.cost_usd), (5, Some(0.5)));
+}
+
 async fn client_error(line: &str) -> ProviderError {
     let client = client(json!({"command": {"command": line}}));
     client.complete("command", &prompt("hi"), LONG).await.unwrap_err()
