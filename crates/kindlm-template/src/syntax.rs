@@ -129,7 +129,13 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
         if let [Some(first), Some(end)] = ends {
             let whole = template.get(first.start..end.end).unwrap_or_default();
             written.push_str(template.get(done..first.start).unwrap_or_default());
-            written.extend(["(", whole, " | default(", default, "))"]);
+            // Nothing binds more where it is printed, or given to a filter.
+            let before = at.checked_sub(1).and_then(|it| tokens.get(it)).map(|(it, _)| it);
+            let behind = tokens.get(last + 1).map(|(it, _)| it);
+            let is_alone = matches!(before, Some(Token::VariableStart))
+                && matches!(behind, Some(Token::VariableEnd | Token::Pipe));
+            let [open, close] = if is_alone { ["", ")"] } else { ["(", "))"] };
+            written.extend([open, whole, " | default(", default, close]);
             done = end.end;
         }
         at = last + 1;
@@ -145,8 +151,8 @@ mod tests {
     #[test]
     fn a_default_stands_where_a_name_is_looked_up() {
         for (template, name, expected) in [
-            ("a x {{ x }} {{ y }}", "x", "a x {{ (x | default('')) }} {{ y }}"),
-            ("{{ x | upper }}{{ 'x' }}", "x", "{{ (x | default('')) | upper }}{{ 'x' }}"),
+            ("a x {{ x }} {{ y }}", "x", "a x {{ x | default('') }} {{ y }}"),
+            ("{{ x | upper }}{{ 'x' }}", "x", "{{ x | default('') | upper }}{{ 'x' }}"),
             ("{{ x.a.trim() }} {{ y.x }}", "x", "{{ (x.a | default('')).trim() }} {{ y.x }}"),
             (
                 "{% for i in u.l %}é{% endfor %}",
