@@ -358,7 +358,7 @@ impl<'r, 'a> Ledger<'r, 'a> {
         for (index, ended) in ended {
             match ended {
                 Ended::New(result) => new.push((index, *result)),
-                Ended::Kept(result) => self.count(index, result),
+                Ended::Kept(result) => self.count(index, *result),
                 Ended::Lost(err) => self.lose(index, err),
             }
         }

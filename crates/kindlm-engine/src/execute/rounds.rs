@@ -44,7 +44,7 @@ pub(super) enum Ended {
     /// It is to be kept.
     New(Box<ExecutionResult>),
     /// It is kept already, just so.
-    Kept(ExecutionResult),
+    Kept(Box<ExecutionResult>),
     /// It was kept, and cannot be brought back.
     Lost(RecordError),
 }
@@ -144,7 +144,9 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
     };
     let Finished { result, awaits_comparison } = finished;
     match settled {
-        Some(settled) if settled.judge_cost_usd == result.judge_cost_usd => Ended::Kept(settled),
+        Some(settled) if settled.judge_cost_usd == result.judge_cost_usd => {
+            Ended::Kept(settled.into())
+        }
         // It was paid for, although nothing has come of it.
         Some(mut settled) => {
             settled.judge_cost_usd = result.judge_cost_usd;

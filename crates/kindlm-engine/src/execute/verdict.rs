@@ -184,7 +184,9 @@ fn add(sum: &mut Judged, judged: Judged, turn: Option<&str>) {
     sum.usage.extend(judged.usage);
     let mut results = judged.results;
     if let Some(turn) = turn {
-        results.iter_mut().for_each(|it| it.turn = Some(turn.to_owned()));
+        for result in &mut results {
+            result.turn = Some(turn.to_owned());
+        }
     }
     if sum.results.is_empty() {
         sum.results = results;
