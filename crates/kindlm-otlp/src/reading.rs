@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use kindlm_types::{
     Channel, Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping, ToolCall,
-    Trace, Usage,
+    Trace, Usage, UsageSum,
 };
 use serde_json::{Map, Value, json};
 
@@ -282,11 +282,17 @@ fn shows_agent(tree: &Tree<'_>) -> bool {
     tree.steps.iter().any(|it| it.kind != Kind::Other)
 }
 
+/// What the spans tell, marked where one of a model tells nothing beside others that do.
 fn usage(tree: &Tree<'_>) -> Usage {
-    tree.steps.iter().filter_map(|it| it.usage).fold(Usage::default(), |mut sum, it| {
-        sum += it;
-        sum
-    })
+    let models_tell = tree.of_kind(Kind::Inference).any(|(_, it)| it.usage.is_some());
+    let mut sum = UsageSum::default();
+    for it in &tree.steps {
+        let is_uncounted = it.kind == Kind::Inference && models_tell && !it.span.has_failed();
+        if let Some(usage) = it.usage.or(is_uncounted.then(Usage::default)) {
+            sum.add(usage);
+        }
+    }
+    sum.total()
 }
 
 /// The durations of the outermost spans, added up; `None` where no clock can be gone by.

@@ -2,7 +2,8 @@
 
 use crate::{AssertionResult, NamedScore, Score};
 
-/// The mean of the scores, weighted by the weights of the checks; `None` if none has a score or all weights are 0.
+/// The mean of the scores, weighted by the weights of the checks; `None` if none has a score or all weights are 0, or
+/// they are too large to be added up.
 ///
 /// Skipped and errored checks have no score and are left out.
 pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
@@ -60,13 +61,24 @@ impl Mean {
     }
 
     fn get(self) -> Option<f64> {
-        (self.weights > 0.0).then(|| self.sum / self.weights)
+        let mean = (self.weights > 0.0).then(|| self.sum / self.weights);
+        // Of numbers too large to be added up there is no mean, and nothing passes by it.
+        mean.filter(|it| it.is_finite())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_large_to_be_added_up_has_no_mean() {
+        for (score, weight) in [(1.0, 1e308), (1e308, 1.0), (1e308, 10.0), (-1e308, 10.0)] {
+            let results = [score, score, -score].map(|it| scored(it, weight, Some("m")));
+            assert_eq!(weighted_score(&results[..2]), None, "{score} {weight}");
+            assert_eq!(named_scores(&results[..2]), [], "{score} {weight}");
+        }
+    }
 
     fn scored(score: f64, weight: f64, metric: Option<&str>) -> AssertionResult {
         AssertionResult {

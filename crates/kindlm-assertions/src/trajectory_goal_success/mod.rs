@@ -126,6 +126,10 @@ impl Grader for GoalSuccess {
         let execution = evidence.execution;
         let steps = steps(execution)
             .map_err(|why| Unasked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, &*why))))?;
+        if let Some(why) = steps.unseen.as_deref().filter(|_| self.frame.own.negate) {
+            let message = format!("Not all steps of the agent are known: {why}");
+            return Err(Unasked::Never(Box::new(self.frame.errored(EVIDENCE_MISSING, message))));
+        }
         let trajectory = trajectory(&steps);
         let written = serde_json::to_string_pretty(&trajectory)
             .unwrap_or_else(|_| ecma::stringify(&trajectory));

@@ -138,6 +138,9 @@ fn nothing_that_was_not_seen_is_taken_for_what_did_not_happen() {
         let whole = Execution { gaps: Vec::new(), ..said.clone() };
         assert_eq!(found_in(&check, &whole), "passed", "{check}");
     }
+    // Nobody is asked whether a goal was missed that unseen steps may have reached.
+    let missed = json!({"type": "not-trajectory:goal-success", "value": "nobody has paid"});
+    assert_eq!(found_in(&missed, &said), "errored EVIDENCE_MISSING");
 }
 
 #[test]

@@ -29,9 +29,9 @@ pub use fetch::Fetched;
 use prepared::{Preparations, Prepared};
 pub use retry::RetryPolicy;
 pub(crate) use retry::{Way, is_worth_it, with_retries};
-use secret::filled;
 #[cfg(feature = "mcp")]
 pub(crate) use secret::resolve;
+use secret::{Secrets, filled};
 pub use tls::{CaError, install_tls};
 pub use waits::{Asked, WaitReason, Waits};
 #[cfg(feature = "mcp")]
@@ -154,7 +154,10 @@ impl HttpTransport {
                 .await
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
-            let value = decode(&response).map_err(|mut err| {
+            let value = decode(&response).map_err(|err| {
+                // Before it is cut: half a key is as good as a whole one, and nobody finds it.
+                let again = |of: &Secrets| decode(&of.without(&response)?).err();
+                let mut err = again(&prepared.secrets).or_else(|| again(&secrets)).unwrap_or(err);
                 err.status = err.status.or(Some(response.status));
                 err.retry_after = err.retry_after.or_else(|| retry::retry_after(&response));
                 err.retryable = is_worth_it(&err);

@@ -6,7 +6,7 @@ use kindlm_types::{ProviderError, ProviderErrorKind, ecma};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue as RawValue};
 use serde_json::Value;
 
-use crate::{EnvMark, HeaderValue, HttpRequest};
+use crate::{EnvMark, HeaderValue, HttpRequest, HttpResponse};
 
 /// Shorter values would be found in innocent words.
 const SHORTEST: usize = 5;
@@ -24,6 +24,21 @@ impl Secrets {
             }
         }
         err
+    }
+
+    /// A response without the secrets that it repeats; `None` if it repeats none. What is shown of it may be cut, and a
+    /// part of a secret is not found any more.
+    pub(crate) fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
+        let text = String::from_utf8_lossy(&response.body);
+        let mut clean = text.into_owned();
+        let mut is_in = false;
+        for secret in &self.0 {
+            if clean.contains(secret.as_str()) {
+                clean = clean.replace(secret.as_str(), "[redacted]");
+                is_in = true;
+            }
+        }
+        is_in.then(|| HttpResponse { body: clean.into_bytes(), ..response.clone() })
     }
 
     fn add(&mut self, value: &str) {

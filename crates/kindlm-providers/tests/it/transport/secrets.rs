@@ -56,6 +56,15 @@ async fn a_key_that_a_provider_repeats_is_cut_out() {
     server.push(MockReply::error(401, &format!("Incorrect API key provided: {KEY}.")));
     let err = call(&server.url(), LONG).await.unwrap_err();
     assert!(err.message.contains("Incorrect API key provided: [redacted]; check"), "{err}");
+    // Also where the message is cut in the middle of it.
+    for before in (0..1_100).step_by(10) {
+        let told = format!("{}{KEY}", "A".repeat(before));
+        for body in [json!({"error": {"message": told}}).to_string(), format!("<p>{told}</p>")] {
+            server.push(MockReply::raw(401, "application/json", body));
+            let err = call(&server.url(), LONG).await.unwrap_err();
+            assert!(!err.message.contains(&KEY[..6]), "{before}: {err}");
+        }
+    }
 }
 
 #[tokio::test]
