@@ -92,7 +92,11 @@ impl Ledger {
 
     fn note(&mut self, missing: &Missing) {
         // What comes of something that is missing is missing for that reason.
-        if !self.missing.iter().any(|it| missing.name.starts_with(it.name.as_str())) {
+        let comes_of = |it: &Missing| {
+            let rest = missing.name.strip_prefix(it.name.as_str());
+            rest.is_some_and(|it| !it.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        };
+        if !self.missing.iter().any(comes_of) {
             self.missing.push(missing.clone());
         }
     }

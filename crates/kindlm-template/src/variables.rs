@@ -356,6 +356,10 @@ mod tests {
             ("{{ x.a.b }}", vec!["x"]),
             ("{{ user.nmae }} {{ user.nmae }}", vec!["user.nmae"]),
             (
+                "{{ user.nmae }} {{ user.nmaed }} {{ nm }} {{ nmx }}",
+                vec!["user.nmae", "user.nmaed", "nm", "nmx"],
+            ),
+            (
                 "{{ user.tags[1] }} {{ no.a }} {{ list.first }}",
                 vec!["user.tags[1]", "no.a", "list.first"],
             ),
