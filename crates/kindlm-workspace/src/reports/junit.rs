@@ -20,10 +20,19 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         for case in &cases {
             tests.push(one(*case)?);
         }
+        tests.extend(of_suite(suite));
         check_count(suite, cases.len())?;
         check_failures(suite)?;
     }
     Ok(tests)
+}
+
+/// What went wrong with a suite itself, outside of its tests, as its set-up does: a test of the suite's name that failed.
+fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
+    let bad: Vec<String> = suite.children().filter(is_bad).map(words).collect();
+    let name = suite.attribute("name").map(str::trim).filter(|it| !it.is_empty());
+    let name = name.unwrap_or(suite.tag_name().name()).to_owned();
+    (!bad.is_empty()).then(|| test(name, TestStatus::Failed, Some(bad.join("\n")), None))
 }
 
 /// Some runners count the tests of suites within a suite, some do not.
@@ -31,7 +40,9 @@ fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     let Some(told) = suite.attribute("tests") else { return Ok(()) };
     let told: usize = told.trim().parse().map_err(|_| format!("`tests` is `{told}`"))?;
     let all = suite.descendants().filter(|it| it.has_tag_name("testcase")).count();
-    if told == own || told == all {
+    let own_bad = suite.children().any(|it| is_bad(&it));
+    // One that goes wrong itself may count that as a test.
+    if told == own || told == all || (own_bad && (told == own + 1 || told == all + 1)) {
         return Ok(());
     }
     let name = suite.attribute("name").unwrap_or_default();
@@ -48,7 +59,11 @@ fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
         let told: usize = told.parse().map_err(|_| format!("`{key}` is `{told}`"))?;
         counted += told;
     }
-    let mut told = 0;
+    let is_suite = |it: &Node<'_, '_>| !it.has_tag_name("testcase");
+    let mut told = suite
+        .descendants()
+        .filter(|it| is_bad(it) && it.parent().is_some_and(|it| is_suite(&it)))
+        .count();
     for case in suite.descendants().filter(|it| it.has_tag_name("testcase")) {
         // A test may have failed and then have had an error in its clean-up: that is two.
         let bad = case.children().filter(is_bad).count();

@@ -287,6 +287,20 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
         shown(TestFormat::Tap, excused),
         "Failed a # TODOlist\nSkipped b\nSkipped c\nSkipped test 4\nFailed see #12\nFailed e # skipping\n"
     );
+    // What went wrong in the set-up of a suite is no test, and keeps the suite from passing.
+    for (attributes, bad) in [
+        ("", "<error message='no database'/>"),
+        ("tests='1' errors='1'", "<error message='no database'/>"),
+        ("tests='2' failures='1'", "<failure>no database</failure>"),
+    ] {
+        let suite = format!(
+            "<testsuites><testsuite name='shop' {attributes}>{bad}<testcase name='a'/></testsuite></testsuites>"
+        );
+        let expected = "Passed a\nFailed shop: no database\n";
+        assert_eq!(shown(TestFormat::Junit, &suite), expected, "{attributes}");
+    }
+    let alone = "<testsuite><error message='m'/></testsuite>";
+    assert_eq!(shown(TestFormat::Junit, alone), "Failed testsuite: m\n");
     let suite = r#"{"numTotalTests":0,"testResults":[{"name":"/repo/EVAL.ts","status":"failed","message":"SyntaxError","assertionResults":[]}]}"#;
     assert_eq!(shown(TestFormat::Vitest, suite), "Failed EVAL.ts: SyntaxError\n");
 }
