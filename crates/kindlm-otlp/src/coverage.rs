@@ -30,6 +30,10 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     if let Some(cut) = spans.iter().find(|it| it.is_cut) {
         gaps.push(format!("`{}` has lost attributes or events on its way", cut.name));
     }
+    if let Some(it) = spans.iter().find(|it| it.is_disputed) {
+        let (name, id) = (&it.name, &it.span_id);
+        gaps.push(format!("`{name}` is one of several spans of the id {id} that say different things: give each span an id of its own"));
+    }
     // A span is sent when it has ended.
     if let Some(open) = spans.iter().find(|it| it.end_ns.is_none()) {
         gaps.push(format!("`{}` has no end: it was still under way", open.name));

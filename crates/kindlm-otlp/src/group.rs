@@ -1,6 +1,6 @@
 //! Spans as they come in, put together to traces.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::span::{Decoded, LooseEvent, OtlpSpan};
 
@@ -13,8 +13,8 @@ pub struct Received {
     /// The ids of the traces, in the order in which they began to come.
     order: Vec<String>,
     traces: HashMap<String, Vec<OtlpSpan>>,
-    /// Trace and span: what is sent again, for want of an answer, counts once.
-    known: HashSet<(String, String)>,
+    /// Trace and span, and where it stands in its trace: what is sent again, for want of an answer, counts once.
+    known: HashMap<(String, String), usize>,
     events: Vec<LooseEvent>,
 }
 
@@ -24,7 +24,12 @@ impl Received {
         let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
         for span in spans {
             let key = (span.trace_id.clone(), span.span_id.clone());
-            if self.known.contains(&key) {
+            if let Some(at) = self.known.get(&key) {
+                let first = self.traces.get_mut(&span.trace_id).and_then(|it| it.get_mut(*at));
+                if let Some(first) = first {
+                    let is_disputed = first.is_disputed;
+                    first.is_disputed |= *first != OtlpSpan { is_disputed, ..span };
+                }
                 continue;
             }
             if self.known.len() >= MAX_SPANS {
@@ -34,8 +39,9 @@ impl Received {
             if !self.traces.contains_key(&span.trace_id) {
                 self.order.push(span.trace_id.clone());
             }
-            self.traces.entry(span.trace_id.clone()).or_default().push(span);
-            self.known.insert(key);
+            let trace = self.traces.entry(span.trace_id.clone()).or_default();
+            self.known.insert(key, trace.len());
+            trace.push(span);
         }
         let room = MAX_SPANS.saturating_sub(self.events.len());
         self.events.extend(events.into_iter().take(room));

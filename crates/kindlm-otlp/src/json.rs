@@ -141,6 +141,7 @@ fn span(span: &Value, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan, St
         status_code: field(status, "code").map_or(0, |it| constant(it, &STATUSES)),
         status_message: (!status_message.is_empty()).then(|| status_message.to_owned()),
         is_cut: cut("droppedAttributesCount") || cut("droppedEventsCount"),
+        is_disputed: false,
     })
 }
 

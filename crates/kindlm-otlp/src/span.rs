@@ -35,6 +35,8 @@ pub struct OtlpSpan {
     pub status_message: Option<String>,
     /// Whether its sender says that attributes or events are missing.
     pub is_cut: bool,
+    /// Whether another span came under its id, and says something else: nobody knows which of them it is.
+    pub is_disputed: bool,
 }
 
 /// Something that happened while a span ran.

@@ -237,3 +237,33 @@ fn a_span_that_is_sent_again_counts_once() {
     }
     assert_eq!(received.spans(), 1);
 }
+
+#[test]
+fn two_spans_of_one_id_leave_nothing_complete() {
+    let span = |name: &str| json!({"traceId": "t", "spanId": "1", "name": name, "startTimeUnixNano": "1", "endTimeUnixNano": "2"});
+    let body =
+        |spans: Value| json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).to_string();
+    let gaps = |bodies: &[String]| {
+        let mut received = Received::default();
+        for body in bodies {
+            received.add(decode_json(body.as_bytes()).unwrap());
+        }
+        assert_eq!(received.spans(), 1);
+        let (settings, traces) = (TraceSettings::default(), received.into_traces());
+        let filter = Filter::new(&settings.filter, None);
+        read(&traces[0], &settings.mapping, filter).unwrap().execution.gaps
+    };
+    let disputed = [
+        "`pay` is one of several spans of the id 1 that say different things: give each span an id of its own",
+    ];
+    assert_eq!(gaps(&[body(json!([span("pay"), span("look")]))]), disputed);
+    assert_eq!(
+        gaps(&[
+            body(json!([span("pay")])),
+            body(json!([span("look")])),
+            body(json!([span("pay")]))
+        ]),
+        disputed
+    );
+    assert!(gaps(&[body(json!([span("pay"), span("pay")]))]).is_empty());
+}
