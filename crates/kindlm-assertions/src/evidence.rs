@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Channel, Execution, Trace, ecma};
+use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, Trace, ecma};
 use serde_json::{Map, Value};
 
 use crate::codes::EVIDENCE_MISSING;
@@ -12,6 +12,28 @@ use crate::codes::EVIDENCE_MISSING;
 /// The result of a check that cannot be made: what is not known, and what to do.
 pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<AssertionResult> {
     vec![AssertionResult::errored(assertion, label, EVIDENCE_MISSING, message)]
+}
+
+/// Everything that the agent said in a conversation, in order, and in which turn, where that has a label; else the output
+/// alone.
+pub(crate) fn said(execution: &Execution) -> Vec<(Option<&str>, &str)> {
+    let turns = &execution.turns;
+    let mut said: Vec<(Option<&str>, &str)> = Vec::new();
+    let recorded = execution.recorded_events.iter().enumerate().filter(|_| !turns.is_empty());
+    for (at, event) in recorded {
+        if let Event::Message { role: Speaker::Assistant, text } = event {
+            let turn = turns.iter().find(|it| it.events.contains(&at));
+            said.push((turn.map(|it| it.label.as_str()), text));
+        }
+    }
+    // What was told in pieces is looked at as a whole, too.
+    let answers = turns.iter().map(|it| (Some(it.label.as_str()), it.text.as_str()));
+    for (label, text) in answers.chain([(None, execution.output.as_str())]) {
+        if !said.iter().any(|(_, it)| it.trim() == text.trim()) {
+            said.push((label, text));
+        }
+    }
+    said
 }
 
 /// What the provider's own account says under a key, unless it is `null`.

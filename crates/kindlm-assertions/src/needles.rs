@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Problem, ProblemKind, ecma};
+use kindlm_types::{AssertionResult, Problem, ProblemKind, Verdict, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value};
@@ -133,6 +133,11 @@ impl Assertion for Needles {
 
     fn label(&self) -> Option<&str> {
         Some(&self.label)
+    }
+
+    /// A text that was found is there.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        (result.verdict == Verdict::Pass) != self.negate
     }
 
     /// promptfoo takes both: every output has an empty text in it, and all of no texts.

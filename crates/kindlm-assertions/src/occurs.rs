@@ -1,6 +1,6 @@
 //! Whether a text, or a match of a pattern, is in the value that a check sees.
 
-use kindlm_types::AssertionResult;
+use kindlm_types::{AssertionResult, Verdict};
 
 use crate::behaviour::{PhrasePattern, given_up};
 use crate::comments::without_comments;
@@ -37,6 +37,13 @@ impl Assertion for Occurs {
         let not = if found { "" } else { "not " };
         let reason = format!("{} is {not}in {}", self.phrase, shown(&value));
         vec![Grade::with(found == self.wanted, reason).result(self.id, &self.label)]
+    }
+
+    /// A text that was found is there; whether a pattern still matches hangs on what stands around it.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        let is_found = (result.verdict == Verdict::Pass) == self.wanted;
+        let is_text = matches!(self.phrase, PhrasePattern::Text(_)) && !self.strip_comments;
+        is_text && is_found && !matches!(result.verdict, Verdict::Errored { .. })
     }
 
     fn label(&self) -> Option<&str> {

@@ -64,6 +64,16 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         self.sees_output()
     }
 
+    /// Whether a result of it holds whatever else was said: that something is in an answer does, that it is not does not.
+    fn stands(&self, _result: &AssertionResult) -> bool {
+        false
+    }
+
+    /// Whether it looks at the answers of all turns of a conversation, and not at the last one alone.
+    fn sees_turns(&self) -> bool {
+        false
+    }
+
     /// What must be found out in the workspace when the agent has finished, and kept as evidence.
     ///
     /// Unlike a question it depends on nothing but the configuration, because the workspace is gone when the checks

@@ -4,7 +4,7 @@
 //! said: a record may have tool calls only, and instrumentations record texts only if they are asked to. Then an empty
 //! output proves nothing, either way.
 
-use kindlm_types::{AssertionResult, Channel, Event, Execution, ToolCall};
+use kindlm_types::{AssertionResult, Channel, Event, Execution, ToolCall, Verdict};
 use serde_json::Value;
 
 use crate::behaviour::Gap;
@@ -91,6 +91,16 @@ pub(crate) fn untold(
         _ => message,
     };
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
+}
+
+/// Takes back what was found in an answer of which not all could be read, where the rest may turn it.
+pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
+    let message = format!(
+        "Not all of the answer could be read, and what is in the rest may decide: {why}; give what it says as text, or let \
+         the check look at something else with `on`"
+    );
+    (result.score, result.reasoning) = (None, None);
+    result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub fn read(
     };
     let calls = calls::find(&tree, &conversation.said, &answers(&conversation));
     let mut events = timeline::of(&tree, &conversation, &calls);
-    let output = output(&tree, &conversation, mapping);
+    let (output, unread) = output(&tree, &conversation, mapping);
     frame(&tree, &mut events, &output, mapping);
     let mut gaps = coverage::gaps(spans);
     let open = open_call(&tree, &conversation, &calls);
@@ -94,6 +94,7 @@ pub fn read(
         execution: Execution {
             input: input(&conversation),
             output,
+            unread,
             tool_calls: in_order(&events, &calls),
             requests: requests(&tree),
             usage: usage(&tree),
@@ -102,7 +103,7 @@ pub fn read(
                 .of_kind(Kind::Inference)
                 .last()
                 .and_then(|(at, step)| finish_reason(step.span, at, &conversation)),
-            metadata: metadata(&kept, &conversation, left_out.len(), mapping),
+            metadata: metadata(&kept, &tree, &conversation, left_out.len(), mapping),
             recorded_events: events,
             coverage,
             gaps,
@@ -141,29 +142,54 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 /// The answer: the texts of the mapped attribute, as they came, one below the other, as in the original; else the last
 /// text of an outermost agent, of a model, or of the whole. Where the last answer is not shown, one before it is not
 /// taken for it.
-fn output(tree: &Tree<'_>, conversation: &Conversation, mapping: &SpanMapping) -> String {
-    let is_shown = last_answer(tree, conversation)
+///
+/// With it comes what of a message that was taken for it nobody understands, in words.
+fn output(
+    tree: &Tree<'_>,
+    conversation: &Conversation,
+    mapping: &SpanMapping,
+) -> (String, Option<String>) {
+    let last = last_answer(tree, conversation);
+    let is_shown = last
         .is_none_or(|(step, messages)| step.span.has_failed() || messages.iter().any(Said::tells));
     let texts = tree.steps.iter().filter_map(|it| it.span.text(&mapping.output_text_attr));
     let texts: Vec<&str> = texts.filter(|it| !it.is_empty()).collect();
     if !texts.is_empty() && is_shown {
-        return texts.join("\n");
+        return (texts.join("\n"), None);
     }
     let outermost = |at: usize| !tree.is_within(at, |it| it.kind == Kind::Agent);
     let agents = tree.of_kind(Kind::Agent).filter(|(at, _)| outermost(*at));
     let by_agent = agents.last().and_then(|(_, step)| {
-        let said =
-            step::output(step.span, mapping).into_iter().filter_map(|it| it.text).next_back();
-        said.or_else(|| step::whole_output(step.span).map(str::to_owned))
+        let messages = step::output(step.span, mapping);
+        let unread = unread(step, &messages);
+        let said = messages.into_iter().filter_map(|it| it.text).next_back();
+        let said = said.map(|it| (it, unread));
+        said.or_else(|| Some((step::whole_output(step.span)?.to_owned(), None)))
     });
-    if let Some(text) = by_agent {
-        return text;
+    if let Some(told) = by_agent {
+        return told;
     }
     let by_model = conversation.said.iter().flat_map(|(_, messages)| messages);
     let by_model = by_model.filter_map(|it| it.text.as_deref()).rfind(|it| !it.is_empty());
-    let by_model = by_model.filter(|_| is_shown);
-    let by_root = || tree.roots().into_iter().filter_map(step::whole_output).next_back();
-    by_model.or_else(by_root).unwrap_or_default().to_owned()
+    if let Some(text) = by_model.filter(|_| is_shown) {
+        return (text.to_owned(), last.and_then(|(step, messages)| unread(step, messages)));
+    }
+    let by_root = tree.roots().into_iter().filter_map(step::whole_output).next_back();
+    (by_root.unwrap_or_default().to_owned(), None)
+}
+
+/// What of these messages of a step nobody understands, in words.
+fn unread(step: &Step<'_>, messages: &[Said]) -> Option<String> {
+    let what = messages.iter().flat_map(|it| &it.not_understood).next()?;
+    Some(format!("`{what}` at {} is of a type that is not understood here", place(step)))
+}
+
+/// How many places are named of parts of one type that nobody understands.
+const PLACES: usize = 5;
+
+/// What a step is called as a place.
+fn place(step: &Step<'_>) -> String {
+    format!("span `{}`", step.span.name)
 }
 
 /// The last request to a model, and what was answered.
@@ -328,14 +354,20 @@ fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
 /// What reports show beside the evidence.
 fn metadata(
     kept: &[&OtlpSpan],
+    tree: &Tree<'_>,
     conversation: &Conversation,
     left_out: usize,
     mapping: &SpanMapping,
 ) -> Map<String, Value> {
     let mut metadata = Map::new();
-    let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
-    for what in conversation.said.iter().flat_map(|(_, it)| it).flat_map(|it| &it.not_understood) {
-        *unknown.entry(what).or_default() += 1;
+    let mut unknown: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (at, messages) in &conversation.said {
+        for what in messages.iter().flat_map(|it| &it.not_understood) {
+            let places = unknown.entry(what).or_default();
+            if let Some(step) = tree.steps.get(*at).filter(|_| places.len() < PLACES) {
+                places.push(place(step));
+            }
+        }
     }
     if !unknown.is_empty() {
         metadata.insert("partsNotUnderstood".to_owned(), json!(unknown));

@@ -140,6 +140,8 @@ pub struct AgentTurn {
 pub struct AgentReply {
     /// Its last words.
     pub text: String,
+    /// What of them nobody understands, in words.
+    pub unread: Option<String>,
     /// Its structured output, where it tells one.
     pub output_json: Option<Value>,
     /// What happened, in order.

@@ -45,6 +45,8 @@ pub struct Turn {
     pub user: Option<String>,
     /// The agent's last text of the turn.
     pub text: String,
+    /// What of the text nobody understands, in words; see [`Execution::unread`].
+    pub unread: Option<String>,
     /// The turn's structured output, where the source gives it apart from the text.
     pub output_json: Option<Value>,
     /// Indices into [`Execution::tool_calls`].
@@ -74,6 +76,9 @@ pub struct Execution {
     pub input: Vec<Message>,
     /// The last text that the model or the agent gave.
     pub output: String,
+    /// What else belongs to the answer and is of a type that nobody understands, in words: then the output is only what
+    /// could be read of it.
+    pub unread: Option<String>,
     /// Structured output, where the source gives it apart from the text (`output_json` of a command).
     pub output_json: Option<Value>,
     /// All tool calls of all turns, in order.

@@ -13,6 +13,8 @@ pub struct Transcript {
     pub input: Vec<Message>,
     /// The text of its last answer.
     pub output: String,
+    /// What of that answer nobody understands, in words.
+    pub unread: Option<String>,
     /// What happened, in order.
     pub events: Vec<Event>,
     /// All tool calls, in order.
@@ -61,6 +63,7 @@ impl Transcript {
         Execution {
             input: self.input,
             output: self.output,
+            unread: self.unread,
             output_json: None,
             tool_calls: self.tool_calls,
             turns: self.turns.into_iter().zip(labels).map(label).collect(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::scripting::{Seen, View, see};
-use crate::untold::{is_untold, not_understood, untold};
+use crate::untold::{half_read, is_untold, not_understood, untold};
 use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
@@ -132,7 +132,11 @@ impl Check {
         }
         // Whom would one ask about nothing?
         let ask = |it: &Evidence<'_>| {
-            if self.is_untold(it) { Vec::new() } else { self.assertion.questions(it) }
+            if self.is_untold(it) || self.unread(it).is_some() {
+                Vec::new()
+            } else {
+                self.assertion.questions(it)
+            }
         };
         match self.seen(evidence, ask) {
             Ok(questions) | Err(Blind::Ask(questions)) => questions,
@@ -225,6 +229,15 @@ impl Check {
         self.assertion.needs_output() && is_untold(evidence.execution)
     }
 
+    /// What of that which it looks at nobody could read.
+    fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<&'e str> {
+        let execution = evidence.execution;
+        let turns = || execution.turns.iter().filter(|_| self.assertion.sees_turns());
+        let unread = execution.unread.as_deref();
+        let unread = unread.or_else(|| turns().find_map(|it| it.unread.as_deref()));
+        unread.filter(|_| self.assertion.needs_output())
+    }
+
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if self.is_untold(evidence) {
             let takes_on = self.at.starts_with(LISTED) && self.assertion.sees_output();
@@ -234,6 +247,11 @@ impl Check {
         if let Some(gap) = gap(evidence.execution) {
             for result in &mut results {
                 name_gap(&gap, result);
+            }
+        }
+        if let Some(why) = self.unread(evidence) {
+            for result in results.iter_mut().filter(|it| !self.assertion.stands(it)) {
+                half_read(why, result);
             }
         }
         if let Some(threshold) = self.options.threshold {

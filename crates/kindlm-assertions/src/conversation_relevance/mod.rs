@@ -161,6 +161,10 @@ impl ConversationRelevance {
 }
 
 impl Assertion for ConversationRelevance {
+    fn sees_turns(&self) -> bool {
+        true
+    }
+
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let Ok(inquiries) = self.inquiries(evidence) else { return Vec::new() };
         inquiries.iter().flat_map(|it| it.questions(evidence.answers, read_verdict)).collect()

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem};
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::evidence::said;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "keywords";
@@ -77,37 +78,54 @@ fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Proble
 
 impl Assertion for Keywords {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let output = evidence.execution.output.to_lowercase();
-        let mut results: Vec<AssertionResult> =
-            self.deny.iter().filter(|it| it.is_in(&output)).map(denied).collect();
+        let said: Vec<(Option<&str>, String)> = said(evidence.execution)
+            .into_iter()
+            .map(|(turn, text)| (turn, text.to_lowercase()))
+            .collect();
+        let found = |keyword: &Keyword| {
+            let turn = said.iter().find(|(_, text)| keyword.is_in(text))?.0;
+            Some(denied(keyword, turn))
+        };
+        let mut results: Vec<AssertionResult> = self.deny.iter().filter_map(found).collect();
         if results.is_empty() && !self.deny.is_empty() {
             results.push(AssertionResult::pass(ID, "Keyword deny list"));
         }
         if !self.allow.is_empty() {
-            results.push(self.allowed(&output));
+            results.push(self.allowed(&evidence.execution.output.to_lowercase()));
         }
         results
     }
+
+    /// A keyword that was found is there.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
+    }
+
+    fn sees_turns(&self) -> bool {
+        !self.deny.is_empty()
+    }
 }
 
-fn denied(keyword: &Keyword) -> AssertionResult {
+const ALLOWED: &str = "Keyword allow list";
+
+fn denied(keyword: &Keyword, turn: Option<&str>) -> AssertionResult {
     let word = &keyword.written;
+    let place = turn.map(|it| format!(" in turn `{it}`")).unwrap_or_default();
     AssertionResult::fail(
         ID,
         format!("Keyword deny: \"{word}\""),
         KEYWORD_DENIED,
-        format!("Output contains denied keyword \"{word}\""),
+        format!("Output contains denied keyword \"{word}\"{place}"),
     )
 }
 
 impl Keywords {
     fn allowed(&self, output: &str) -> AssertionResult {
-        let label = "Keyword allow list";
         if self.allow.iter().any(|it| it.is_in(output)) {
-            return AssertionResult::pass(ID, label);
+            return AssertionResult::pass(ID, ALLOWED);
         }
         let words: Vec<&str> = self.allow.iter().map(|it| it.written.as_str()).collect();
         let message = format!("Output must contain at least one of: {}", words.join(", "));
-        AssertionResult::fail(ID, label, KEYWORD_MISSING, message)
+        AssertionResult::fail(ID, ALLOWED, KEYWORD_MISSING, message)
     }
 }

@@ -284,7 +284,9 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
     };
     // The value is there, whatever the source does not tell beside it.
     let (coverage, gaps) = (Coverage::Complete, Vec::new());
-    Execution { output, output_json, tool_calls: Vec::new(), coverage, gaps, ..before.clone() }
+    let (tool_calls, turns, unread) = (Vec::new(), Vec::new(), None);
+    let before = before.clone();
+    Execution { output, output_json, tool_calls, turns, unread, coverage, gaps, ..before }
 }
 
 /// What nobody told of a call.

@@ -6,12 +6,13 @@ mod detectors;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, FailureCode, Problem, ecma};
+use kindlm_types::{AssertionResult, Class, Execution, FailureCode, Problem, Verdict, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codes::EVIDENCE_MISSING;
+use crate::evidence::said;
 use crate::pattern::Pattern;
 use crate::untold::{arguments_are_untold, untold_calls};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
@@ -185,7 +186,19 @@ impl Assertion for Pii {
         let result = |search: &Search| search.result(&texts, &self.scan, untold.as_deref());
         self.searches.iter().map(result).collect()
     }
+
+    /// What was found is there.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        matches!(result.verdict, Verdict::Fail { .. })
+    }
+
+    fn sees_turns(&self) -> bool {
+        self.scan.contains(&Place::Output)
+    }
 }
+
+/// How the name of a turn begins as a place.
+const TURN: &str = "turn `";
 
 /// A text that is searched, with the name of the place it comes from.
 struct Searched<'a> {
@@ -207,7 +220,10 @@ fn untold(execution: &Execution, scan: &[Place]) -> Option<String> {
 fn texts<'a>(execution: &'a Execution, scan: &[Place]) -> Vec<Searched<'a>> {
     let mut texts = Vec::new();
     if scan.contains(&Place::Output) {
-        texts.push(Searched { place: "output".into(), text: execution.output.as_str().into() });
+        texts.extend(said(execution).into_iter().map(|(turn, text)| {
+            let place = turn.map_or("output".into(), |it| format!("{TURN}{it}`").into());
+            Searched { place, text: text.into() }
+        }));
     }
     if scan.contains(&Place::ToolArgs) {
         for call in &execution.tool_calls {
@@ -272,7 +288,14 @@ impl Search {
                 }
             };
         }
-        let message = format!("Found {} PII match(es) for pattern \"{}\"", found.count, self.name);
+        let turns: Vec<&str> = found.places.iter().filter_map(Value::as_str).collect();
+        let turns = if turns.iter().any(|it| it.starts_with(TURN)) {
+            format!(" in {}", turns.join(", "))
+        } else {
+            String::new()
+        };
+        let (count, name) = (found.count, &self.name);
+        let message = format!("Found {count} PII match(es) for pattern \"{name}\"{turns}");
         let mut result = AssertionResult::fail(ID, label, PII_DETECTED, message)
             .with_metadata("pattern", self.name.as_str())
             .with_metadata("matchCount", found.count)
@@ -280,7 +303,7 @@ impl Search {
         if let Finder::Detector(detector) = &self.finder {
             result = result.with_metadata("verifiedBy", detector.verified_by());
         }
-        if scan != [Place::Output] {
+        if scan != [Place::Output] || !turns.is_empty() {
             result = result.with_metadata("places", found.places);
         }
         result

@@ -2,7 +2,7 @@
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
-use kindlm_types::{Answers, Channel, Coverage, Execution, Trace, Usage};
+use kindlm_types::{Answers, Channel, Coverage, Event, Execution, Speaker, Trace, Turn, Usage};
 use serde_json::{Value, json};
 
 use crate::support::Memory;
@@ -168,13 +168,145 @@ fn tokens_that_are_half_told_are_no_count() {
 }
 
 #[test]
+fn what_could_not_be_read_of_the_answer_turns_no_check_to_a_pass() {
+    let half = Execution {
+        output: "fine".to_owned(),
+        unread: Some(
+            "`wobble` at /1/content/1 is of a type that is not understood here".to_owned(),
+        ),
+        metadata: json!({"pattern": "other"}).as_object().unwrap().clone(),
+        ..Execution::default()
+    };
+    let whole = Execution { unread: None, ..half.clone() };
+    for check in [
+        json!({"type": "not-contains", "value": "secret"}),
+        json!({"type": "not-icontains", "value": "secret"}),
+        json!({"type": "not-contains-any", "value": ["secret"]}),
+        json!({"type": "not-contains-all", "value": ["secret"]}),
+        json!({"type": "excludes", "value": "secret"}),
+        json!({"type": "not-includes", "value": "secret"}),
+        json!({"type": "not-regex", "value": "secret"}),
+        json!({"type": "matches", "value": {"const": "fine"}}),
+        json!({"type": "regex", "value": "^fine$"}),
+        json!({"type": "starts-with", "value": "fine"}),
+        json!({"type": "equals", "value": "fine"}),
+        json!({"type": "not-equals", "value": "finesecret"}),
+        json!({"type": "pii"}),
+        json!({"type": "keywords", "deny": ["secret"]}),
+        json!({"type": "schema", "maxLength": 10}),
+        json!({"type": "schema", "notContains": ["secret"]}),
+        json!({"type": "not-is-json"}),
+        json!({"type": "not-is-refusal"}),
+        json!({"type": "word-count", "value": 1}),
+        json!({"type": "levenshtein", "value": "fine"}),
+        json!({"type": "assert-set", "assert": [{"type": "not-contains", "value": "secret"}]}),
+    ] {
+        for (execution, expected) in [(&whole, "passed"), (&half, "errored EVIDENCE_MISSING")] {
+            let found = found_in(&check, execution);
+            assert!(found.split(", ").all(|it| it == expected), "{check}: {found}");
+        }
+    }
+    // Nobody is asked about the half of an answer.
+    for check in [
+        json!({"type": "judge", "criteria": "says nothing secret"}),
+        json!({"type": "llm-rubric", "value": "says nothing secret"}),
+        json!({"type": "javascript", "value": "!output.includes('secret')"}),
+        json!({"type": "not-moderation"}),
+        json!({"type": "similar", "value": "fine"}),
+    ] {
+        let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
+        assert_eq!(found(&json!([check]), &half), (unknown, 0), "{check}");
+    }
+    // What was found is there, and other values are read.
+    for (check, expected) in [
+        (json!({"type": "contains", "value": "fine"}), "passed"),
+        (json!({"type": "contains-all", "value": ["fine"]}), "passed"),
+        (json!({"type": "includes", "value": "fine"}), "passed"),
+        (json!({"type": "not-excludes", "value": "fine"}), "passed"),
+        (json!({"type": "not-keywords", "deny": ["fine"]}), "passed"),
+        (json!({"type": "keywords", "allow": ["fine"]}), "passed"),
+        (json!({"type": "not-contains", "value": "fine"}), "failed ASSERTION_FAILED"),
+        (json!({"type": "keywords", "deny": ["fine"]}), "failed KEYWORD_DENIED"),
+        (json!({"type": "pii", "denyPatterns": ["fine"]}), "failed PII_DETECTED"),
+        (json!({"type": "contains", "value": "secret"}), "errored EVIDENCE_MISSING"),
+        (json!({"type": "equals", "on": "metadata.pattern", "value": "other"}), "passed"),
+        (json!({"type": "not-contains", "on": "metadata.pattern", "value": "x"}), "passed"),
+    ] {
+        assert_eq!(found_in(&check, &half), expected, "{check}");
+    }
+}
+
+#[test]
+fn guardrails_see_every_answer_of_a_conversation() {
+    let turn = |label: &str, text: &str, events: std::ops::Range<usize>| Turn {
+        label: label.to_owned(),
+        text: text.to_owned(),
+        events,
+        ..Turn::default()
+    };
+    let says = |text: &str| Event::Message { role: Speaker::Assistant, text: text.to_owned() };
+    let told = Execution {
+        output: "Bye.".to_owned(),
+        turns: vec![turn("one", "To ada@example.org.", 0..2), turn("two", "Bye.", 2..3)],
+        metadata: json!({"x": "clean"}).as_object().unwrap().clone(),
+        ..Execution::default()
+    };
+    let on_the_way = Execution {
+        turns: vec![turn("one", "Done.", 0..2), turn("two", "Bye.", 2..3)],
+        recorded_events: vec![says("To ada@example.org."), says("Done."), says("Bye.")],
+        ..told.clone()
+    };
+    for execution in [told, on_the_way] {
+        for (check, expected) in [
+            (
+                json!({"type": "pii", "denyPatterns": [], "detectors": ["email"]}),
+                "Found 1 PII match(es) for pattern \"email\" in turn `one`",
+            ),
+            (
+                json!({"type": "keywords", "deny": ["ADA"]}),
+                "Output contains denied keyword \"ADA\" in turn `one`",
+            ),
+            (
+                json!({"type": "keywords", "allow": ["ada"]}),
+                "Output must contain at least one of: ada",
+            ),
+            (json!({"type": "pii", "on": "metadata.x"}), ""),
+            (json!({"type": "not-contains", "value": "ada"}), ""),
+        ] {
+            let files = Memory::default();
+            let (checks, problems) =
+                compile(&json!({"assert": [check]}), &Setup::new(&files, None));
+            assert_eq!(examples::show_problems(&problems), "");
+            let answers = Answers::default();
+            let evidence = Evidence {
+                execution: &execution,
+                answers: &answers,
+                baseline: None,
+                contest: None,
+            };
+            let results = checks[0].evaluate(&evidence);
+            assert_eq!(results[0].verdict.message().unwrap_or_default(), expected, "{check}");
+        }
+        let mut half = execution;
+        half.turns[0].unread = Some("`wobble` is odd".to_owned());
+        let deny = |word: &str| json!({"type": "keywords", "deny": [word]});
+        assert_eq!(found_in(&deny("secret"), &half), "errored EVIDENCE_MISSING");
+        assert_eq!(found_in(&deny("ada"), &half), "failed KEYWORD_DENIED");
+        assert_eq!(found_in(&json!({"type": "not-contains", "value": "secret"}), &half), "passed");
+    }
+}
+
+#[test]
 fn what_is_not_understood_is_named() {
     for (metadata, named) in [
         (
             json!({"partsNotUnderstood": {"tool_search_call": ["/2", "/4"]}}),
             "`tool_search_call` at /2 is",
         ),
-        (json!({"partsNotUnderstood": {"mystery": 2}}), "`mystery` is"),
+        (
+            json!({"partsNotUnderstood": {"mystery": ["span `chat`"]}}),
+            "`mystery` at span `chat` is",
+        ),
         (json!({"agent": {"unknownLines": {"system/notice": 1}}}), "`system/notice` is"),
     ] {
         let execution = Execution {

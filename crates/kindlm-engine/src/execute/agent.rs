@@ -130,12 +130,14 @@ impl AgentRun<'_> {
         execution.tool_calls.extend(reply.tool_calls);
         let text = crate::said(reply.text, reply.output_json.as_ref());
         execution.output.clone_from(&text);
+        execution.unread.clone_from(&reply.unread);
         execution.output_json.clone_from(&reply.output_json);
         execution.coverage = reply.coverage;
         execution.finish_reason = reply.finish_reason;
         if let Some(turn) = turn {
             execution.turns.push(Turn {
                 text,
+                unread: reply.unread,
                 output_json: reply.output_json,
                 tool_calls: calls..execution.tool_calls.len(),
                 events: begin..execution.recorded_events.len(),

@@ -27,6 +27,7 @@ pub(super) fn evidence(
         repeat: execution.repeat,
         input: input(execution, index),
         output: turn.text.clone(),
+        unread: turn.unread.clone(),
         // A turn that was recorded before turns told it has it only where it is the last.
         output_json: turn
             .output_json

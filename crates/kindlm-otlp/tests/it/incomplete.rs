@@ -42,6 +42,32 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
 }
 
 #[test]
+fn what_of_the_answer_is_not_understood_is_told() {
+    let said = |odd: bool| {
+        let mut parts = vec![json!({"type": "text", "content": "Fine."})];
+        parts.extend(odd.then(|| json!({"type": "wobble", "content": "secret"})));
+        json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": parts}]).to_string()})
+    };
+    let agent = |values: &Value| -> Row {
+        let mut all = json!({"gen_ai.operation.name": "invoke_agent"});
+        all.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
+        (1, 0, "run", 0, 90, all)
+    };
+    let mapped = json!({"gen_ai.completion.0.content": "Fine."});
+    for (first, last, whole, unread) in [
+        (said(false), said(true), json!({}), Some("chat m")),
+        (said(true), said(false), json!({}), None),
+        (said(false), said(false), said(true), Some("run")),
+        (said(false), mapped, json!({}), None),
+    ] {
+        let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), agent(&whole)]);
+        let expected = unread
+            .map(|it| format!("`wobble` at span `{it}` is of a type that is not understood here"));
+        assert_eq!(reading.execution.unread, expected, "{last} {whole}");
+    }
+}
+
+#[test]
 fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
     let asks = json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": [
         {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {}}]}]).to_string()});

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use kindlm_types::{ActionStatus, Channel, Event, FinishReason, InputOption, InputRequest, Usage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Dialect, Step, Told, object, text};
 
@@ -54,8 +54,12 @@ pub(crate) struct Claude {
     ignored: HashSet<String>,
     /// What the calls are whose results are still to come.
     calls: HashMap<String, Called>,
+    /// The ids of all calls that were told.
+    told: HashSet<String>,
     /// Calls of other agents that go on in the background.
     background: HashSet<String>,
+    /// The id of the agent's message that came last.
+    message: Option<String>,
     /// What the process has spent before this turn.
     usage: Usage,
     cost_usd: f64,
@@ -79,6 +83,12 @@ impl Claude {
     fn unknown(&self, what: String, told: &mut Told) {
         if !self.ignored.contains(&what) {
             told.not_understood(what);
+        }
+    }
+
+    fn unread(&self, what: String, told: &mut Told) {
+        if !self.ignored.contains(&what) {
+            told.unread(what);
         }
     }
 }
@@ -155,6 +165,12 @@ impl Claude {
         let is_own = line.get("parent_tool_use_id").is_none_or(Value::is_null);
         if is_own {
             told.finish_reason = stopped(line.pointer("/message/stop_reason"));
+            // One message may come in several lines, a block in each.
+            let message = line.pointer("/message/id").and_then(Value::as_str);
+            if message.is_none() || message != self.message.as_deref() {
+                told.begin_message();
+                self.message = message.map(str::to_owned);
+            }
         }
         let content = content(line, "assistant")?;
         if let Value::String(text) = content {
@@ -173,6 +189,7 @@ impl Claude {
                 "text" | "thinking" | "redacted_thinking" => {}
                 "tool_use" | "server_tool_use" | "mcp_tool_use" => self.call(block, told)?,
                 kind if kind.ends_with("tool_result") => self.result_block(block, told)?,
+                other if is_own => self.unread(format!("assistant/{other}"), told),
                 other => self.unknown(format!("assistant/{other}"), told),
             }
         }
@@ -217,6 +234,7 @@ impl Claude {
         if let Some(request) = question {
             told.push(Event::InputRequested { request });
         }
+        self.told.insert(id.to_owned());
         self.calls.insert(id.to_owned(), called);
         Ok(())
     }
@@ -266,7 +284,7 @@ impl Claude {
             // It stands for a line that asked nothing.
             return Step::More;
         }
-        reject(line, told);
+        self.reject(line, told);
         if !answer.is_empty() && !is_error {
             told.answer(answer);
         }
@@ -288,6 +306,46 @@ impl Claude {
             told.output_json = Some(data.clone());
         }
         Step::Done
+    }
+
+    /// The calls that were not permitted were rejected; their results say only that something went wrong, and some are told
+    /// nowhere else.
+    fn reject(&mut self, line: &Value, told: &mut Told) {
+        let denied = line.get("permission_denials").and_then(Value::as_array);
+        let mut ids: HashSet<String> = HashSet::new();
+        for (index, it) in denied.into_iter().flatten().enumerate() {
+            let (name, input) = (text(it, "tool_name"), it.get("tool_input").cloned());
+            let input = input.unwrap_or_default();
+            let is_it = |it: &Event| match it {
+                Event::ActionCalled { call_id, name: own, input: of_own, .. } => {
+                    (own == name && *of_own == input).then(|| call_id.clone())
+                }
+                _ => None,
+            };
+            let id = match text(it, "tool_use_id") {
+                "" => told.events.iter().find_map(is_it),
+                id => Some(id.to_owned()),
+            };
+            let id = id.unwrap_or_else(|| format!("denied-{index}"));
+            if !self.told.contains(&id) {
+                let call = json!({"id": id, "name": name, "input": input});
+                let result = json!({"tool_use_id": id, "is_error": true});
+                let is_told =
+                    self.call(&call, told).and_then(|()| self.result_block(&result, told));
+                if is_told.is_err() {
+                    self.unknown("result/permission_denials".to_owned(), told);
+                }
+            }
+            ids.insert(id);
+        }
+        for event in &mut told.events {
+            if let Event::ActionResult { call_id, status, .. }
+            | Event::SubagentCompleted { call_id, status, .. } = event
+                && ids.contains(call_id)
+            {
+                *status = ActionStatus::Rejected;
+            }
+        }
     }
 
     /// Tokens and cost of this turn.
@@ -321,20 +379,6 @@ impl Claude {
 /// Why the model stopped, where a line tells that.
 fn stopped(word: Option<&Value>) -> Option<FinishReason> {
     word.and_then(Value::as_str).map(FinishReason::of_vendor)
-}
-
-/// The calls that were not permitted were rejected; their results say only that something went wrong.
-fn reject(line: &Value, told: &mut Told) {
-    let denied = line.get("permission_denials").and_then(Value::as_array).into_iter().flatten();
-    let denied: HashSet<&str> = denied.map(|it| text(it, "tool_use_id")).collect();
-    for event in &mut told.events {
-        if let Event::ActionResult { call_id, status, .. }
-        | Event::SubagentCompleted { call_id, status, .. } = event
-            && denied.contains(call_id.as_str())
-        {
-            *status = ActionStatus::Rejected;
-        }
-    }
 }
 
 /// The `content` of a line's message: a text, or a list of blocks.

@@ -3,7 +3,7 @@
 //! Written from what is documented of the events since 0.44 (`thread.started`, `item.completed`, …), not from recordings.
 //! `turn.completed` counts the tokens of the whole thread, so each turn has the difference to the one before.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kindlm_types::{ActionStatus, Channel, Event, InputOption, InputRequest, ToolKind, Usage};
 use serde_json::{Value, json};
@@ -15,12 +15,17 @@ use super::{Dialect, Step, Told, object, text};
 const CALLS: [&str; 5] =
     ["command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call"];
 
+/// Items that say what they are about only when they are done.
+const TOLD_WHEN_DONE: [&str; 3] = ["agent_message", "reasoning", "web_search"];
+
 /// The reader of Codex' lines.
 #[derive(Debug, Default)]
 pub(crate) struct Codex {
     ignored: HashSet<String>,
     /// The calls that were told when they began.
     begun: HashSet<String>,
+    /// Items that were begun and are told when they are done, in the order of their ids, by these.
+    open: BTreeMap<String, Value>,
     /// The call that started each thread of another agent.
     threads: HashMap<String, String>,
     /// Tokens of the thread before this turn.
@@ -39,6 +44,12 @@ impl Codex {
     fn unknown(&self, what: String, told: &mut Told) {
         if !self.ignored.contains(&what) {
             told.not_understood(what);
+        }
+    }
+
+    fn unread(&self, what: String, told: &mut Told) {
+        if !self.ignored.contains(&what) {
+            told.unread(what);
         }
     }
 }
@@ -75,12 +86,14 @@ impl Dialect for Codex {
                 self.item(item, kind == "item.completed", told)?;
             }
             "turn.completed" => {
+                self.leave_open(told);
                 self.spend(line.get("usage"), told);
                 // It went on after them.
                 told.warn(std::mem::take(&mut self.errors));
                 return Ok(Step::Done);
             }
             "turn.failed" => {
+                self.leave_open(told);
                 let message = line.pointer("/error/message").and_then(Value::as_str);
                 let last = self.errors.last().map(String::as_str);
                 let message = message.or(last).unwrap_or("it does not say why");
@@ -98,13 +111,42 @@ impl Dialect for Codex {
 }
 
 impl Codex {
+    /// Puts down what was begun in the turn and never done: calls without a result, and words that nobody was told.
+    fn leave_open(&mut self, told: &mut Told) {
+        for (id, item) in std::mem::take(&mut self.open) {
+            match text(&item, "type") {
+                "web_search" => self.search(&id, &item, told),
+                "agent_message" => {
+                    told.incomplete.insert(Channel::Messages);
+                    told.leave_unread("a message was begun and never completed".to_owned());
+                }
+                _ => {
+                    told.incomplete.insert(Channel::Thinking);
+                }
+            }
+        }
+    }
+
+    fn search(&mut self, id: &str, item: &Value, told: &mut Told) {
+        let input = json!({"query": text(item, "query")});
+        self.begin(id, "web_search", Some(ToolKind::WebSearch), input, told);
+    }
+
     fn item(&mut self, item: &Value, is_done: bool, told: &mut Told) -> Result<(), String> {
         let id = format!("{}.{}", self.turn, text(item, "id"));
         if text(item, "id").is_empty() && CALLS.contains(&text(item, "type")) {
             return Err(format!("an item of the type `{}` has no `id`", text(item, "type")));
         }
+        if is_done {
+            self.open.remove(&id);
+        } else if TOLD_WHEN_DONE.contains(&text(item, "type")) {
+            self.open.insert(id.clone(), item.clone());
+        }
         match text(item, "type") {
-            "agent_message" if is_done => told.say(text(item, "text")),
+            "agent_message" if is_done => {
+                told.begin_message();
+                told.say(text(item, "text"));
+            }
             "reasoning" if is_done => {
                 told.push(Event::Thinking { text: text(item, "text").to_owned() });
             }
@@ -143,8 +185,7 @@ impl Codex {
             "web_search" => {
                 // What is searched for is known only when it is done.
                 if is_done {
-                    let input = json!({"query": text(item, "query")});
-                    self.begin(&id, "web_search", Some(ToolKind::WebSearch), input, told);
+                    self.search(&id, item, told);
                     end(&id, None, ActionStatus::Completed, told);
                 }
             }
@@ -152,7 +193,9 @@ impl Codex {
             // What comes once more when it is done, and lists that the agent keeps for itself.
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => {}
             "" => return Err("an item has no `type`".to_owned()),
-            other => self.unknown(format!("item/{other}"), told),
+            // A call of a tool that nobody knows is a call, and no text.
+            other if other.ends_with("_call") => self.unknown(format!("item/{other}"), told),
+            other => self.unread(format!("item/{other}"), told),
         }
         Ok(())
     }

@@ -84,6 +84,7 @@ impl AgentSession for Session<'_> {
             let told = self.told.take_turn();
             Ok(AgentReply {
                 text: told.text,
+                unread: told.unread,
                 output_json: told.output_json,
                 events: told.events,
                 tool_calls: told.tool_calls,

@@ -223,6 +223,103 @@ fn streamlined_lines_stand_for_calls_that_are_not_told() {
 }
 
 #[test]
+fn what_of_the_last_message_is_not_understood_is_told() {
+    let claude = |id: &str, blocks: &str| {
+        format!(r#"{{"type":"assistant","message":{{"id":"{id}","content":[{blocks}]}}}}"#)
+    };
+    let (text, odd) = (r#"{"type":"text","text":"fine"}"#, r#"{"type":"wobble","text":"secret"}"#);
+    let result =
+        r#"{"type":"result","subtype":"success","num_turns":1,"result":"fine"}"#.to_owned();
+    let item = |rest: &str| format!(r#"{{"type":"item.completed","item":{{"id":"i",{rest}}}}}"#);
+    let said = item(r#""type":"agent_message","text":"fine""#);
+    let (wobble, call) = (item(r#""type":"wobble""#), item(r#""type":"odd_call""#));
+    let done = r#"{"type":"turn.completed"}"#.to_owned();
+    let both = format!("{text},{odd}");
+    for (kind, lines, unread) in [
+        (AgentKind::ClaudeCode, [claude("a", &both), result.clone(), String::new()], true),
+        (AgentKind::ClaudeCode, [claude("a", odd), claude("a", text), result.clone()], true),
+        (AgentKind::ClaudeCode, [claude("a", odd), claude("b", text), result.clone()], false),
+        (AgentKind::Codex, [said.clone(), wobble.clone(), done.clone()], true),
+        (AgentKind::Codex, [wobble, said.clone(), done.clone()], false),
+        (AgentKind::Codex, [said, call, done], false),
+    ] {
+        let lines: Vec<String> = lines.into_iter().filter(|it| !it.is_empty()).collect();
+        let (turns, told) = turns(kind, &lines.join("\n"));
+        assert_eq!(turns[0].text, "fine");
+        assert_eq!(turns[0].unread.is_some(), unread, "{lines:?}");
+        assert_eq!(told.coverage(), Coverage::Only([].into()), "{lines:?}");
+    }
+}
+
+#[test]
+fn what_was_not_permitted_is_a_call_that_was_rejected() {
+    let called = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"ls"}}]}}"#;
+    let result = |denials: &str| {
+        format!(
+            r#"{{"type":"result","subtype":"success","num_turns":1,"result":"ok","permission_denials":[{denials}]}}"#
+        )
+    };
+    let bash = r#"{"tool_name":"Bash","tool_use_id":"c1","tool_input":{"command":"ls"}}"#;
+    let nameless = r#"{"tool_name":"Bash","tool_input":{"command":"ls"}}"#;
+    for (lines, expected) in [
+        (result(bash), vec!["Bash rejected"]),
+        (result(nameless), vec!["Bash rejected"]),
+        (format!("{called}\n{}", result(nameless)), vec!["Bash pending"]),
+        // Each result of a process tells all that was denied so far.
+        (format!("{}\n{}", result(bash), result(bash)), vec!["Bash rejected"]),
+        (
+            result(r#"{"tool_name":"Task","tool_use_id":"c2","tool_input":{}}"#),
+            vec!["Task rejected"],
+        ),
+    ] {
+        let (turns, told) = turns(AgentKind::ClaudeCode, &lines);
+        let events: Vec<Event> = turns.into_iter().flat_map(|it| it.events).collect();
+        let facts = Facts::of(&events);
+        let actions = facts.actions.iter();
+        let actions: Vec<String> = actions
+            .map(|it| format!("{} {}", it.name.unwrap_or_default(), it.state.as_str()))
+            .collect();
+        assert_eq!(actions, expected, "{lines}");
+        assert!(facts.subagents.iter().all(|it| it.state.as_str() == "rejected"), "{lines}");
+        assert!(!told.metadata().contains_key("unknownLines"), "{lines}");
+    }
+    let (_, told) = turns(AgentKind::ClaudeCode, &result(r#"{"tool":"Bash"}"#));
+    assert_eq!(told.metadata()["unknownLines"], json!({"result/permission_denials": 1}));
+}
+
+#[test]
+fn what_codex_begins_and_never_completes_is_there() {
+    let item =
+        |step: &str, rest: &str| format!(r#"{{"type":"item.{step}","item":{{"id":"i",{rest}}}}}"#);
+    let search = r#""type":"web_search","query":"q""#;
+    let message = r#""type":"agent_message","text":"He""#;
+    let (begun, done) =
+        (r#"{"type":"thread.started","thread_id":"t"}"#, r#"{"type":"turn.completed"}"#);
+    for (lines, actions, channel) in [
+        (vec![item("updated", search)], "web_search pending", None),
+        (vec![item("started", search), item("completed", search)], "web_search completed", None),
+        (vec![item("updated", message)], "", Some(Channel::Messages)),
+        (vec![item("started", message), item("completed", message)], "", None),
+        (
+            vec![item("updated", r#""type":"command_execution","command":"ls""#)],
+            "command_execution pending",
+            None,
+        ),
+    ] {
+        let (turns, told) =
+            turns(AgentKind::Codex, &format!("{begun}\n{}\n{done}", lines.join("\n")));
+        let facts = Facts::of(&turns[0].events);
+        let found = facts.actions.iter();
+        let found: Vec<String> = found
+            .map(|it| format!("{} {}", it.name.unwrap_or_default(), it.state.as_str()))
+            .collect();
+        assert_eq!(found.join(", "), actions, "{lines:?}");
+        assert_eq!(turns[0].unread.is_some(), channel.is_some(), "{lines:?}");
+        assert_eq!(told.coverage().includes(Channel::Messages), channel.is_none(), "{lines:?}");
+    }
+}
+
+#[test]
 fn codex_is_taken_at_its_word() {
     let item = |rest: &str| format!(r#"{{"type":"item.completed","item":{{"id":"i",{rest}}}}}"#);
     for (rest, state, unknown) in [

@@ -16,6 +16,8 @@ pub(crate) struct Told {
     pub(crate) declared: Vec<ToolCall>,
     /// The answer, where it is told apart from the messages.
     text: Option<String>,
+    /// What of the last message nobody understands, in words.
+    unread: Option<String>,
     /// The last structured output of the turn.
     pub(crate) output_json: Option<Value>,
     /// What it is complete for, by its own word or by what is known of its kind.
@@ -40,6 +42,7 @@ pub(crate) struct Told {
 #[derive(Debug, Default)]
 pub(crate) struct ToldTurn {
     pub(crate) text: String,
+    pub(crate) unread: Option<String>,
     pub(crate) output_json: Option<Value>,
     pub(crate) events: Vec<Event>,
     pub(crate) tool_calls: Vec<ToolCall>,
@@ -76,6 +79,22 @@ impl Told {
     /// Puts down that a line of this type, or a part of one, could not be understood.
     pub(crate) fn not_understood(&mut self, what: impl Into<String>) {
         *self.unknown.entry(what.into()).or_default() += 1;
+    }
+
+    /// The same of what may be a part of the answer.
+    pub(crate) fn unread(&mut self, what: String) {
+        self.leave_unread(format!("`{what}` is of a type that is not understood here"));
+        self.not_understood(what);
+    }
+
+    /// Puts down why the answer is not all there, in words.
+    pub(crate) fn leave_unread(&mut self, why: String) {
+        self.unread.get_or_insert(why);
+    }
+
+    /// A message of the agent begins: what came before is no part of it.
+    pub(crate) fn begin_message(&mut self) {
+        self.unread = None;
     }
 
     /// Takes its word for what it tells completely. The last one counts: it may have found out that it does not tell all
@@ -123,6 +142,7 @@ impl Told {
         let said = Event::last_words(&events).unwrap_or_default().to_owned();
         ToldTurn {
             text: self.text.take().unwrap_or(said),
+            unread: self.unread.take(),
             output_json: self.output_json.take(),
             events,
             tool_calls,

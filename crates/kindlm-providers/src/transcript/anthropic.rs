@@ -118,7 +118,7 @@ fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> 
     } else if MEDIA.contains(&kind) {
         reading.no_text(kind);
     } else {
-        reading.not_understood(kind, at);
+        reading.unread(kind, at);
     }
     Ok(())
 }

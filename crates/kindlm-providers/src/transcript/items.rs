@@ -65,7 +65,9 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
         }
         other => match Own::of(other) {
             Some(tool) => tool.call(item, at, reading)?,
-            None => reading.not_understood(other, at),
+            // A call of a tool that nobody knows is a call, and no text.
+            None if other.ends_with("_call") => reading.not_understood(other, at),
+            None => reading.unread(other, at),
         },
     }
     Ok(())

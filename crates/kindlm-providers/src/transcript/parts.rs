@@ -63,11 +63,12 @@ pub(super) const MEDIA: [&str; 11] = [
 ];
 
 /// The texts of a value that is a text or a list of parts: those that are text. Pictures, files and sounds are no text;
-/// how many there were is kept.
+/// how many there were is kept. `unknown` is told what nobody understands.
 fn texts_of<'v>(
     value: &'v Value,
     at: &str,
     reading: &mut Reading,
+    unknown: fn(&mut Reading, &str, &str),
 ) -> Result<Vec<&'v str>, Problem> {
     let parts = match value {
         Value::Null => return Ok(Vec::new()),
@@ -90,7 +91,7 @@ fn texts_of<'v>(
                     texts.push(text(part, "refusal", &at)?);
                 }
                 other if MEDIA.contains(&other) => reading.no_text(other),
-                other => reading.not_understood(other, &at),
+                other => unknown(reading, other, &at),
             },
         }
     }
@@ -99,7 +100,7 @@ fn texts_of<'v>(
 
 /// The text of a value that is a text or a list of parts, a line for each.
 pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
-    Ok(texts_of(value, at, reading)?.join("\n"))
+    Ok(texts_of(value, at, reading, Reading::not_understood)?.join("\n"))
 }
 
 /// The content of a message, which may be absent.
@@ -111,7 +112,7 @@ pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Resul
 /// The content of an answer. Its parts are one text, as they are where the model is asked by KindLM.
 pub(super) fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
-    Ok(texts_of(content, &format!("{at}/content"), reading)?.concat())
+    Ok(texts_of(content, &format!("{at}/content"), reading, Reading::unread)?.concat())
 }
 
 /// The value at a key, unless it is `null`.

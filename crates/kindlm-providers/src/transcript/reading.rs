@@ -115,8 +115,10 @@ impl Reading {
             _ => {}
         }
         self.transcript.output.clear();
+        self.transcript.unread = None;
         if let Some(turn) = self.transcript.turns.last_mut() {
             turn.text.clear();
+            turn.unread = None;
         }
     }
 
@@ -240,6 +242,16 @@ impl Reading {
         if places.len() < PLACES {
             places.push(at.to_owned());
         }
+    }
+
+    /// A part of an answer that nobody understands: it may be a text, too.
+    pub(super) fn unread(&mut self, what: &str, at: &str) {
+        self.not_understood(what, at);
+        let why = format!("`{what}` at {at} is of a type that is not understood here");
+        if let Some(turn) = self.transcript.turns.last_mut() {
+            turn.unread.get_or_insert_with(|| why.clone());
+        }
+        self.transcript.unread.get_or_insert(why);
     }
 
     /// A part of a message that is no text, such as a picture.

@@ -204,6 +204,7 @@ impl<'a> Line<'a> {
             coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },
             input: told.input,
             output: told.output,
+            unread: told.unread,
             tool_calls: told.tool_calls,
             requests: told.requests,
             recorded_events: told.recorded_events,

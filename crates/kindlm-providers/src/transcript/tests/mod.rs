@@ -225,6 +225,39 @@ fn what_is_not_understood_leaves_nothing_complete() {
 }
 
 #[test]
+fn what_of_the_last_answer_is_not_understood_is_told() {
+    let odd = |kind: &str| json!({"type": kind, "text": "secret"});
+    let message = |content: Value| json!({"role": "assistant", "content": content});
+    let asks = || json!({"role": "user", "content": "x"});
+    let fine = || message(json!([{"type": "text", "text": "fine"}]));
+    let half = || message(json!([{"type": "text", "text": "fine"}, odd("output_wobble")]));
+    let thinks = json!([{"type": "thinking", "thinking": ""}, {"type": "text", "text": "fine"}, odd("output_wobble")]);
+    let item = |content: Value| json!({"type": "message", "role": "assistant", "content": content});
+    for (messages, unread) in [
+        (json!([asks(), half()]), Some("`output_wobble` at /1/content/1")),
+        (json!([asks(), message(thinks)]), Some("`output_wobble` at /1/content/2")),
+        (
+            json!([asks(), item(json!([odd("output_wobble")]))]),
+            Some("`output_wobble` at /1/content/0"),
+        ),
+        (json!([asks(), odd("wobble"), item(json!("fine"))]), Some("`wobble` at /1")),
+        // A call is no text, and neither what was said before nor what others said is in the answer.
+        (json!([asks(), {"type": "odd_call", "call_id": "c"}, item(json!("fine"))]), None),
+        (json!([asks(), half(), asks(), fine()]), None),
+        (json!([{"role": "user", "content": [odd("wobble")]}, fine()]), None),
+        (json!([asks(), fine()]), None),
+    ] {
+        let it = text(&messages);
+        let told = it.unread.as_deref();
+        let expected = unread.map(|it| format!("{it} is of a type that is not understood here"));
+        assert_eq!(told, expected.as_deref(), "{messages}");
+        assert_eq!(it.turns.last().unwrap().unread.as_deref(), told, "{messages}");
+    }
+    let it = text(&json!([asks(), half(), asks(), fine()]));
+    assert!(it.turns[0].unread.is_some(), "the turn before is not all read");
+}
+
+#[test]
 fn what_stands_beside_the_messages_is_read() {
     let with = |more: Value| {
         let mut value = json!({"messages": [{"role": "assistant", "content": "x"}], "model": "m"});

@@ -45,6 +45,9 @@ pub struct Execution {
     /// The last text that the model or the agent gave.
     #[serde(default)]
     pub output: String,
+    /// What else belongs to the answer and could not be read, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
     /// Structured output, where the source gives it apart from the text.
     #[serde(
         default,
@@ -142,6 +145,9 @@ pub struct Turn {
     /// The agent's last text of the turn.
     #[serde(default)]
     pub text: String,
+    /// What else belongs to that text and could not be read, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
     /// The turn's structured output, where the source gives it apart from the text.
     #[serde(
         default,
@@ -287,6 +293,7 @@ impl From<crate::Turn> for Turn {
             label: turn.label,
             user: turn.user,
             text: turn.text,
+            unread: turn.unread,
             output_json: turn.output_json,
             tool_calls: CallRange { start: turn.tool_calls.start, end: turn.tool_calls.end },
             events: CallRange { start: turn.events.start, end: turn.events.end },
@@ -303,6 +310,7 @@ impl From<Turn> for crate::Turn {
             label: wire.label,
             user: wire.user,
             text: wire.text,
+            unread: wire.unread,
             output_json: wire.output_json,
             tool_calls: wire.tool_calls.start..wire.tool_calls.end,
             events: wire.events.start..wire.events.end,
@@ -338,6 +346,7 @@ impl From<ExecutionResult> for Execution {
                 .collect(),
             input: execution.input,
             output: execution.output,
+            unread: execution.unread,
             output_json: execution.output_json,
             tool_calls: execution.tool_calls,
             turns: execution.turns.into_iter().map(Turn::from).collect(),
@@ -381,6 +390,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 repeat: wire.repeat,
                 input: wire.input,
                 output: wire.output,
+                unread: wire.unread,
                 output_json: wire.output_json,
                 tool_calls: wire.tool_calls,
                 turns: wire.turns.into_iter().map(Into::into).collect(),

@@ -47,6 +47,7 @@ impl Serialize for Line<'_> {
             repeat,
             input,
             output,
+            unread,
             output_json,
             tool_calls,
             turns,
@@ -86,6 +87,7 @@ impl Serialize for Line<'_> {
             named_scores: Named(self.0.named_scores()),
             input,
             output,
+            unread: unread.as_deref(),
             output_json: output_json.as_ref(),
             tool_calls,
             turns: Turns(turns),
@@ -137,6 +139,8 @@ struct Borrowed<'a> {
     named_scores: Named,
     input: &'a [Message],
     output: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unread: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_json: Option<&'a Value>,
     tool_calls: &'a [ToolCall],
@@ -231,6 +235,8 @@ struct Turn<'a> {
     user: Option<&'a str>,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    unread: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     output_json: Option<&'a Value>,
     tool_calls: CallRange,
     #[serde(skip_serializing_if = "CallRange::is_empty")]
@@ -247,6 +253,7 @@ impl<'a> From<&'a crate::Turn> for Turn<'a> {
             label,
             user,
             text,
+            unread,
             output_json,
             tool_calls,
             events,
@@ -258,6 +265,7 @@ impl<'a> From<&'a crate::Turn> for Turn<'a> {
             label,
             user: user.as_deref(),
             text,
+            unread: unread.as_deref(),
             output_json: output_json.as_ref(),
             tool_calls: CallRange { start: tool_calls.start, end: tool_calls.end },
             events: CallRange { start: events.start, end: events.end },
