@@ -5,14 +5,17 @@ use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use kindlm_types::CaseResult;
-use kindlm_types::wire::v1::CaseHead;
+use kindlm_types::wire::v1::{CaseHead, HeadWriter};
 
 use super::ahead::Ahead;
 
 /// How much is written or read at once.
 const AT_ONCE: usize = 1 << 16;
 
-/// The heads of the cases that this process has finished, in a file without a name.
+/// How much is held in memory, in bytes: the heads of some ten thousand cases.
+const HELD: usize = 1 << 23;
+
+/// The heads of the cases that this process has finished: the first of them in memory, the others in a file without a name.
 ///
 /// They only save work: what they say can be made again from the executions. After an error, do without them.
 #[derive(Debug)]
@@ -23,49 +26,74 @@ pub struct Heads {
     end: u64,
     /// Reads what was kept, until more is.
     reader: Option<Ahead>,
+    /// How much more may be held in memory.
+    room: usize,
+    writer: HeadWriter,
 }
 
 /// Where a head is.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    offset: u64,
-    /// In bytes.
-    len: u32,
-    checksum: u32,
+#[derive(Clone, Debug)]
+enum Kept {
+    Held(CaseHead),
+    Written {
+        offset: u64,
+        /// In bytes.
+        len: u32,
+        checksum: u32,
+    },
 }
 
 impl Heads {
     /// None yet; the file is in this folder.
     pub fn new(folder: &Path) -> io::Result<Self> {
         let file = BufWriter::with_capacity(AT_ONCE, tempfile::tempfile_in(folder)?);
-        Ok(Self { file, places: Vec::new(), end: 0, reader: None })
+        Ok(Self {
+            file,
+            places: Vec::new(),
+            end: 0,
+            reader: None,
+            room: HELD,
+            writer: HeadWriter::default(),
+        })
     }
 
     /// Keeps the head of a case.
     pub fn keep(&mut self, position: usize, case: &CaseResult) -> io::Result<()> {
-        let head = CaseHead::of(case)?;
-        let bytes = head.as_str().as_bytes();
+        let head = self.writer.head(case)?;
+        let kept = match self.room.checked_sub(head.size()) {
+            Some(room) => {
+                self.room = room;
+                Kept::Held(head)
+            }
+            None => self.write(head.as_str().as_bytes())?,
+        };
+        if self.places.len() <= position {
+            self.places.resize(position + 1, None);
+        }
+        if let Some(place) = self.places.get_mut(position) {
+            *place = Some(kept);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<Kept> {
         let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
         // Both stand at the same place of one file.
         if self.reader.take().is_some() {
             self.file.seek(SeekFrom::End(0))?;
         }
         self.file.write_all(bytes)?;
-        if self.places.len() <= position {
-            self.places.resize(position + 1, None);
-        }
-        if let Some(place) = self.places.get_mut(position) {
-            *place = Some(Kept { offset: self.end, len, checksum: crc32fast::hash(bytes) });
-        }
+        let offset = self.end;
         self.end += u64::from(len);
-        Ok(())
+        Ok(Kept::Written { offset, len, checksum: crc32fast::hash(bytes) })
     }
 
     /// The head of a case, if it was kept.
     pub fn read(&mut self, position: usize) -> io::Result<Option<CaseHead>> {
-        let Some(Kept { offset, len, checksum }) = self.places.get(position).copied().flatten()
-        else {
-            return Ok(None);
+        let (offset, len, checksum) = match self.places.get(position) {
+            Some(Some(Kept::Held(head))) => return Ok(Some(head.clone())),
+            Some(&Some(Kept::Written { offset, len, checksum })) => (offset, len, checksum),
+            Some(None) | None => return Ok(None),
         };
         let reader = match &mut self.reader {
             Some(reader) => reader,
@@ -85,7 +113,10 @@ impl Heads {
 
 #[cfg(test)]
 mod tests {
-    use kindlm_types::{CheckCounts, Cost, Execution, ExecutionResult, Outcome, Usage, wire::v1};
+    use kindlm_types::{
+        CheckCounts, Class, Cost, Execution, ExecutionResult, Outcome, ScoreSummary, Usage,
+        wire::v1,
+    };
 
     use super::*;
 
@@ -108,7 +139,16 @@ mod tests {
             pass_rate: 1.0,
             repeats,
             errored_repeats: 0,
-            scores: Vec::new(),
+            scores: vec![ScoreSummary {
+                assertion: "contains".to_owned(),
+                label: "Contains: \"ö\"".to_owned(),
+                class: Class::Deterministic,
+                mean: 0.5,
+                // Equal, and written differently.
+                min: if repeats == 1 { -0.0 } else { 0.0 },
+                max: 0.5,
+                count: 1,
+            }],
             failure_codes: Vec::new(),
             checks: CheckCounts::default(),
             latency_avg_ms: Some(0.1),
@@ -121,7 +161,14 @@ mod tests {
     #[test]
     fn a_head_around_its_executions_is_the_case_as_it_would_be_written() {
         let folder = tempfile::tempdir().unwrap();
-        let mut heads = Heads::new(folder.path()).unwrap();
+        // All in memory, one of them in memory, none.
+        for room in [HELD, CaseHead::of(&case("c", 3)).unwrap().size(), 0] {
+            in_and_out(&mut Heads { room, ..Heads::new(folder.path()).unwrap() });
+        }
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the file has no name");
+    }
+
+    fn in_and_out(heads: &mut Heads) {
         let cases = [case("a", 0), case("b", 1), case("c", 3)];
         let check = |heads: &mut Heads, at: usize| {
             let executions = cases[at].executions.iter().map(v1::Execution::from);
@@ -132,17 +179,17 @@ mod tests {
         };
         heads.keep(2, &cases[2]).unwrap();
         heads.keep(0, &cases[0]).unwrap();
-        check(&mut heads, 2);
+        check(heads, 2);
         assert_eq!(heads.read(1).unwrap(), None);
         heads.keep(1, &cases[1]).unwrap();
-        (0..3).for_each(|at| check(&mut heads, at));
+        (0..3).for_each(|at| check(heads, at));
         assert_eq!(heads.read(3).unwrap(), None);
-        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the file has no name");
     }
+
     #[test]
     fn a_head_that_is_not_what_was_kept_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let mut heads = Heads::new(folder.path()).unwrap();
+        let mut heads = Heads { room: 0, ..Heads::new(folder.path()).unwrap() };
         heads.keep(0, &case("a", 1)).unwrap();
         assert!(heads.read(0).unwrap().is_some());
         let mut file = heads.file.get_ref();

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
+use std::mem::take;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -77,6 +78,7 @@ struct State {
     torn: bool,
     /// For the lines that are written next.
     room: Vec<u8>,
+    writer: v1::LineWriter,
 }
 
 impl JournalWriter {
@@ -99,7 +101,14 @@ impl JournalWriter {
         let begun = begin(folder, &path, header, durability);
         let (disk, offset) = begun.map_err(|err| JournalError::io("write", &path, &err))?;
         let on_disk = OnDisk::of(&path).map_err(|err| JournalError::io("open", &path, &err))?;
-        let state = State { disk, offset, line: 1, torn: false, room: Vec::new() };
+        let state = State {
+            disk,
+            offset,
+            line: 1,
+            torn: false,
+            room: Vec::new(),
+            writer: v1::LineWriter::default(),
+        };
         Ok(Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock })
     }
 
@@ -121,8 +130,14 @@ impl JournalWriter {
             disk.cut(end.offset).map_err(failed)?;
         }
         let on_disk = OnDisk::of(&path).map_err(failed)?;
-        let state =
-            State { disk, offset: end.offset, line: end.line, torn: false, room: Vec::new() };
+        let state = State {
+            disk,
+            offset: end.offset,
+            line: end.line,
+            torn: false,
+            room: Vec::new(),
+            writer: v1::LineWriter::default(),
+        };
         Ok((Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock }, index))
     }
 
@@ -151,8 +166,10 @@ impl JournalWriter {
         &self,
         results: impl IntoIterator<Item = &'r ExecutionResult>,
     ) -> Result<Vec<Option<Place>>, JournalError> {
-        let bytes = std::mem::take(&mut self.state().room);
-        let mut batch = Batch { bytes, ..Batch::default() };
+        let mut state = self.state();
+        let (bytes, writer) = (take(&mut state.room), take(&mut state.writer));
+        drop(state);
+        let mut batch = Batch { bytes, writer, ..Batch::default() };
         for result in results {
             batch.add(result).map_err(|message| self.not_kept(&batch, message))?;
         }
@@ -173,6 +190,7 @@ impl JournalWriter {
             batch.bytes.clear();
             state.room = batch.bytes;
         }
+        state.writer = batch.writer;
         Ok(batch.places)
     }
 
@@ -234,6 +252,7 @@ const MOST_ROOM: usize = 1 << 20;
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
+    writer: v1::LineWriter,
     /// Relative to the first of these lines.
     places: Vec<Option<Place>>,
     lines: u64,
@@ -257,7 +276,7 @@ impl Batch {
         }
         let start = self.bytes.len();
         self.bytes.reserve(USUAL);
-        serde_json::to_writer(&mut self.bytes, &v1::Line(result)).map_err(|err| err.to_string())?;
+        self.writer.write(result, &mut self.bytes).map_err(|err| err.to_string())?;
         self.bytes.push(b'\n');
         self.lines += 1;
         let line = self.bytes.get(start..).unwrap_or_default();

@@ -94,11 +94,13 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    (text(), of(text()), text(), of(json()), 0..9_usize, usage(), number()).prop_map(
-        |(label, user, text, output_json, start, usage, latency_ms)| Turn {
+    let said = (text(), of(text()));
+    (text(), of(text()), said, of(json()), 0..9_usize, usage(), number()).prop_map(
+        |(label, user, (text, unread), output_json, start, usage, latency_ms)| Turn {
             label,
             user,
             text,
+            unread,
             output_json,
             tool_calls: start..start + 2,
             events: start..start + 1,
@@ -152,8 +154,13 @@ fn coverage() -> impl Strategy<Value = Coverage> {
 
 pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     let names = (text(), text(), any::<u32>());
-    let said =
-        (vec(message(), 0..3), text(), of(json()), vec(tool_call(), 0..3), vec(turn(), 0..3));
+    let said = (
+        vec(message(), 0..3),
+        (text(), of(text())),
+        of(json()),
+        vec(tool_call(), 0..3),
+        vec(turn(), 0..3),
+    );
     let numbers =
         (any::<u32>(), usage(), of(number()), of(number()), of(number()), of(finish_reason()));
     let gaps = vec(text(), 0..2);
@@ -169,7 +176,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     );
     (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
-        let (input, output, output_json, tool_calls, turns) = said;
+        let (input, (output, unread), output_json, tool_calls, turns) = said;
         let (requests, usage, latency_ms, cost_usd, spent_usd, finish_reason) = numbers;
         let (truncated, (cached, gaps), exit_code, stderr, vars) = rest;
         let (
@@ -187,6 +194,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             repeat,
             input,
             output,
+            unread,
             output_json,
             tool_calls,
             turns,

@@ -433,10 +433,17 @@ proptest! {
             writer.append(it).unwrap();
         }
         writer.append_all(at_once).unwrap();
+        let mut lines = v1::LineWriter::default();
         // What a line is written from without a copy is what it would be written from with one.
         for it in &given {
             let copied = serde_json::to_string(&v1::Execution::from(it)).unwrap();
-            prop_assert_eq!(serde_json::to_string(&v1::Line(it)).unwrap(), copied);
+            prop_assert_eq!(serde_json::to_string(&v1::Line(it)).unwrap(), copied.as_str());
+            // Nor does it matter whether the one before was the same.
+            for _ in 0..2 {
+                let mut line = Vec::new();
+                lines.write(it, &mut line).unwrap();
+                prop_assert_eq!(str::from_utf8(&line).unwrap(), copied.as_str());
+            }
         }
         prop_assert_eq!(results(folder.path()).unwrap(), given);
     }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 
+use super::same::{Json, Same};
 use super::{Execution, WireError};
 use crate::{CaseResult, Class, FailureCode, Outcome};
 
@@ -199,6 +200,10 @@ impl CaseHead {
 
     /// Of this case.
     pub fn of(case: &CaseResult) -> serde_json::Result<Self> {
+        Self::with(case, Json::ToMake(scored(&case.scores)))
+    }
+
+    fn with(case: &CaseResult, scores: Json<'_, Vec<Scored<'_>>>) -> serde_json::Result<Self> {
         let bare = Bare {
             case: &case.case,
             model: &case.model,
@@ -211,7 +216,7 @@ impl CaseHead {
             repeats: case.repeats,
             errored_repeats: case.errored_repeats,
             failure_codes: &case.failure_codes,
-            scores: case.scores.iter().map(Scored::from).collect(),
+            scores,
             checks: case.checks.into(),
             latency_avg_ms: case.latency_avg_ms,
             cost: case.cost.into(),
@@ -234,6 +239,11 @@ impl CaseHead {
         &self.0
     }
 
+    /// The memory that it takes, in bytes.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.0.capacity()
+    }
+
     /// The whole case, with its executions, an [`Execution`] in compact JSON each.
     pub fn around(self, executions: &[impl AsRef<str>]) -> String {
         let mut json = self.0;
@@ -247,6 +257,25 @@ impl CaseHead {
         }
         json.push_str(Self::END);
         json
+    }
+}
+
+/// Makes [`CaseHead`]s one after the other, and what checks come to only once where it is the same in several cases.
+#[derive(Debug, Default)]
+pub struct HeadWriter(Same<crate::ScoreSummary>);
+
+impl HeadWriter {
+    /// The same as [`CaseHead::of`].
+    pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseHead> {
+        // Zero has two signs, which are written in two ways.
+        let is_plain = |it: &crate::ScoreSummary| {
+            [it.mean, it.min, it.max].into_iter().all(f64::is_sign_positive)
+        };
+        let scores = &case.scores;
+        if scores.is_empty() || !scores.iter().all(is_plain) {
+            return CaseHead::of(case);
+        }
+        CaseHead::with(case, Json::Made(self.0.json(scores, || scored(scores))?))
     }
 }
 
@@ -267,7 +296,7 @@ struct Bare<'a> {
     repeats: u32,
     errored_repeats: u32,
     failure_codes: &'a [FailureCode],
-    scores: Vec<Scored<'a>>,
+    scores: Json<'a, Vec<Scored<'a>>>,
     checks: CheckCounts,
     latency_avg_ms: Option<f64>,
     cost: Cost,
@@ -286,6 +315,10 @@ struct Scored<'a> {
     min: f64,
     max: f64,
     count: u32,
+}
+
+fn scored(scores: &[crate::ScoreSummary]) -> Vec<Scored<'_>> {
+    scores.iter().map(Scored::from).collect()
 }
 
 impl<'a> From<&'a crate::ScoreSummary> for Scored<'a> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::execution::{CallRange, ExecutionError};
 use super::result::Status;
+use super::same::{Json, Same};
 use crate::{
     AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionResult, FailureCode,
     FinishReason, Message, NamedScore, Outcome, Score, Severity, ToolCall, Trace, Usage, Verdict,
@@ -38,8 +39,62 @@ pub struct Line<'a>(pub &'a ExecutionResult);
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let ExecutionResult { execution: it, results, outcome, error, judge_cost_usd, judge_usage } =
-            self.0;
+        Borrowed::of(self.0, Json::ToMake(Results(&self.0.results))).serialize(serializer)
+    }
+}
+
+/// Writes [`Line`]s one after the other, and what checks say only once where they say the same of several executions.
+///
+/// ```
+/// use kindlm_types::wire::v1;
+/// # fn show(first: &kindlm_types::ExecutionResult, second: &kindlm_types::ExecutionResult) -> serde_json::Result<()> {
+/// let (mut writer, mut text) = (v1::LineWriter::default(), Vec::new());
+/// writer.write(first, &mut text)?;
+/// writer.write(second, &mut text)?;
+/// let mut same = serde_json::to_vec(&v1::Line(first))?;
+/// same.extend(serde_json::to_vec(&v1::Line(second))?);
+/// assert_eq!(text, same);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct LineWriter(Same<AssertionResult>);
+
+impl LineWriter {
+    /// Appends the line of an execution, without a line end. After an error, a part of it may be there.
+    pub fn write(&mut self, result: &ExecutionResult, to: &mut Vec<u8>) -> serde_json::Result<()> {
+        let results = &result.results;
+        let json = if !results.is_empty() && results.iter().all(is_plain) {
+            Json::Made(self.0.json(results, || Results(results))?)
+        } else {
+            Json::ToMake(Results(results))
+        };
+        serde_json::to_writer(to, &Borrowed::of(result, json))
+    }
+}
+
+/// Whether it is short, mostly said of many executions, and written alike where it is equal: keys of `metadata` may be in
+/// another order, and zero has two signs.
+fn is_plain(it: &AssertionResult) -> bool {
+    matches!(it.verdict, Verdict::Pass)
+        && it.metadata.is_empty()
+        && it.parts().is_empty()
+        && it.named_scores.is_empty()
+        && it.weight.is_sign_positive()
+        && it.score.is_none_or(|it| it.get().is_sign_positive())
+}
+
+impl<'a> Borrowed<'a> {
+    #[expect(clippy::too_many_lines, reason = "each field is named")]
+    fn of(result: &'a ExecutionResult, results: Json<'a, Results<'a>>) -> Self {
+        let ExecutionResult {
+            execution: it,
+            results: _,
+            outcome,
+            error,
+            judge_cost_usd,
+            judge_usage,
+        } = result;
         // Written out, so that a new field is not forgotten.
         let Execution {
             case,
@@ -75,16 +130,16 @@ impl Serialize for Line<'_> {
             tools: _,
             written: _,
         } = it;
-        Borrowed {
+        Self {
             case,
             model,
             repeat: *repeat,
             outcome: *outcome,
             pass: outcome.held(),
             error: error.as_ref().map(ExecutionError::from),
-            results: Results(results),
-            score: self.0.score(),
-            named_scores: Named(self.0.named_scores()),
+            results,
+            score: result.score(),
+            named_scores: Named(result.named_scores()),
             input,
             output,
             unread: unread.as_deref(),
@@ -117,7 +172,6 @@ impl Serialize for Line<'_> {
             judge_cost_usd: *judge_cost_usd,
             judge_usage: *judge_usage,
         }
-        .serialize(serializer)
     }
 }
 
@@ -132,7 +186,7 @@ struct Borrowed<'a> {
     pass: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ExecutionError>,
-    results: Results<'a>,
+    results: Json<'a, Results<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f64>,
     #[serde(skip_serializing_if = "Named::is_empty")]

@@ -14,6 +14,7 @@ mod execution;
 mod line;
 mod metrics;
 mod result;
+mod same;
 
 use std::collections::BTreeMap;
 
@@ -25,10 +26,10 @@ use serde_json::Value;
 
 pub use asked::{AssertionSet, SuitePrompt};
 pub use breakdown::{AssertionBreakdown, FailingCase};
-pub use case::{Case, CaseHead, CheckCount, CheckCounts, Cost, ScoreSummary};
+pub use case::{Case, CaseHead, CheckCount, CheckCounts, Cost, HeadWriter, ScoreSummary};
 pub use compact::write_compact;
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
-pub use line::Line;
+pub use line::{Line, LineWriter};
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 
