@@ -93,6 +93,27 @@ pub(crate) fn untold(
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
 }
 
+/// Why an output says nothing for the better: a command has failed and told nothing at all. Its exit code is its own word, but
+/// no answer, and every negative check of one would hold.
+pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
+    let code = execution.exit_code.filter(|it| *it != 0)?;
+    let is_told = |it: Channel| it != Channel::Messages && execution.coverage.includes(it);
+    let tells = !execution.output.is_empty()
+        || execution.output_json.is_some()
+        || !execution.tool_calls.is_empty()
+        || !execution.recorded_events.is_empty()
+        || Channel::ALL.into_iter().any(is_told);
+    let last = execution.stderr.trim().lines().next_back().unwrap_or_default();
+    let last: String = last.chars().take(200).collect();
+    let words = if last.is_empty() { String::new() } else { format!(" (on stderr: {last})") };
+    (!tells).then(|| {
+        format!(
+            "The command failed (exit code {code}) and told nothing on stdout{words}, so that nothing is wrong with its \
+             output says nothing; one that may fail is checked by `succeeded`"
+        )
+    })
+}
+
 /// Takes back what was found in an answer of which not all could be read, where the rest may turn it.
 pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
     let message = format!(

@@ -1,6 +1,6 @@
 //! What several judges said, in words: who voted how, how far they agree, what was chosen in which order.
 
-use kindlm_types::{AssertionResult, CaseResult, Verdict, ecma};
+use kindlm_types::{AssertionResult, CaseResult, FailureCode, Verdict, ecma};
 use serde_json::Value;
 
 use crate::plain::one_line;
@@ -41,15 +41,23 @@ pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static 
     lines
 }
 
-/// The checks of a case that hold although judges disagree, parts of sets included: the label, and why that is not sure.
-/// What is the same in several repeats is said once.
+/// The checks of a case that hold although judges disagree, parts of sets included, and the parts that threw of sets that
+/// hold: the label, and why that is not sure. What is the same in several repeats is said once.
 pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     let mut found = Vec::new();
-    let mut open: Vec<&AssertionResult> =
-        case.executions.iter().rev().flat_map(|it| it.results.iter().rev()).collect();
-    while let Some(result) = open.pop() {
-        open.extend(result.parts().iter().rev());
-        let doubt = doubt(&result.metadata).filter(|_| result.verdict == Verdict::Pass);
+    let results = case.executions.iter().rev().flat_map(|it| it.results.iter().rev());
+    let mut open: Vec<(&AssertionResult, bool)> = results.map(|it| (it, false)).collect();
+    while let Some((result, is_held)) = open.pop() {
+        let holds = result.verdict == Verdict::Pass;
+        open.extend(result.parts().iter().rev().map(|it| (it, is_held || holds)));
+        let doubt = match &result.verdict {
+            Verdict::Pass => doubt(&result.metadata),
+            Verdict::Fail { code, message } if is_held && *code == FailureCode::SCRIPT_THREW => {
+                let first = message.lines().next().unwrap_or_default();
+                Some(format!("its script gave no verdict: {}", one_line(first)))
+            }
+            _ => None,
+        };
         let told = doubt.map(|it| (result.label.as_str(), it));
         found.extend(told.filter(|it| !found.contains(it)));
     }

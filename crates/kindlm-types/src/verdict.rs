@@ -86,6 +86,8 @@ impl FailureCode {
     pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
     /// A user's script did not come to an end, or could not be run.
     pub const SCRIPT_ERROR: Self = Self::new("SCRIPT_ERROR");
+    /// A user's script threw, cannot be read, or said what is no verdict: it fails, whichever way round it is asked.
+    pub const SCRIPT_THREW: Self = Self::new("SCRIPT_THREW");
     /// A question was not asked, as the run's budget does not allow it.
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
     /// KindLM itself could not do what was asked.

@@ -156,8 +156,11 @@ impl Set {
 
     fn result(&self, parts: Vec<AssertionResult>, evidence: &Evidence<'_>) -> AssertionResult {
         let score = weighted_score(&parts);
+        // What threw has said nothing that could be turned round.
+        let threw = parts.iter().find_map(thrown).filter(|_| self.negate);
         let mut result = match (Outcome::of(&parts), &self.scoring) {
             (Outcome::Errored, _) => errored(&parts),
+            _ if threw.is_some() => not_judged(&parts, threw),
             (_, Some(scoring)) => scoring.result(&parts, self.threshold, self.negate, evidence),
             _ if parts.iter().all(|it| matches!(it.verdict, Verdict::Skipped { .. })) => {
                 AssertionResult::skipped(ID, LABEL, "no check of the set applies")
@@ -228,16 +231,30 @@ fn failure(part: &AssertionResult) -> Option<&str> {
     }
 }
 
+/// The part, or the part of a part, whose script threw.
+fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
+    match &part.verdict {
+        Verdict::Fail { code, .. } if *code == FailureCode::SCRIPT_THREW => Some(part),
+        _ => part.components.iter().find_map(thrown),
+    }
+}
+
 /// What could not be judged may be what decides, so there is no verdict; what failed for certain is told as well.
 fn errored(parts: &[AssertionResult]) -> AssertionResult {
-    let obstacle = parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
-    let Some(Verdict::Errored { message, code }) = obstacle.map(|it| &it.verdict) else {
+    not_judged(parts, parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. })))
+}
+
+fn not_judged(parts: &[AssertionResult], obstacle: Option<&AssertionResult>) -> AssertionResult {
+    let Some(Verdict::Errored { message, code } | Verdict::Fail { message, code }) =
+        obstacle.map(|it| &it.verdict)
+    else {
         return AssertionResult::errored(ID, LABEL, PART_ERRORED, "A check could not be made");
     };
     let cause = obstacle.and_then(|it| it.metadata.get("cause")).cloned();
     let cause = cause.unwrap_or_else(|| code.as_str().into());
     let label = obstacle.map(|it| it.label.as_str()).unwrap_or_default();
-    let failed = parts.iter().filter_map(failure).fold(String::new(), |all, it| all + "\n" + it);
+    let failed = parts.iter().filter_map(failure).filter(|it| it != message);
+    let failed = failed.fold(String::new(), |all, it| all + "\n" + it);
     let message = format!("`{label}` could not be judged: {message}{failed}");
     AssertionResult::errored(ID, LABEL, PART_ERRORED, message).with_metadata("cause", cause)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::scripting::{Seen, View, see};
-use crate::untold::{half_read, is_untold, not_understood, untold};
+use crate::untold::{half_read, is_untold, not_understood, said_nothing, untold};
 use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
 
 /// How far a measure may miss its limit and still meet it: what adding up floats costs.
@@ -262,6 +262,13 @@ impl Check {
         if self.options.negate {
             results = negate_unless(|it| self.assertion.is_tie(it), self.meta.id, results);
         }
+        let why = said_nothing(evidence.execution).filter(|_| self.assertion.sees_output());
+        for result in results.iter_mut().filter(|it| it.verdict == Verdict::Pass) {
+            if let Some(message) = why.clone() {
+                (result.score, result.reasoning) = (None, None);
+                result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
+            }
+        }
         results
     }
 
@@ -295,8 +302,13 @@ impl Check {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
         if options.weight == 0.0
-            && let Verdict::Fail { message, .. } = &result.verdict
+            && let Verdict::Fail { code, message } = &result.verdict
         {
+            if *code == FailureCode::SCRIPT_THREW {
+                // It tells no score either: that is told, and decides nothing.
+                result.severity = Severity::Soft;
+                return;
+            }
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
         } else if options.weight != 0.0 && result.weight == 0.0 {

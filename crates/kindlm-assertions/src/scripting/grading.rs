@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::codes::ASSERTION_FAILED;
 
 /// The code of a script that threw, cannot be read, or returned what is no verdict.
-pub(crate) const SCRIPT_THREW: FailureCode = FailureCode::new("SCRIPT_THREW");
+pub(crate) const SCRIPT_THREW: FailureCode = FailureCode::SCRIPT_THREW;
 
 /// What is said of a component that is none.
 const NO_RESULT: &str = "is not a grading result: it needs a boolean `pass`";

@@ -237,6 +237,37 @@ fn what_could_not_be_read_of_the_answer_turns_no_check_to_a_pass() {
 }
 
 #[test]
+fn a_command_that_fails_and_tells_nothing_passes_no_check_of_its_output() {
+    let silent = Execution {
+        exit_code: Some(1),
+        coverage: only(&[Channel::Messages]),
+        stderr: "no such order".to_owned(),
+        ..Execution::default()
+    };
+    for (check, expected) in [
+        (json!({"type": "not-contains", "value": "secret"}), "errored EVIDENCE_MISSING"),
+        (json!({"type": "schema", "maxLength": 5}), "errored EVIDENCE_MISSING"),
+        (json!({"type": "keywords", "deny": ["secret"]}), "errored EVIDENCE_MISSING"),
+        (json!({"type": "not-keywords", "allow": ["secret"]}), "errored EVIDENCE_MISSING"),
+        (json!({"type": "equals", "value": ""}), "errored EVIDENCE_MISSING"),
+        (
+            json!({"type": "not-assert-set", "assert": [{"type": "contains", "value": "secret"}]}),
+            "errored EVIDENCE_MISSING",
+        ),
+        (json!({"type": "contains", "value": "fine"}), "failed ASSERTION_FAILED"),
+        (json!({"type": "not-succeeded"}), "passed"),
+    ] {
+        assert_eq!(found_in(&check, &silent), expected, "{check}");
+        let told = Execution { coverage: Coverage::Complete, ..silent.clone() };
+        let said = Execution { output: "No such order.".to_owned(), ..silent.clone() };
+        let fine = Execution { exit_code: Some(0), ..silent.clone() };
+        for execution in [told, said, fine] {
+            assert!(!found_in(&check, &execution).starts_with("errored"), "{check}");
+        }
+    }
+}
+
+#[test]
 fn guardrails_see_every_answer_of_a_conversation() {
     let turn = |label: &str, text: &str, events: std::ops::Range<usize>| Turn {
         label: label.to_owned(),

@@ -42,34 +42,33 @@ impl Loader<'_> {
                         self.push(diagnostic.with_help(help));
                     }
                 }
-                Some(Value::Object(vars)) => {
-                    let at = format!("{at}/{index}/when");
-                    self.note_variables(piece, &at, rule, vars);
-                }
-                _ => {}
+                Some(Value::Object(_)) => {}
+                _ => continue,
             }
+            self.note_variables(piece, &format!("{at}/{index}/when"), rule);
         }
     }
 
-    fn note_variables(
-        &mut self,
-        piece: Piece<'_>,
-        at: &str,
-        rule: &Value,
-        vars: &Map<String, Value>,
-    ) {
+    fn note_variables(&mut self, piece: Piece<'_>, at: &str, rule: &Value) {
         let id = text(rule, "id").unwrap_or_default();
-        for (name, _) in vars.iter().filter(|(_, wanted)| !fits_nothing(wanted)) {
+        let is_script = rule.get("when").is_some_and(Value::is_string);
+        for name in awaited(rule) {
             let key = (id.to_owned(), name.clone());
             if self.conditions.0.contains_key(&key) {
                 continue;
             }
-            let message = format!(
-                "the rule `{id}` never applies: no test that has it has a variable `{name}`"
-            );
-            let at = format!("{at}/{}", pointer::segment(name));
-            let warning =
-                piece.error(Code::MISSING_VARIABLE, &at, Place::Key, message).into_warning();
+            let (message, at, place) = if is_script {
+                let message = format!(
+                    "`when` of the rule `{id}` reads a variable `{name}`, and no test that has the rule has it"
+                );
+                (message, at.to_owned(), Place::Value)
+            } else {
+                let message = format!(
+                    "the rule `{id}` never applies: no test that has it has a variable `{name}`"
+                );
+                (message, format!("{at}/{}", pointer::segment(&name)), Place::Key)
+            };
+            let warning = piece.error(Code::MISSING_VARIABLE, &at, place, message).into_warning();
             let condition = Condition { warning, is_used: false, is_met: false, near: None };
             self.conditions.0.insert(key, condition);
         }
@@ -120,15 +119,14 @@ impl Loader<'_> {
     /// Notes that a test with these variables has these rules.
     fn meet(&mut self, rules: &[Value], vars: &Map<String, Value>) {
         for rule in rules {
-            let Some(wanted) = rule.get("when").and_then(Value::as_object) else { continue };
-            for name in wanted.keys() {
+            for name in awaited(rule) {
                 let key = (text(rule, "id").unwrap_or_default().to_owned(), name.clone());
                 let Some(condition) = self.conditions.0.get_mut(&key) else { continue };
                 condition.is_used = true;
-                condition.is_met |= vars.contains_key(name);
+                condition.is_met |= vars.contains_key(&name);
                 if !condition.is_met && condition.near.is_none() {
                     condition.near =
-                        nearest(name, vars.keys().map(String::as_str)).map(str::to_owned);
+                        nearest(&name, vars.keys().map(String::as_str)).map(str::to_owned);
                 }
             }
         }
@@ -146,6 +144,17 @@ impl Loader<'_> {
             };
             self.push(condition.warning.with_help(help));
         }
+    }
+}
+
+/// The variables that the condition of a rule waits for.
+fn awaited(rule: &Value) -> Vec<String> {
+    match rule.get("when") {
+        Some(Value::Object(vars)) => {
+            vars.iter().filter(|(_, it)| !fits_nothing(it)).map(|(name, _)| name.clone()).collect()
+        }
+        Some(Value::String(code)) => script::variables(code),
+        _ => Vec::new(),
     }
 }
 

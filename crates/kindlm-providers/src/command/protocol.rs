@@ -190,6 +190,9 @@ impl Declaration {
                 let complete = object.remove("complete").unwrap_or_default();
                 Some(channels(complete).map_or_else(Self::Unreadable, Self::Evidence))
             }
+            word if Event::TYPES.contains(&word) => Some(Self::Unreadable(format!(
+                "`{word}` is the type of an event, which is written {{\"kindlm\":\"event\",\"type\":\"{word}\",…}}"
+            ))),
             _ => None,
         }
     }
@@ -274,6 +277,21 @@ mod tests {
             let all = parse(&format!("{{\"kindlm\":\"evidence\",\"complete\":\"all\"}}\n{line}"));
             assert_eq!(all.coverage, [].into_iter().collect(), "{line}");
         }
+    }
+
+    #[test]
+    fn an_event_that_is_written_as_a_declaration_is_an_error() {
+        for (line, is_error) in [
+            (r#"{"kindlm":"usage","usage":{"inputTokens":5},"costUsd":0.5}"#, true),
+            (r#"{"kindlm":"action.called","callId":"c","name":"pay"}"#, true),
+            (r#"{"kindlm":"mystery"}"#, false),
+        ] {
+            let output = parse(line);
+            assert_eq!(output.unreadable.len(), usize::from(is_error), "{line}");
+            assert_eq!(output.text.is_empty(), is_error, "{line}");
+        }
+        let why = &parse(r#"{"kindlm":"usage"}"#).unreadable[0];
+        assert!(why.contains(r#"{"kindlm":"event","type":"usage",…}"#), "{why}");
     }
 
     #[test]

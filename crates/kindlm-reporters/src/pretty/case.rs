@@ -38,6 +38,7 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
             errors(page, case)?;
             not_applied(page, case)?;
             doubtful(page, case)?;
+            failed_command(page, case)?;
             if matches!(case.outcome, Outcome::Failed | Outcome::Errored)
                 && let Some(telling) = case.telling_execution()
                 && telling.error.is_none()
@@ -131,6 +132,15 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
         page.spans(4, 2, &spans)?;
     }
     Ok(())
+}
+
+/// That a command of a case that holds has failed by its own word, where nothing else tells how it ended.
+fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
+    let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code);
+    match codes.find(|it| *it != 0 && case.outcome.held()) {
+        Some(code) => field(page, 4, "exit   ", &code.to_string()),
+        None => Ok(()),
+    }
 }
 
 /// Checks that hold although judges disagree.
