@@ -2,10 +2,10 @@
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
-use kindlm_types::ecma;
+use kindlm_types::{ecma, pointer};
 use serde_json::{Value, json};
 
-use crate::{walk, words};
+use crate::words;
 
 /// Keywords in the order in which Ajv evaluates those of one schema. It looks at the type first, then at what
 /// concerns numbers, texts, every value, lists and objects.
@@ -104,7 +104,7 @@ fn first_errors<'e, 'i: 'e>(
 /// objects in the order of the schema. Behind a `$ref` only the keywords count.
 fn rank(schema: &Value, path: &str) -> Vec<usize> {
     let mut at = Some(schema);
-    let parts = path.split('/').skip(1).map(walk::unescape);
+    let parts = path.split('/').skip(1).map(pointer::key);
     parts
         .map(|part| {
             let (rank, below) = match at {

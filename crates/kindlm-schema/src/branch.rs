@@ -54,7 +54,7 @@ pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches)
         && let Some(pointer) = fitting.first().and_then(|it| tag(it, path))
         && fitting.iter().all(|it| tag(it, path).as_ref() == Some(&pointer))
     {
-        let key = pointer.rsplit('/').next().map(crate::walk::unescape).unwrap_or_default();
+        let key = pointer.rsplit('/').next().map(kindlm_types::pointer::key).unwrap_or_default();
         let options = options_at(branches, &pointer);
         return Choice::Options { pointer, found: found.get(&key).unwrap_or(found), options };
     }

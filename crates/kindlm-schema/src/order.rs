@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use kindlm_types::pointer;
 use serde_json::{Map, Value};
-
-use crate::walk::unescape;
 
 /// Objects with more keys are indexed instead of searched.
 const FEW: usize = 16;
@@ -30,7 +29,7 @@ impl<'a> Order<'a> {
         let mut here = Some(value);
         let mut key = Vec::new();
         for part in pointer.split('/').skip(1) {
-            let part = unescape(part);
+            let part = pointer::key(part);
             let (position, next) = match here {
                 Some(Value::Object(map)) => (self.position(map, &part), map.get(&part)),
                 Some(Value::Array(items)) => {

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::branch::{self, Choice};
-use crate::walk::{self, unescape};
+use crate::walk;
 use crate::{finish, generator, order, words};
 
 /// Most levels of nested alternatives that are looked into.
@@ -274,7 +274,7 @@ fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bo
 
 /// The parts of the path through the schema that led to an error, references included.
 fn steps(error: &ValidationError<'_>) -> Vec<String> {
-    error.evaluation_path().as_str().split('/').skip(1).map(unescape).collect()
+    error.evaluation_path().as_str().split('/').skip(1).map(pointer::key).collect()
 }
 
 /// The first paragraph of a doc comment on one line, without its full stop.
@@ -294,7 +294,7 @@ fn readable(pointer: &str) -> Option<String> {
             if !text.is_empty() {
                 text.push('.');
             }
-            text.push_str(&unescape(part));
+            text.push_str(&pointer::key(part));
         }
     }
     (!text.is_empty()).then_some(text)

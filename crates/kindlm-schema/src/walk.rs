@@ -82,11 +82,6 @@ pub(crate) fn each_mut(schema: &mut Value, change: &mut dyn FnMut(&mut Value)) {
     change(schema);
 }
 
-/// One part of a JSON pointer, as the key that it stands for.
-pub(crate) fn unescape(part: &str) -> String {
-    part.replace("~1", "/").replace("~0", "~")
-}
-
 /// The schema that `$ref` leads to, within `root`.
 pub(crate) fn target<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let reference = schema.get("$ref")?.as_str()?.strip_prefix('#')?;

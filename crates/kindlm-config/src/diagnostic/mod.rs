@@ -280,7 +280,7 @@ fn readable(pointer: &str) -> String {
             if !text.is_empty() {
                 text.push('.');
             }
-            text.push_str(&segment.replace("~1", "/").replace("~0", "~"));
+            text.push_str(&pointer::key(segment));
         }
     }
     text

@@ -236,5 +236,5 @@ fn faulty(fault: &Fault, text: &str, source: &Arc<Source>, span: Span) -> Diagno
 
 /// The name of the prompt at a pointer.
 fn name_of(at: &str) -> String {
-    at.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~")
+    pointer::key(at.rsplit('/').next().unwrap_or_default())
 }

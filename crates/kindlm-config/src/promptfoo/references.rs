@@ -90,7 +90,7 @@ fn has_reference(node: &Node) -> bool {
 /// The part of a document that a JSON Pointer leads to.
 fn at<'n>(root: &'n Node, pointer: &str) -> Option<&'n Node> {
     pointer.split('/').filter(|it| !it.is_empty()).try_fold(root, |node, part| {
-        let name = part.replace("~1", "/").replace("~0", "~");
+        let name = kindlm_types::pointer::key(part);
         node.get(&name).or_else(|| node.items().get(name.parse::<usize>().ok()?))
     })
 }

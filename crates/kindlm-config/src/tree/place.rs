@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use kindlm_types::Place;
+use kindlm_types::{Place, pointer};
 
 use super::{Kind, Node};
 use crate::source::{Source, Span};
@@ -68,11 +68,7 @@ impl Node {
 
 /// A segment of a JSON pointer, read.
 fn unescape(segment: &str) -> Cow<'_, str> {
-    if segment.contains('~') {
-        segment.replace("~1", "/").replace("~0", "~").into()
-    } else {
-        segment.into()
-    }
+    if segment.contains('~') { pointer::key(segment).into() } else { segment.into() }
 }
 
 fn is_on_one_line(source: &Source, node: &Node) -> bool {
