@@ -142,20 +142,30 @@ impl Form {
         Ok(text)
     }
 
-    /// What a Jinja template uses and has no value; nothing of any other.
-    pub(crate) fn missing(&self, vars: &Map<String, Value>) -> Vec<Missing> {
+    /// What a Jinja template uses and has no value; nothing of any other. Where it cannot be rendered, why.
+    pub(crate) fn missing(&self, vars: &Map<String, Value>) -> Result<Vec<Missing>, Unrendered> {
+        let found = |variables: &Variables, text: &str| {
+            let absent = |why| Unrendered { why, absent: variables.absent(text) };
+            variables.missing(text).map_err(absent)
+        };
         let mut missing = Vec::new();
         match self {
             Self::Plain(_) => {}
-            Self::Jinja(template, env) => missing = Variables::new(vars, env).missing(template),
+            Self::Jinja(template, env) => missing = found(&Variables::new(vars, env), template)?,
             Self::Json(json, env) => {
                 let variables = Variables::new(vars, env);
-                each_template(json, "", &mut |_, text| missing.extend(variables.missing(text)));
+                let mut first = Ok(());
+                each_template(json, "", &mut |_, text| match found(&variables, text) {
+                    Ok(it) => missing.extend(it),
+                    Err(err) if first.is_ok() => first = Err(err),
+                    Err(_) => {}
+                });
+                first?;
             }
         }
         // What of the environment is not set is told by its own name.
         missing.retain(|it| vars.contains_key("env") || !it.name.starts_with("env."));
-        missing
+        Ok(missing)
     }
 
     /// Adds what tells this form from others.
@@ -175,6 +185,13 @@ impl Form {
             Slot::Variable(name, _) => digest.number(1).text(name),
         })
     }
+}
+
+/// Why a template cannot be rendered.
+pub(crate) struct Unrendered {
+    pub(crate) why: String,
+    /// The variables that it needs and that are not there.
+    pub(crate) absent: Vec<String>,
 }
 
 /// What stands for a placeholder.
@@ -348,11 +365,11 @@ impl Jinja {
             range: fault.range.clone().zip(start).map(|(it, at)| it.start + at..it.end + at),
             ..fault
         })?;
-        for name in environment(template) {
-            let mark = format!("env.{name}");
-            if !read.entangled.iter().any(|(it, _)| it == name) {
-                let at = text.find(&mark).unwrap_or(0);
-                self.plain_env.push((name.to_owned(), at..at + mark.len()));
+        for (name, it) in read.alone {
+            if !read.entangled.iter().any(|(it, _)| *it == name) {
+                // Where the part does not stand in the text as it is, the whole text has to do.
+                let range = start.map_or(0..0, |at| it.start + at..it.end + at);
+                self.plain_env.push((name, range));
             }
         }
         Ok(())

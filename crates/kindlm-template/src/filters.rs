@@ -46,9 +46,20 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
         escapes.iter().fold(text(&value), |text, (from, to)| text.replace(from, to))
     });
     engine.add_filter("urlencode", |value: Jinja| ecma::encode_uri_component(&text(&value)));
+    engine.add_test("divisibleby", divisible_by);
     engine.add_test("truthy", |value: Jinja| value.is_true());
     engine.add_test("falsy", |value: Jinja| !value.is_true());
     engine.add_test("null", |value: Jinja| value.is_none());
+}
+
+/// Nothing can be divided by zero. The engine's own test panics there.
+fn divisible_by(value: Jinja, by: Jinja) -> bool {
+    if let (Ok(value), Ok(by)) = (i128::try_from(value.clone()), i128::try_from(by.clone())) {
+        // The one that overflows leaves no rest.
+        return by != 0 && value.checked_rem(by).unwrap_or(0) == 0;
+    }
+    let number = |it| f64::try_from(it).ok();
+    number(value).zip(number(by)).is_some_and(|(value, by)| value % by == 0.0)
 }
 
 /// The length of what has one in JavaScript; else nothing.

@@ -66,10 +66,18 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
         "toString" => own.into(),
         "trim" => own.trim().into(),
         "trimEnd" => own.trim_end().into(),
-        "includes" => own.contains(&first()).into(),
-        "startsWith" => own.starts_with(&first()).into(),
-        "endsWith" => own.ends_with(&first()).into(),
-        "indexOf" => position(own.find(&first()).map(|at| own[..at].chars().count())),
+        "includes" => behind(own, args).1.contains(&first()).into(),
+        "startsWith" => behind(own, args).1.starts_with(&first()).into(),
+        "endsWith" => {
+            let end = args.get(1).and_then(number).map_or(usize::MAX, |it| clamp(it, usize::MAX));
+            own[..own.char_indices().nth(end).map_or(own.len(), |(at, _)| at)]
+                .ends_with(&first())
+                .into()
+        }
+        "indexOf" => {
+            let (skipped, rest) = behind(own, args);
+            position(rest.find(&first()).map(|at| skipped + rest[..at].chars().count()))
+        }
         "slice" => {
             let (from, to) = bounds(args, chars().len());
             part(from, to)
@@ -82,19 +90,25 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
             let (from, to) = (bound(0, 0), bound(1, length));
             part(from.min(to), from.max(to))
         }
+        // Where there is none, `at` gives nothing and `charAt` an empty text; both are printed alike.
         "at" | "charAt" => {
-            let length = chars().len();
             let at = args.first().and_then(number).unwrap_or(0);
-            let at = if name == "at" && at < 0 { relative(at, length) } else { clamp(at, length) };
-            part(at, at + 1)
+            let at = if name == "at" { place(at, chars().len()) } else { usize::try_from(at).ok() };
+            at.map_or_else(|| "".into(), |at| part(at, at.saturating_add(1)))
         }
-        "split" => match args.first() {
-            None => Jinja::from(vec![own.to_owned()]),
-            Some(by) if text(by).is_empty() => {
-                chars().iter().map(char::to_string).collect::<Vec<_>>().into()
+        "split" => {
+            let most = args.get(1).and_then(number).and_then(|it| usize::try_from(it).ok());
+            let most = most.unwrap_or(usize::MAX);
+            match args.first() {
+                None => Jinja::from(vec![own.to_owned()]),
+                Some(by) if text(by).is_empty() => {
+                    own.chars().map(String::from).take(most).collect::<Vec<_>>().into()
+                }
+                Some(by) => {
+                    own.split(&text(by)).map(str::to_owned).take(most).collect::<Vec<_>>().into()
+                }
             }
-            Some(by) => own.split(&text(by)).map(str::to_owned).collect::<Vec<_>>().into(),
-        },
+        }
         "replace" => own.replacen(&first(), &second(), 1).into(),
         "replaceAll" => {
             not_too_long(replaced(own, &first(), &second()))?;
@@ -140,23 +154,28 @@ fn refused(message: String) -> Error {
 
 fn of_list(own: &Jinja, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {
     let items: Vec<Jinja> = own.try_iter()?.collect();
-    let place = || args.first().and_then(|it| items.iter().position(|item| item == it));
+    let place_of = || {
+        let first = args.first()?;
+        let from = args.get(1).and_then(number).map_or(0, |it| bound(it, items.len()));
+        // `1` is `true` to the engine, and not to JavaScript.
+        let is_same = |item: &Jinja| item.kind() == first.kind() && item == first;
+        Some(from + items.get(from..)?.iter().position(is_same)?)
+    };
     Ok(Some(match name {
         "join" => {
             let by = args.first().map_or_else(|| ",".to_owned(), text);
             not_too_long(by.len().saturating_mul(items.len()))?;
             items.iter().map(text).collect::<Vec<_>>().join(&by).into()
         }
-        "includes" => place().is_some().into(),
-        "indexOf" => position(place()),
+        "includes" => place_of().is_some().into(),
+        "indexOf" => position(place_of()),
         "slice" => {
             let (from, to) = bounds(args, items.len());
             items.get(from..to.max(from)).unwrap_or_default().to_vec().into()
         }
         "at" => {
-            let at = args.first().and_then(number).unwrap_or(0);
-            let at = if at < 0 { relative(at, items.len()) } else { clamp(at, items.len()) };
-            items.get(at).cloned().unwrap_or_default()
+            let at = place(args.first().and_then(number).unwrap_or(0), items.len());
+            at.and_then(|at| items.get(at)).cloned().unwrap_or_default()
         }
         "concat" => {
             let mut all = items;
@@ -196,14 +215,35 @@ fn number(value: &Jinja) -> Option<i64> {
     i64::try_from(value.clone()).ok()
 }
 
-/// The bounds of `slice`: counted from the end where they are negative.
+/// The bounds of `slice`.
 fn bounds(args: &[Jinja], length: usize) -> (usize, usize) {
-    let bound = |index: usize, or: usize| match args.get(index).and_then(number) {
-        None => or,
-        Some(at) if at < 0 => relative(at, length),
-        Some(at) => clamp(at, length),
+    let bound = |index: usize, or: usize| {
+        args.get(index).and_then(number).map_or(or, |it| bound(it, length))
     };
     (bound(0, 0), bound(1, length))
+}
+
+/// A bound: counted from the end where it is negative.
+fn bound(at: i64, length: usize) -> usize {
+    if at < 0 { relative(at, length) } else { clamp(at, length) }
+}
+
+/// The place of one item, which may be counted from the end; nothing before the first.
+fn place(at: i64, length: usize) -> Option<usize> {
+    if at < 0 {
+        length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)
+    } else {
+        usize::try_from(at).ok()
+    }
+}
+
+/// The text from where the second argument says, with how many characters are in front of that.
+fn behind<'t>(own: &'t str, args: &[Jinja]) -> (usize, &'t str) {
+    let from = args.get(1).and_then(number).map_or(0, |it| clamp(it, usize::MAX));
+    match own.char_indices().nth(from) {
+        Some((at, _)) => (from, &own[at..]),
+        None => (own.chars().count(), ""),
+    }
 }
 
 fn clamp(at: i64, most: usize) -> usize {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
+use minijinja::machinery::ast::Stmt;
 use minijinja::machinery::parse;
-use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
 
-use crate::syntax::check_depth;
+use crate::syntax::{check_depth, settings};
 use crate::walk::Walk;
 
 /// What is wrong with a template.
@@ -104,18 +104,24 @@ pub struct Read {
     /// Environment variables that are a part of something bigger than an expression of their own (`{{ env.NAME }}`), by
     /// where that is, in bytes.
     pub entangled: Vec<(String, Range<usize>)>,
+    /// Those that are an expression of their own.
+    pub alone: Vec<(String, Range<usize>)>,
+}
+
+/// The template as the engine reads it.
+pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
+    check_depth(template)?;
+    parse(template, "", settings()).map_err(|err| Fault::of_error(template, &err))
 }
 
 /// Reads a template, or says what is wrong with it: what cannot be read, and the first name that means nothing.
 pub fn read(template: &str) -> Result<Read, Fault> {
-    check_depth(template)?;
-    let tree = parse(template, "", SyntaxConfig::default())
-        .map_err(|err| Fault::of_error(template, &err))?;
+    let tree = parsed(template)?;
     let (found, _) = Walk::through(template, &tree);
-    let Walk { fault, undeclared, needed, entangled, .. } = found;
+    let Walk { fault, undeclared, needed, entangled, alone, .. } = found;
     match fault {
         Some(fault) => Err(fault),
-        None => Ok(Read { undeclared, needed, entangled }),
+        None => Ok(Read { undeclared, needed, entangled, alone }),
     }
 }
 
@@ -194,6 +200,15 @@ mod tests {
             read("{{ a.length }}{% set b = 1 %}{{ b }}{{ env.X }}{{ env.Y | upper }}").unwrap();
         assert_eq!(read.undeclared.iter().collect::<Vec<_>>(), ["a", "env"]);
         assert_eq!(read.entangled.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["Y"]);
+        assert_eq!(read.alone.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["X"]);
+        for template in [
+            "Edit the .env.local file, or process.env.NODE_ENV. {{ s }}",
+            "{# env.FOO #}{% raw %}{{ env.FOO }}{% endraw %}{{ my_env.REGION }}",
+            "{% for env in l %}{{ env.FOO }}{% endfor %}",
+        ] {
+            let read = super::read(template).unwrap();
+            assert_eq!((read.alone, read.entangled), (vec![], vec![]), "{template}");
+        }
     }
 
     #[test]
@@ -268,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(template in r"(\{\{|\}\}|\{%|%\}|[a-z.|() ']|é){0,30}") {
+        fn never_panics(template in r"(\{\{|\}\}|\{%|%\}| is divisibleby\(|\.at\(|[a-z0-9.|() ,']|-|é){0,30}") {
             let _ = read(&template);
             let _ = crate::Variables::new(&serde_json::Map::new(), &serde_json::Map::new()).render(&template);
         }

@@ -21,6 +21,10 @@ pub(crate) const PART: &str = "=part";
 pub(crate) const USED: &str = "=used";
 /// What is gone through item by item.
 pub(crate) const GONE_THROUGH: &str = "=gone_through";
+/// What is taken for a text.
+pub(crate) const READ: &str = "=read";
+/// What becomes one text, item by item.
+pub(crate) const PUT_TOGETHER: &str = "=put_together";
 /// What is printed.
 pub(crate) const PRINTED: &str = "=printed";
 /// What may be missing.
@@ -139,11 +143,21 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
         used(state, value, name, false)
     });
     engine.add_filter(PRINTED, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
-        if value.is_none() {
-            let missing = Missing { name: name.to_owned(), near: None, is_null: true };
-            ledger(state).note(&missing);
-        }
+        note_null(state, &value, name);
         used(state, value, name, true)
+    });
+    engine.add_filter(READ, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        note_null(state, &value, name);
+        used(state, or_empty(value), name, true)
+    });
+    engine.add_filter(PUT_TOGETHER, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        let value = used(state, value, name, true)?;
+        Ok::<_, Error>(match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable => {
+                value.try_iter()?.map(or_empty).collect::<Vec<_>>().into()
+            }
+            _ => value,
+        })
     });
     engine.add_filter(ASKED, |value: Jinja, _: &str| match value.downcast_object_ref::<Gap>() {
         Some(_) => Jinja::UNDEFINED,
@@ -188,6 +202,18 @@ impl Operator {
     fn eval(&self, operands: Jinja) -> Result<Jinja, Error> {
         self.0.as_ref().ok_or_else(|| refused("the operator is not there"))?.eval(operands)
     }
+}
+
+fn note_null(state: &mut State<'_, '_>, value: &Jinja, name: &str) {
+    if value.is_none() {
+        let missing = Missing { name: name.to_owned(), near: None, is_null: true };
+        ledger(state).note(&missing);
+    }
+}
+
+/// What is `null` is an empty text, as where it is printed.
+fn or_empty(value: Jinja) -> Jinja {
+    if value.is_none() { "".into() } else { value }
 }
 
 /// A part of a value. Texts and lists have a length.

@@ -1,6 +1,7 @@
 //! How deep a template may be.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -11,6 +12,16 @@ use crate::read::Fault;
 /// call within a call to whoever reads, compiles or drops the template, and the engine bounds brackets and blocks only.
 const DEEPEST: usize = 250;
 
+/// Marks and white space as nunjucks has them: the last line break is text, too.
+pub(crate) fn settings() -> SyntaxConfig {
+    static SETTINGS: LazyLock<SyntaxConfig> = LazyLock::new(|| {
+        let built = SyntaxConfig::builder().keep_trailing_newline(true).build();
+        // It fails where marks are too much alike, and these are the usual ones.
+        built.unwrap_or_default()
+    });
+    SETTINGS.clone()
+}
+
 /// Refuses a template that is so deep that reading it would overflow the stack.
 pub(crate) fn check_depth(template: &str) -> Result<(), Fault> {
     // A level is a character at least.
@@ -19,7 +30,7 @@ pub(crate) fn check_depth(template: &str) -> Result<(), Fault> {
     }
     let mut depth = Depth::default();
     // What cannot be read is told by the engine, which reads it again.
-    for (token, span) in tokenize(template, false, SyntaxConfig::default()).map_while(Result::ok) {
+    for (token, span) in tokenize(template, false, settings()).map_while(Result::ok) {
         depth.take(&token);
         if depth.levels() > DEEPEST {
             let help = "write it in parts: `{% set part = … %}` gives one of them a name";
@@ -100,7 +111,7 @@ pub(crate) fn range(span: Span) -> Range<usize> {
 /// The template with a `default` wherever it looks up a variable, or a part of one; unchanged where it does not.
 pub fn with_default(template: &str, name: &str, default: &str) -> String {
     let path: Vec<&str> = name.split('.').collect();
-    let read = tokenize(template, false, SyntaxConfig::default()).map_while(Result::ok);
+    let read = tokenize(template, false, settings()).map_while(Result::ok);
     // Only what stands in tags is a token of a name; what is between them is text.
     let tokens: Vec<(Token<'_>, Range<usize>)> = read.map(|(it, span)| (it, range(span))).collect();
     let ident = |at: usize| match tokens.get(at) {

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minijinja::machinery::{CodeGenerator, eval, make_string_output, parse};
-use minijinja::syntax::SyntaxConfig;
+use minijinja::machinery::{CodeGenerator, eval, make_string_output};
 use minijinja::value::{Object, Serde};
 use minijinja::{AutoEscape, Environment, Value as Jinja};
 use serde_json::{Map, Value};
 
+use crate::Filters;
 use crate::engine::ENGINE;
-use crate::read::Fault;
+use crate::read::{Fault, parsed, read};
 use crate::steps::{Ledger, Missing};
 use crate::walk::Walk;
-use crate::{Filters, syntax};
 
 /// What templates may refer to.
 #[derive(Debug)]
@@ -48,9 +47,20 @@ impl Variables {
     }
 
     /// What the template uses and has no value, each once: `user.nmae` where `user` has no such key. What it asks for, as in
-    /// `{% if x %}`, or has a `default` for, may be missing. Nothing of a template that cannot be rendered.
-    pub fn missing(&self, template: &str) -> Vec<Missing> {
-        self.render_by(&ENGINE, template).map(|(_, missing)| missing).unwrap_or_default()
+    /// `{% if x %}`, or has a `default` for, may be missing.
+    ///
+    /// # Errors
+    ///
+    /// Why the template cannot be rendered.
+    pub fn missing(&self, template: &str) -> Result<Vec<Missing>, String> {
+        Ok(self.render_by(&ENGINE, template)?.1)
+    }
+
+    /// The variables that a template needs and that are not there: one of them may be why it cannot be rendered.
+    pub fn absent(&self, template: &str) -> Vec<String> {
+        let needed = read(template).map(|it| it.needed).unwrap_or_default();
+        let is_absent = |it: &String| self.values.get_attr(it).is_ok_and(|it| it.is_undefined());
+        needed.into_iter().filter(is_absent).collect()
     }
 
     fn render_by(
@@ -72,9 +82,7 @@ impl Variables {
         engine: &Environment<'_>,
         template: &str,
     ) -> Result<(String, Vec<Missing>), Fault> {
-        syntax::check_depth(template)?;
-        let tree = parse(template, "", SyntaxConfig::default())
-            .map_err(|err| Fault::of_error(template, &err))?;
+        let tree = parsed(template)?;
         let (found, tree) = Walk::through(template, &tree);
         let mut code = CodeGenerator::new("", template);
         code.compile_stmt(&tree);
@@ -190,6 +198,19 @@ mod tests {
             ("{{ s.replace('a', 'o') }}", " Ado Lovelace "),
             ("{{ n.toFixed(2) }} {{ n.toString() }}", "2.50 2.5"),
             ("{{ s.trim().startsWith('Ada') }}", "true"),
+            ("[{{ 'abc'.at(-1) }}{{ 'abc'.at(-5) }}{{ 'abc'.charAt(-1) }}{{ l.at(-5) }}]", "[c]"),
+            (
+                "{{ 'aba'.indexOf('a', 1) }} {{ 'aba'.indexOf('b', 2) }} {{ l.indexOf('a', 1) }}",
+                "2 -1 -1",
+            ),
+            ("{{ 'a,b,c'.split(',', 2) }} {{ 'abc'.split('', 2) }}", "a,b a,b"),
+            ("{{ 'abc'.includes('a', 1) }} {{ 'abc'.startsWith('b', 1) }}", "false true"),
+            (
+                "{{ 'abc'.endsWith('b', 2) }} {{ [1].includes(true) }} {{ l.includes(3) }}",
+                "true false true",
+            ),
+            // The last line break is text, too.
+            ("{{ n }}\n", "2.5\n"),
             (
                 "{{ 'ab'.repeat(2) }} {{ 'ab'.padStart(3, '-') }} {{ 'ab'.padEnd(1) }}",
                 "abab -ab ab",
@@ -201,7 +222,8 @@ mod tests {
 
     #[test]
     fn has_the_filters_and_tests_of_nunjucks() {
-        let vars = json!({"s": "one two three", "h": "<p>a <b>b</b></p>", "z": 0, "l": [1]});
+        let vars =
+            json!({"s": "one two three", "h": "<p>a <b>b</b></p>", "z": 0, "l": [1], "no": null});
         for (template, expected) in [
             (
                 "{{ s | wordcount }} {{ s | truncate(7) }} {{ s | truncate(7, true, '…') }}",
@@ -213,6 +235,15 @@ mod tests {
             ("{{ 'a\nb' | nl2br }}", "a<br />\nb"),
             ("{{ '<a>' | forceescape }}", "&lt;a&gt;"),
             ("{{ z is falsy }} {{ s is truthy }} {{ none is null }}", "true true true"),
+            (
+                "{{ 6 is divisibleby(3) }} {{ 6 is divisibleby(z) }} {{ 6 is divisibleby(4) }} {{ 4.5 is divisibleby(1.5) }}",
+                "true false false true",
+            ),
+            (
+                "{{ (-(2 ** 126) * 2) is divisibleby(-1) }} {{ l | select('divisibleby', z) | list }}",
+                "true ",
+            ),
+            ("[{{ no | upper }}{{ no | replace('o', 'x') }}{{ [no, 1] | join('-') }}]", "[-1]"),
         ] {
             assert_eq!(render(template, vars.clone()).as_deref(), Ok(expected), "{template}");
         }
@@ -244,10 +275,10 @@ mod tests {
     fn what_is_probably_meant_is_told() {
         let vars = json!({"user": {"name": "Ada"}, "no": null});
         let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
-        let near = |template| variables.missing(template).pop().and_then(|it| it.near);
+        let near = |template| variables.missing(template).unwrap().pop().and_then(|it| it.near);
         assert_eq!(near("{{ user.nmae }}").as_deref(), Some("user.name"));
         assert_eq!(near("{% set u = user %}{{ u.nmae }}").as_deref(), Some("u.name"));
-        assert!(variables.missing("{{ no }}").iter().all(|it| it.is_null));
+        assert!(variables.missing("{{ no }}").unwrap().iter().all(|it| it.is_null));
     }
 
     #[test]
@@ -351,7 +382,7 @@ mod tests {
             ("{{ y }} {{ user.name }} {{ user.tags[0] }} {{ user['name'] }}", vec![]),
             ("{{ list.length }} {{ user.name.length }} {{ user.name[0] }}", vec![]),
             ("{{ no }}{% if no %}{{ no }}{% endif %}{{ no == none }}", vec!["no"]),
-            ("{{ user.name.toUpperCase() }} {{ range(3) }} {{ env.HOME }}", vec![]),
+            ("{{ user.name.toUpperCase() }} {{ range(3) }}", vec![]),
             ("{{ x }}", vec!["x"]),
             ("{{ x.a.b }}", vec!["x"]),
             ("{{ user.nmae }} {{ user.nmae }}", vec!["user.nmae"]),
@@ -386,6 +417,8 @@ mod tests {
             ("{% for i in x %}{% endfor %}", vec!["x"]),
             ("{% for i in x or [] %}{% endfor %}", vec![]),
             ("{% with a = x %}{{ a }}{% endwith %}", vec!["x"]),
+            ("{% with a = y, b = a %}{{ b }}{% endwith %}{{ a }}", vec!["a"]),
+            ("{{ no | upper }}", vec!["no"]),
             ("{{ list[y] }} {{ list[x] }}", vec!["list[y]", "x"]),
             // It is missing where it is used, whatever it was called on the way.
             ("{% set u = user %}{{ u.name }} {{ u.nmae }}", vec!["u.nmae"]),
@@ -400,7 +433,7 @@ mod tests {
             ("{{ x | upper | trim }}", vec!["x"]),
             ("{{ no | default('a') }} {{ no | default('a', true) }}", vec!["no | default"]),
         ] {
-            let found = variables.missing(template);
+            let found = variables.missing(template).unwrap();
             let found: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
             assert_eq!(found, missing, "{template}");
         }

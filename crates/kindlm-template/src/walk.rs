@@ -29,6 +29,23 @@ const DEFAULTS: [&str; 2] = ["default", "d"];
 /// Filters that look at items which may not be there.
 const SELECTING: [&str; 2] = ["reject", "select"];
 
+/// Filters of the engine that take a text, and would take what is `null` for the word `None`.
+const TEXTUAL: [&str; 13] = [
+    "capitalize",
+    "e",
+    "escape",
+    "indent",
+    "lines",
+    "lower",
+    "replace",
+    "split",
+    "string",
+    "title",
+    "trim",
+    "upper",
+    "urlencode",
+];
+
 /// The variable that loops have.
 const LOOP: &str = "loop";
 
@@ -44,6 +61,7 @@ pub(crate) struct Walk<'t> {
     /// The first name that means nothing.
     pub(crate) fault: Option<Fault>,
     pub(crate) entangled: Vec<(String, Range<usize>)>,
+    pub(crate) alone: Vec<(String, Range<usize>)>,
     pub(crate) undeclared: BTreeSet<String>,
     pub(crate) needed: BTreeSet<String>,
 }
@@ -58,6 +76,7 @@ impl<'t> Walk<'t> {
             loops: 0,
             fault: None,
             entangled: Vec::new(),
+            alone: Vec::new(),
             undeclared: BTreeSet::new(),
             needed: BTreeSet::new(),
         };
@@ -69,14 +88,6 @@ impl<'t> Walk<'t> {
         all.iter().map(|it| self.statement(it)).collect()
     }
 
-    /// A block that has its own names.
-    fn within(&mut self, names: BTreeSet<&'t str>, body: &[Stmt<'t>]) -> Vec<Stmt<'t>> {
-        self.declared.push(names);
-        let body = self.statements(body);
-        self.declared.pop();
-        body
-    }
-
     fn statement(&mut self, statement: &Stmt<'t>) -> Stmt<'t> {
         let before = self.asked.len();
         let made = match statement {
@@ -85,10 +96,10 @@ impl<'t> Walk<'t> {
                 Stmt::Template(Spanned::new(ast::Template { children }, it.span()))
             }
             Stmt::EmitExpr(it) => {
-                let names_alone = variable_of(&it.expr).is_some();
+                let names_alone = self.environment(&it.expr).is_some();
                 let expr = self.value(&it.expr, false);
                 if names_alone {
-                    self.entangled.pop();
+                    self.alone.extend(self.entangled.pop());
                 }
                 let expr = self.step(steps::PRINTED, expr, &it.expr);
                 Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
@@ -109,13 +120,16 @@ impl<'t> Walk<'t> {
                 Stmt::IfCond(Spanned::new(ast::IfCond { expr, true_body, false_body }, it.span()))
             }
             Stmt::WithBlock(it) => {
-                let values: Vec<_> =
-                    it.assignments.iter().map(|(_, it)| self.value(it, false)).collect();
-                let mut names = BTreeSet::new();
-                it.assignments.iter().for_each(|(target, _)| targets(target, &mut names));
-                let body = self.within(names, &it.body);
-                let assigned = it.assignments.iter().map(|(it, _)| target(it));
-                let assignments = assigned.zip(values).collect();
+                // Each may refer to those in front of it.
+                self.declared.push(BTreeSet::new());
+                let assignments = it.assignments.iter().map(|(to, value)| {
+                    let value = self.value(value, false);
+                    self.declare(to);
+                    (target(to), value)
+                });
+                let assignments = assignments.collect();
+                let body = self.statements(&it.body);
+                self.declared.pop();
                 Stmt::WithBlock(Spanned::new(ast::WithBlock { assignments, body }, it.span()))
             }
             Stmt::Set(it) => {
@@ -200,9 +214,17 @@ impl<'t> Walk<'t> {
         all.iter().map(|it| self.used(it)).collect()
     }
 
+    fn is_own(&self, name: &str) -> bool {
+        self.declared.iter().any(|it| it.contains(name))
+    }
+
+    /// The variable of the environment that an expression is.
+    fn environment<'e>(&self, expression: &'e Expr<'_>) -> Option<&'e str> {
+        variable_of(expression).filter(|_| !self.is_own("env"))
+    }
+
     fn variable(&mut self, name: &'t str, is_asked: bool) {
-        let is_own = self.declared.iter().any(|it| it.contains(name));
-        if is_own || ENGINE.globals().any(|(it, _)| it == name) {
+        if self.is_own(name) || ENGINE.globals().any(|(it, _)| it == name) {
             return;
         }
         self.undeclared.insert(name.to_owned());
@@ -215,7 +237,7 @@ impl<'t> Walk<'t> {
 
     /// What an expression gives. What is missing may go on from here, to where it is used.
     fn value(&mut self, expression: &Expr<'t>, is_asked: bool) -> Expr<'t> {
-        if let Some(name) = variable_of(expression) {
+        if let Some(name) = self.environment(expression) {
             self.entangled.push((name.to_owned(), range(expression.span())));
         }
         let span = expression.span();
@@ -291,13 +313,18 @@ impl<'t> Walk<'t> {
 
     fn filter(&mut self, it: &Spanned<ast::Filter<'t>>, is_asked: bool) -> Expr<'t> {
         let is_asked = is_asked || DEFAULTS.contains(&it.name);
-        let is_selecting = SELECTING.contains(&it.name);
+        let step = match it.name {
+            name if SELECTING.contains(&name) => steps::GONE_THROUGH,
+            name if TEXTUAL.contains(&name) => steps::READ,
+            "join" => steps::PUT_TOGETHER,
+            _ => steps::USED,
+        };
         let expr = it.expr.as_ref().map(|it| {
             if is_asked {
                 return self.asked(it);
             }
             let made = self.value(it, false);
-            self.step(if is_selecting { steps::GONE_THROUGH } else { steps::USED }, made, it)
+            self.step(step, made, it)
         });
         let known = || FILTERS.into_iter().chain(MORE_FILTERS).chain(ADDED);
         self.known("filter", it.name, known, it.span());

@@ -14,7 +14,8 @@ pub(super) fn missing(
     let mut problems = Vec::new();
     each_template(value, "", &mut |at, text| {
         // What cannot be rendered is told where it is rendered.
-        problems.extend(variables.missing(text).into_iter().map(|it| problem(at, it, vars)));
+        let missing = variables.missing(text).unwrap_or_default();
+        problems.extend(missing.into_iter().map(|it| problem(at, it, vars)));
     });
     problems
 }

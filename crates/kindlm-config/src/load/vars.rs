@@ -10,7 +10,7 @@ use super::Loader;
 use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::shell::{self, Context};
 use crate::source::{Source, Span};
-use crate::template::{Form, FormError, Looked, Template, look_up, place_of};
+use crate::template::{Form, FormError, Looked, Template, Unrendered, look_up, place_of};
 
 /// A template with where it is written.
 #[derive(Clone, Copy)]
@@ -34,6 +34,16 @@ impl Written<'_> {
 pub(super) struct Missing {
     names: Vec<String>,
     places: Vec<(Arc<Source>, Span)>,
+}
+
+/// What to do about variables that are not there.
+fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
+    let of = |name: &String| match nearest(name, vars.keys().map(String::as_str)) {
+        Some(near) => format!("`{name}` is not there: did you mean `{near}`?"),
+        None => format!("`{name}` is not there: give it a value under `vars`"),
+    };
+    let all: Vec<String> = absent.iter().map(of).collect();
+    Some(all.join("; ")).filter(|it| !it.is_empty())
 }
 
 impl Loader<'_> {
@@ -90,7 +100,14 @@ impl Loader<'_> {
         missing: &mut Missing,
     ) {
         let form = written.template.form(self.env, None);
-        for it in form.iter().flat_map(|it| it.missing(vars)) {
+        let found = form.as_ref().map_or_else(|_| Ok(Vec::new()), |it| it.missing(vars));
+        if let Err(Unrendered { why, absent }) = &found {
+            let why = format!("in some test, {why}");
+            let at = written.source.first_line(written.span);
+            let diagnostic = Diagnostic::error(Code::INVALID_VALUE, why, written.source, at);
+            self.push(Diagnostic { help: absent_help(absent, vars), ..diagnostic });
+        }
+        for it in found.unwrap_or_default() {
             let (name, what) = (it.name, if it.is_null { "is `null`" } else { "has no value" });
             let message = format!("the variable `{name}` {what} in some test: it is empty there");
             let diagnostic = Diagnostic::error(
