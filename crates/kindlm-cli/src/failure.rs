@@ -94,3 +94,8 @@ impl Failure {
         })
     }
 }
+
+/// What is wrong with an object that has a key twice, at this place.
+pub(crate) fn given_twice(place: &str) -> String {
+    format!("`{place}` is there twice, and nobody knows which of the two is meant: leave out one")
+}

@@ -7,6 +7,7 @@ use kindlm_types::place_of_twice;
 use serde_json::{Map, Value, json};
 
 use crate::Failure;
+use crate::failure::given_twice;
 
 /// How many problems of a file are shown.
 const SHOWN: usize = 20;
@@ -202,10 +203,6 @@ fn lines(text: &str, problems: &mut Problems) -> Labels {
         labels.rows.extend(fields.row());
     }
     labels
-}
-
-fn given_twice(place: &str) -> String {
-    format!("`{place}` is there twice, and nobody knows which of the two is meant: leave out one")
 }
 
 /// The fields of a row, one after the other.

@@ -2,6 +2,8 @@
 
 use kindlm_types::{Problem, place_of_twice};
 
+use crate::failure;
+
 pub(super) const NO_OBJECT: &str =
     "not a JSON object: a record is an object with `agent_output` and `expect`";
 
@@ -10,7 +12,7 @@ pub(super) const TWICE: &str = "is there twice";
 /// What is wrong with a record in which an object has a key twice.
 pub(super) fn given_twice(text: &str) -> Option<String> {
     let place = place_of_twice(text)?;
-    Some(format!("`{place}` {TWICE}, and nobody knows which of the two is meant: leave out one"))
+    Some(failure::given_twice(&place))
 }
 
 /// What is wrong with a transcript, and where in it.
