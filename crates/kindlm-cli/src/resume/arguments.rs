@@ -20,7 +20,9 @@ pub(super) struct Base<'a> {
 impl Base<'_> {
     fn kept(self, given: &Path) -> String {
         let path = self.working_dir.join(given);
-        path.strip_prefix(self.folder).unwrap_or(&path).display().to_string()
+        let path = path.strip_prefix(self.folder).unwrap_or(&path);
+        // The folder itself: an empty value is none.
+        if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
     }
 
     /// A run keeps its id; what stands for a file has a slash, and so is not taken for one.
@@ -182,6 +184,10 @@ mod tests {
             assert_eq!(args.select.shard_durations, Some(format!("{folder}/r.json")));
             assert_eq!(of(&args, base), begun);
         }
+        let itself = of(&parsed("--responses cache --responses-dir ."), here());
+        assert_eq!(itself.last().unwrap(), "--responses-dir=.");
+        let args = again(parsed("--resume"), "r", &itself, moved).unwrap();
+        assert_eq!(of(&args, moved), itself);
         let outside = of(&parsed("--responses cache --responses-dir /else/kept"), below);
         assert_eq!(outside.last().unwrap(), "--responses-dir=/else/kept");
     }
