@@ -181,13 +181,15 @@ fn last_of(
     }
     let mut traced = None;
     let ids = runs.list().map_err(|err| Failure::store(&err))?;
-    // Those that cannot be read tell nothing.
-    let reports = ids.iter().rev().filter_map(|id| runs.open(id).ok());
-    for report in reports.filter(|it| is_of(it, suite)) {
-        if !is_traced(&report) {
-            return Ok((Some(report), traced));
+    for id in ids.iter().rev() {
+        match runs.open(id) {
+            Ok(report) if !is_of(&report, suite) => {}
+            Ok(report) if !is_traced(&report) => return Ok((Some(report), traced)),
+            Ok(report) => drop(traced.get_or_insert(report.run.id)),
+            Err(err) => io.tell(&format!(
+                "warning: the report of run `{id}` cannot be read, and what did not pass in it is not known: {err}"
+            )),
         }
-        traced.get_or_insert(report.run.id);
     }
     Ok((None, traced))
 }

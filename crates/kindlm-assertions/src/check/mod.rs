@@ -302,13 +302,8 @@ impl Check {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
         if options.weight == 0.0
-            && let Verdict::Fail { code, message } = &result.verdict
+            && let Verdict::Fail { message, .. } = &result.verdict
         {
-            if *code == FailureCode::SCRIPT_THREW {
-                // It tells no score either: that is told, and decides nothing.
-                result.severity = Severity::Soft;
-                return;
-            }
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
         } else if options.weight != 0.0 && result.weight == 0.0 {

@@ -45,14 +45,15 @@ pub struct JudgeKappa {
 pub struct Labels {
     /// How many outputs people have labelled.
     pub count: u64,
-    /// The 95% interval of kappa; `None` if it has none.
+    /// The 95% interval of kappa; `None` if the judge or people always said the same.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Labels {
-    /// Whether a judge that has nothing in common with people could have agreed with them as much.
+    /// Whether a judge that has nothing in common with people could have agreed with them as much. One that always says the
+    /// same has nothing in common with them.
     pub fn may_be_chance(&self) -> bool {
-        self.interval.is_some_and(|(low, _)| low <= 0.0)
+        self.interval.is_none_or(|(low, _)| low <= 0.0)
     }
 }
 
@@ -245,11 +246,13 @@ mod tests {
             kappa,
             labels: Labels {
                 count: 50,
-                interval: kappa.map(|it| (if model == "lucky" { -0.3 } else { it - 0.2 }, 1.0)),
+                interval: kappa
+                    .filter(|_| model != "constant")
+                    .map(|it| (if model == "lucky" { -0.3 } else { it - 0.2 }, 1.0)),
             },
             unanswered: (model == "lost").then_some((50, 54)),
         };
-        let ids = ["good", "poor", "none", "lost", "lucky"];
+        let ids = ["good", "poor", "none", "lost", "lucky", "constant"];
         let models = ids.map(|it| (it.to_owned(), format!("p:{it}"))).into();
         let known = vec![
             known("judge", "good", Some(0.8)),
@@ -258,6 +261,7 @@ mod tests {
             known("judge", "none", None),
             known("judge", "lost", Some(0.9)),
             known("judge", "lucky", Some(1.0)),
+            known("judge", "constant", Some(0.0)),
         ];
         let calibrated = Calibrated { models, known };
         for (judged, outcome, message) in [
@@ -293,6 +297,11 @@ mod tests {
                 "Judge κ: lucky has a κ of 1.00 for `judge` that may be chance (50 labels, 95% interval -0.30 to 1.00) (min: 0.60)",
             ),
             (
+                &[("judge", "constant")],
+                GateOutcome::Broken,
+                "Judge κ: constant has a κ of 0.00 for `judge` that may be chance (50 labels) (min: 0.60)",
+            ),
+            (
                 &[("judge", "lost")],
                 GateOutcome::Broken,
                 "Judge κ: lost was calibrated for `judge` on 4 of 54 labelled outputs only (min: 0.60)",
@@ -311,7 +320,7 @@ mod tests {
             judge: judging(judge),
             prompts: vec!["told".to_owned()],
             kappa: Some(kappa),
-            labels: Labels { count: 50, interval: None },
+            labels: Labels { count: 50, interval: Some((0.5, 1.0)) },
             unanswered: None,
         };
         let models = ["a", "b", "c"].map(|it| (it.to_owned(), format!("p:{it}"))).into();
