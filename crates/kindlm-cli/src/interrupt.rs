@@ -83,9 +83,13 @@ fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
     }
 }
 
-/// Waits for somebody who wants the program to end.
-pub(crate) async fn interrupted() {
-    Signals::new().next().await;
+/// Waits for somebody who wants the program to end. It listens from now on, and not only when it is waited for: what is
+/// started meanwhile must not be left behind.
+pub(crate) fn interrupted() -> impl Future<Output = ()> {
+    let mut signals = Signals::new();
+    async move {
+        signals.next().await;
+    }
 }
 
 /// What asks a run to stop.
@@ -111,6 +115,8 @@ impl Stop {
 /// Ctrl-C, the polite end that a CI service asks for, and the end of the terminal.
 struct Signals {
     #[cfg(unix)]
+    interrupt: Option<Signal>,
+    #[cfg(unix)]
     terminate: Option<Signal>,
     #[cfg(unix)]
     hang_up: Option<Signal>,
@@ -120,6 +126,8 @@ impl Signals {
     fn new() -> Self {
         Self {
             #[cfg(unix)]
+            interrupt: signal(SignalKind::interrupt()).ok(),
+            #[cfg(unix)]
             terminate: signal(SignalKind::terminate()).ok(),
             #[cfg(unix)]
             hang_up: if ignores_hang_up() { None } else { signal(SignalKind::hangup()).ok() },
@@ -127,21 +135,18 @@ impl Signals {
     }
 
     async fn next(&mut self) -> Stop {
-        let ctrl_c = async {
-            if tokio::signal::ctrl_c().await.is_err() {
-                // No signals here: then nobody can interrupt.
-                std::future::pending::<()>().await;
-            }
-        };
         #[cfg(unix)]
         return tokio::select! {
-            () = ctrl_c => Stop::Keys,
+            () = received(&mut self.interrupt) => Stop::Keys,
             () = received(&mut self.terminate) => Stop::Signal,
             () = received(&mut self.hang_up) => Stop::Signal,
         };
         #[cfg(not(unix))]
         {
-            ctrl_c.await;
+            if tokio::signal::ctrl_c().await.is_err() {
+                // No signals here: then nobody can interrupt.
+                std::future::pending::<()>().await;
+            }
             Stop::Keys
         }
     }

@@ -61,6 +61,7 @@ pub(super) enum Ended {
 
 impl Pipe {
     pub(super) fn start(mut command: Command, guard: &Guard) -> io::Result<Self> {
+        guard.wake();
         let mut child = command.spawn()?;
         let group = Group::of(&child, guard);
         let (stdin, stdout, stderr) =

@@ -363,7 +363,7 @@ impl Backend for Client {
         start: &'a kindlm_types::AgentStart,
     ) -> BoxFuture<'a, Result<Box<dyn kindlm_types::AgentSession + 'a>, ProviderError>> {
         Box::pin(async move {
-            let slot = self.transport.slot().await;
+            let slot = self.transport.slot_unless_stopped().await?;
             let surroundings = Surroundings {
                 folder: &self.working_dir,
                 env: &self.transport.options().env,

@@ -51,6 +51,17 @@ done
     }
 
     impl Guard {
+        /// Is there before the first group is, so that a group is known as soon as it has begun.
+        pub(crate) fn wake(&self) {
+            Self::awake(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+
+        fn awake(state: &mut State) {
+            if matches!(*state, State::Asleep) {
+                *state = start().map_or(State::Gone, State::Awake);
+            }
+        }
+
         pub(crate) fn add(&self, id: Pid) -> Entry {
             self.tell('+', id);
             Entry { guard: self.clone(), id }
@@ -58,9 +69,7 @@ done
 
         fn tell(&self, op: char, id: Pid) {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if matches!(*state, State::Asleep) {
-                *state = start().map_or(State::Gone, State::Awake);
-            }
+            Self::awake(&mut state);
             let State::Awake(Child { stdin: Some(stdin), .. }) = &mut *state else { return };
             if stdin.write_all(format!("{op} {}\n", id.as_raw_nonzero()).as_bytes()).is_err() {
                 *state = State::Gone;
@@ -96,3 +105,8 @@ done
 #[cfg(not(unix))]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard;
+
+#[cfg(not(unix))]
+impl Guard {
+    pub(crate) fn wake(&self) {}
+}

@@ -136,6 +136,7 @@ async fn capture_with(
     guard: &Guard,
 ) -> Result<Ran, Failure> {
     let started = Instant::now();
+    guard.wake();
     let mut child = spawn(line, folder, stdin.is_some(), variables)?;
     let group = Group::of(&child, guard);
     let (mut out, mut err) = (Capture::default(), Capture::default());

@@ -268,6 +268,18 @@ impl HttpTransport {
         }
     }
 
+    /// The same for what is yet to begin: when the waits are ended, so is this one.
+    #[cfg(feature = "process")]
+    pub(crate) async fn slot_unless_stopped(
+        &self,
+    ) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, ProviderError> {
+        tokio::select! {
+            biased;
+            () = self.options.waits.stopped() => Err(retry::stopped_before()),
+            slot = self.slot() => Ok(slot),
+        }
+    }
+
     /// What attempts have to wait for.
     pub(crate) fn way(&self) -> Way<'_> {
         Way { retry: &self.options.retry, waits: &self.options.waits, slots: self.slots.as_ref() }

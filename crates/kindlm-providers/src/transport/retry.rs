@@ -211,7 +211,7 @@ where
 }
 
 /// Nothing was sent, and it may be sent later.
-fn stopped_before() -> ProviderError {
+pub(crate) fn stopped_before() -> ProviderError {
     let message = "not sent: stopped while waiting for its turn";
     let err = ProviderError::new(ProviderErrorKind::Overloaded, "", message).retryable();
     ProviderError { attempts: 0, ..err }
