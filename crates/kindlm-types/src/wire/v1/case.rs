@@ -272,10 +272,9 @@ impl HeadWriter {
             [it.mean, it.min, it.max].into_iter().all(f64::is_sign_positive)
         };
         let scores = &case.scores;
-        if scores.is_empty() || !scores.iter().all(is_plain) {
-            return CaseHead::of(case);
-        }
-        CaseHead::with(case, Json::Made(self.0.json(scores, || scored(scores))?))
+        let is_plain = !scores.is_empty() && scores.iter().all(is_plain);
+        let made = if is_plain { self.0.json(scores, || scored(scores))? } else { None };
+        CaseHead::with(case, Json::of(made, || scored(scores)))
     }
 }
 

@@ -64,11 +64,9 @@ impl LineWriter {
     /// Appends the line of an execution, without a line end. After an error, a part of it may be there.
     pub fn write(&mut self, result: &ExecutionResult, to: &mut Vec<u8>) -> serde_json::Result<()> {
         let results = &result.results;
-        let json = if !results.is_empty() && results.iter().all(is_plain) {
-            Json::Made(self.0.json(results, || Results(results))?)
-        } else {
-            Json::ToMake(Results(results))
-        };
+        let is_plain = !results.is_empty() && results.iter().all(is_plain);
+        let made = if is_plain { self.0.json(results, || Results(results))? } else { None };
+        let json = Json::of(made, || Results(results));
         serde_json::to_writer(to, &Borrowed::of(result, json))
     }
 }
