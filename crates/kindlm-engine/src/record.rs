@@ -21,6 +21,13 @@ pub trait Record: Sync {
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError>;
 
+    /// What attempts of an execution cost that were kept but are to be made again, in US dollars, as far as it is known:
+    /// [`recall`](Self::recall) gives none of them back. 0 if there is none.
+    fn spent_before(&self, case: &str, model: &str, repeat: u32) -> Result<f64, RecordError> {
+        let _ = (case, model, repeat);
+        Ok(0.0)
+    }
+
     /// Keeps executions that have just been carried out, whatever came of them, each with its position in the plan; what
     /// must not be kept, such as secrets, is taken out of them on the way. There is one at least, and several where
     /// they finished at the same time: all of them are kept, or none is.

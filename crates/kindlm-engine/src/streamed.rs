@@ -72,7 +72,10 @@ impl Streamed {
 impl Sink for Streamed {
     fn not_kept(&mut self, at: usize, result: &ExecutionResult) {
         let missing = match &result.error {
-            Some(ExecutionError::NotRun { reason }) => Missing::NotRun(self.reason(reason)),
+            // What an earlier attempt cost is to be told.
+            Some(ExecutionError::NotRun { reason }) if result.execution.earlier_usd <= 0.0 => {
+                Missing::NotRun(self.reason(reason))
+            }
             _ => Missing::Lost(Box::new(result.clone())),
         };
         self.missing.insert(at, missing);

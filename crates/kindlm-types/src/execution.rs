@@ -96,6 +96,9 @@ pub struct Execution {
     /// Where `cached`: what was spent on the replies that did not come from the response store. Else `None`; see
     /// [`spent`](Self::spent).
     pub spent_usd: Option<f64>,
+    /// What earlier attempts cost in US dollars, as far as that is known, where a run was gone on with and this one was made
+    /// again: with their judges. Else 0.
+    pub earlier_usd: f64,
     /// Why the model stopped, at the last request.
     pub finish_reason: Option<FinishReason>,
     /// Whether the conversation was ended by `maxTurns`.
@@ -171,8 +174,13 @@ impl Execution {
     /// The money that was spent on it in US dollars; `None` if that is not known.
     ///
     /// That is [`cost_usd`](Self::cost_usd), without what came from the response store: a recalled reply is judged
-    /// by what it cost when it was recorded, but it is not paid for again.
+    /// by what it cost when it was recorded, but it is not paid for again. Attempts that came to nothing count.
     pub fn spent(&self) -> Option<f64> {
+        self.spent_now().map(|it| it + self.earlier_usd)
+    }
+
+    /// Without earlier attempts.
+    fn spent_now(&self) -> Option<f64> {
         if self.cached { self.spent_usd } else { self.cost_usd }
     }
 
@@ -180,7 +188,9 @@ impl Execution {
     /// was told of it. `None` if nothing is known.
     pub fn spent_at_least(&self) -> Option<f64> {
         let told = || Event::told_usd(&self.recorded_events).filter(|_| !self.cached);
-        self.spent().or_else(told)
+        let known = self.spent_now().or_else(told);
+        let earlier = Some(self.earlier_usd).filter(|it| *it > 0.0);
+        known.map(|it| it + self.earlier_usd).or(earlier)
     }
 
     /// Whether requests were answered, and the answers do not tell how many tokens they took, or not all: then no price

@@ -143,6 +143,19 @@ impl Record for Kept {
         read.map(|result| kept.then_some(result))
     }
 
+    fn spent_before(&self, case: &str, model: &str, repeat: u32) -> Result<f64, RecordError> {
+        let Some((journal, index)) = &self.past else { return Ok(0.0) };
+        let place = index.get(case, model, repeat).filter(|it| !it.is_done());
+        let Some(place) = place else { return Ok(0.0) };
+        let it = journal.read(place).map_err(|err| RecordError(err.to_string()))?;
+        if it.is_unjudged() {
+            // It is given back, with what it cost.
+            return Ok(0.0);
+        }
+        let judges = it.judge_cost_usd.unwrap_or_default();
+        Ok(it.execution.spent_at_least().unwrap_or_default() + judges)
+    }
+
     fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
         for (_, result) in &mut *finished {
             self.secrets.redact_execution(result);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kindlm_store::Digest;
 use kindlm_store::journal::{Durability, Journal, JournalWriter};
+use serde_json::{Value, json};
 
 use crate::binary;
 use crate::journaled::{
@@ -250,4 +251,55 @@ fn a_digest_is_short_and_stable() {
     assert_eq!(header.settings["project"], Digest::of("p"));
     let vars = kindlm_engine::Digest::default().text("n").value(&"0".into()).finish();
     assert_eq!(header.cases[0].vars, Digest::shortened(vars.as_bytes()));
+}
+
+/// A first turn was answered and paid for, the second refused: made again, the execution has cost all of it.
+#[test]
+fn what_earlier_attempts_cost_counts_against_the_budget_and_in_the_report() {
+    use kindlm_testing::{MockReply, MockServer};
+    let answer = || {
+        MockReply::json(&json!({
+            "choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 100_000, "completion_tokens": 1}
+        }))
+    };
+    let server = MockServer::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{}/v1\" }} }}\n\
+         models: [{{ id: m, provider: openai, model: x, price: {{ input: 1, output: 1 }}, params: {{ maxTokens: 9 }} }}]\n\
+         prompts: {{ p: {{ user: a }} }}\ngates: {{ costMaxUsd: 0.25 }}\ntests:\n\
+         \x20 - name: t\n    prompt: p\n    conversation: [{{ turn: one, user: a }}, {{ turn: two, user: b }}]\n\
+         \x20   expect: {{ output: {{ contains: [yes] }} }}\n",
+        server.url()
+    );
+    fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
+    let said = |args: &[&str]| {
+        let mut command = kindlm(folder, "key", args);
+        command.stdout(std::process::Stdio::piped());
+        let output = command.output().unwrap();
+        let stdout = String::from_utf8(output.stdout.clone()).unwrap();
+        let (code, stderr) = ended(output);
+        (code, stdout + &stderr)
+    };
+    server.push_all([answer(), MockReply::error(400, "not now")]);
+    let (code, text) = said(&["test"]);
+    assert!(code != Some(0) && text.contains("Cost: $0.1000"), "{code:?} {text}");
+    // Twice: what is spent is not forgotten, however often the run goes on.
+    server.push_all([answer(), MockReply::error(400, "not now")]);
+    let (code, text) = said(&["test", "--resume"]);
+    assert!(code != Some(0) && text.contains("Cost: $0.2000"), "{code:?} {text}");
+    server.push_all([answer(), answer()]);
+    let (code, text) = said(&["test", "--resume", "--reporter", "json=report.json"]);
+    assert_eq!(code, Some(1), "{text}");
+    let report: Value =
+        serde_json::from_slice(&fs::read(folder.join("report.json")).unwrap()).unwrap();
+    let execution = &report["cases"][0]["executions"][0];
+    assert_eq!(execution["earlierUsd"], json!(0.200_002), "{text}");
+    let cost = report["cases"][0]["cost"]["knownUsd"].as_f64().unwrap();
+    assert!((cost - 0.300_003).abs() < 1e-9, "{cost}: the second turn was not begun");
+    let said = report.to_string();
+    assert!(said.contains("the run's budget is exceeded: $0.3000 > $0.2500"), "{said}");
 }

@@ -185,15 +185,13 @@ impl Running<'_> {
         let compared: HashSet<usize> = rounds.iter().flatten().copied().collect();
         let mut settled = HashSet::new();
         for (index, unit) in units.iter().copied().enumerate() {
-            match self.recall(index, unit) {
+            let recalled = self.recall(index, unit);
+            self.count_spent(unit, recalled.as_ref().ok().and_then(Option::as_ref));
+            match recalled {
                 // A round brings its members back itself.
                 Ok(None) | Err(_) if compared.contains(&index) => {}
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
-                    if self.sends(unit) {
-                        self.judges.calls.spend(result.execution.spent_at_least());
-                    }
-                    self.judges.calls.spend(result.judge_cost_usd);
                     if compared.contains(&index) {
                         if !result.is_unjudged() {
                             settled.insert(index);
@@ -270,6 +268,24 @@ impl Running<'_> {
     fn sends(&self, unit: Unit) -> bool {
         let case = self.run.suite.cases.get(unit.case);
         self.run.observed.is_none() && case.is_some_and(|it| it.kind != CaseKind::Transcript)
+    }
+
+    /// Takes off the budget what earlier processes have spent on an execution, whether anything is left of it or not.
+    fn count_spent(&self, unit: Unit, left: Option<&ExecutionResult>) {
+        let calls = &self.judges.calls;
+        calls.spend(self.spent_before(unit).ok());
+        let Some(left) = left else { return };
+        if self.sends(unit) {
+            calls.spend(left.execution.spent_at_least());
+        }
+        calls.spend(left.judge_cost_usd);
+    }
+
+    /// What was spent on it that has come to nothing.
+    fn spent_before(&self, unit: Unit) -> Result<f64, RecordError> {
+        let found = unit::subject(self.run.suite, unit).filter(|_| self.sends(unit));
+        let Some((case, model)) = found else { return Ok(0.0) };
+        self.run.record.spent_before(&case.name, unit::model_id(case, model), unit.repeat)
     }
 
     fn recall(&self, at: usize, unit: Unit) -> Result<Option<ExecutionResult>, RecordError> {

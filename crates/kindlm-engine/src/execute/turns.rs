@@ -53,6 +53,7 @@ pub(super) fn evidence(
             told.or_else(|| model?.cost_of(None, &turn.usage))
         },
         spent_usd: None,
+        earlier_usd: 0.0,
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
         truncated: execution.truncated && is_last,
         gaps: if is_last || execution.trace.is_some() || turn.text.is_empty() {

@@ -47,14 +47,20 @@ impl Running<'_> {
             let message = "the plan was made for another suite";
             return broken(Execution::default(), internal(message)).into();
         };
+        // What cannot be read ends the run, and not here.
+        let earlier_usd = match earlier {
+            None => self.spent_before(unit).unwrap_or_default(),
+            Some(_) => 0.0,
+        };
+        let begun = |vars| Execution { earlier_usd, ..begun_of(case, vars, model, unit) };
         let body = match case.made_body() {
             Ok(body) => body,
             Err(err) => {
-                let execution = begun_of(case, Map::new(), model, unit);
+                let execution = begun(Map::new());
                 return broken(execution, internal(&err.to_string())).into();
             }
         };
-        let execution = begun_of(case, body.vars.clone(), model, unit);
+        let execution = begun(body.vars.clone());
         if let Some(reason) = self.stopped() {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
             return earlier.unwrap_or_else(|| broken(execution, not_run)).into();
@@ -77,8 +83,7 @@ impl Running<'_> {
         match AssertUnwindSafe(work).catch_unwind().await {
             Ok(finished) => finished,
             Err(panic) => {
-                let execution =
-                    Execution { cost_usd: None, ..begun_of(case, body.vars.clone(), model, unit) };
+                let execution = Execution { cost_usd: None, ..begun(body.vars.clone()) };
                 broken(execution, internal(&words_of_panic(&*panic))).into()
             }
         }

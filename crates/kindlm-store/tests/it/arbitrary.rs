@@ -161,8 +161,9 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         vec(tool_call(), 0..3),
         vec(turn(), 0..3),
     );
-    let numbers =
-        (any::<u32>(), usage(), of(number()), of(number()), of(number()), of(finish_reason()));
+    // What was not spent is not told.
+    let spent = (of(number()), prop_oneof![Just(0.0), 0.001..9.0]);
+    let numbers = (any::<u32>(), usage(), of(number()), of(number()), spent, of(finish_reason()));
     let gaps = vec(text(), 0..2);
     let rest = (any::<bool>(), (any::<bool>(), gaps), of(any::<i32>()), text(), object());
     let told = (
@@ -177,7 +178,8 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
         let (input, (output, unread), output_json, tool_calls, turns) = said;
-        let (requests, usage, latency_ms, cost_usd, spent_usd, finish_reason) = numbers;
+        let (requests, usage, latency_ms, cost_usd, (spent_usd, earlier_usd), finish_reason) =
+            numbers;
         let (truncated, (cached, gaps), exit_code, stderr, vars) = rest;
         let (
             log_probs,
@@ -203,6 +205,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             latency_ms,
             cost_usd,
             spent_usd,
+            earlier_usd,
             finish_reason,
             truncated,
             gaps,

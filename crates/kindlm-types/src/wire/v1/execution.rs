@@ -76,6 +76,10 @@ pub struct Execution {
     /// Where `cached`: what was spent on the replies that did not come from the response store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent_usd: Option<f64>,
+    /// What earlier attempts cost in US dollars, with their judges, where a run was gone on with and this one was made
+    /// again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_usd: Option<f64>,
     /// Why the model stopped: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
@@ -354,6 +358,7 @@ impl From<ExecutionResult> for Execution {
             usage: execution.usage,
             latency_ms: execution.latency_ms,
             cost_usd: execution.cost_usd,
+            earlier_usd: Some(execution.earlier_usd).filter(|it| *it > 0.0),
             spent_usd: execution.spent_usd,
             finish_reason: execution.finish_reason.map(|it| it.as_str().to_owned()),
             truncated: execution.truncated,
@@ -398,6 +403,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 usage: wire.usage,
                 latency_ms: wire.latency_ms,
                 cost_usd: wire.cost_usd,
+                earlier_usd: wire.earlier_usd.filter(|it| *it > 0.0).unwrap_or_default(),
                 spent_usd: wire.spent_usd,
                 finish_reason: wire.finish_reason.map(FinishReason::from),
                 truncated: wire.truncated,

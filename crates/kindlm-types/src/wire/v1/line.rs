@@ -109,6 +109,7 @@ impl<'a> Borrowed<'a> {
             latency_ms,
             cost_usd,
             spent_usd,
+            earlier_usd,
             finish_reason,
             truncated,
             gaps,
@@ -149,6 +150,7 @@ impl<'a> Borrowed<'a> {
             latency_ms: *latency_ms,
             cost_usd: *cost_usd,
             spent_usd: *spent_usd,
+            earlier_usd: Some(*earlier_usd).filter(|it| *it > 0.0),
             finish_reason: finish_reason.as_ref().map(FinishReason::as_str),
             truncated: *truncated,
             gaps,
@@ -204,6 +206,8 @@ struct Borrowed<'a> {
     cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spent_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    earlier_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_reason: Option<&'a str>,
     truncated: bool,
