@@ -12,10 +12,11 @@ use super::ahead::Ahead;
 /// How much is written or read at once.
 const AT_ONCE: usize = 1 << 16;
 
-/// How much is held in memory, in bytes: the heads of some ten thousand cases.
-const HELD: usize = 1 << 23;
+/// How much is held in memory at most, in bytes: the heads of some eight thousand cases.
+const HELD: usize = 1 << 22;
 
-/// The heads of the cases that this process has finished: the first of them in memory, the others in a file without a name.
+/// The heads of the cases that this process has finished: in memory as long as there are not too many, else in a file
+/// without a name.
 ///
 /// They only save work: what they say can be made again from the executions. After an error, do without them.
 #[derive(Debug)]
@@ -26,8 +27,8 @@ pub struct Heads {
     end: u64,
     /// Reads what was kept, until more is.
     reader: Option<Ahead>,
-    /// How much more may be held in memory.
-    room: usize,
+    /// How much more may be held in memory; `None` once there are too many.
+    room: Option<usize>,
     writer: HeadWriter,
 }
 
@@ -52,7 +53,7 @@ impl Heads {
             places: Vec::new(),
             end: 0,
             reader: None,
-            room: HELD,
+            room: Some(HELD),
             writer: HeadWriter::default(),
         })
     }
@@ -60,12 +61,15 @@ impl Heads {
     /// Keeps the head of a case.
     pub fn keep(&mut self, position: usize, case: &CaseResult) -> io::Result<()> {
         let head = self.writer.head(case)?;
-        let kept = match self.room.checked_sub(head.size()) {
+        let kept = match self.room.and_then(|room| room.checked_sub(head.size())) {
             Some(room) => {
-                self.room = room;
+                self.room = Some(room);
                 Kept::Held(head)
             }
-            None => self.write(head.as_str().as_bytes())?,
+            None => {
+                self.put_aside()?;
+                self.write(head.as_str().as_bytes())?
+            }
         };
         if self.places.len() <= position {
             self.places.resize(position + 1, None);
@@ -73,6 +77,21 @@ impl Heads {
         if let Some(place) = self.places.get_mut(position) {
             *place = Some(kept);
         }
+        Ok(())
+    }
+
+    /// Writes what is held: a run of so many cases has other uses for the memory.
+    fn put_aside(&mut self) -> io::Result<()> {
+        if self.room.take().is_none() {
+            return Ok(());
+        }
+        let mut places = std::mem::take(&mut self.places);
+        for place in &mut places {
+            if let Some(Kept::Held(head)) = place {
+                *place = Some(self.write(head.as_str().as_bytes())?);
+            }
+        }
+        self.places = places;
         Ok(())
     }
 
@@ -106,7 +125,7 @@ impl Heads {
         if crc32fast::hash(&bytes) != checksum {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let text = String::from_utf8(bytes).map_err(io::Error::other)?;
+        let text = str::from_utf8(&bytes).map_err(io::Error::other)?;
         Ok(Some(CaseHead::kept(text)))
     }
 }
@@ -161,9 +180,9 @@ mod tests {
     #[test]
     fn a_head_around_its_executions_is_the_case_as_it_would_be_written() {
         let folder = tempfile::tempdir().unwrap();
-        // All in memory, one of them in memory, none.
+        // All in memory, one of them for a while, none.
         for room in [HELD, CaseHead::of(&case("c", 3)).unwrap().size(), 0] {
-            in_and_out(&mut Heads { room, ..Heads::new(folder.path()).unwrap() });
+            in_and_out(&mut Heads { room: Some(room), ..Heads::new(folder.path()).unwrap() });
         }
         assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the file has no name");
     }
@@ -189,7 +208,7 @@ mod tests {
     #[test]
     fn a_head_that_is_not_what_was_kept_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let mut heads = Heads { room: 0, ..Heads::new(folder.path()).unwrap() };
+        let mut heads = Heads { room: None, ..Heads::new(folder.path()).unwrap() };
         heads.keep(0, &case("a", 1)).unwrap();
         assert!(heads.read(0).unwrap().is_some());
         let mut file = heads.file.get_ref();

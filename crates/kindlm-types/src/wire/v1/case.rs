@@ -1,5 +1,7 @@
 //! One test case on one model, in version 1 of the JSON report.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
@@ -189,21 +191,23 @@ impl From<ScoreSummary> for crate::ScoreSummary {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaseHead(String);
+pub struct CaseHead(Arc<str>);
 
 impl CaseHead {
     /// How a case without executions ends.
     const END: &str = "]}";
 
-    /// Room for most heads, in bytes.
-    const USUAL: usize = 1024;
-
     /// Of this case.
     pub fn of(case: &CaseResult) -> serde_json::Result<Self> {
-        Self::with(case, Json::ToMake(scored(&case.scores)))
+        Self::with(case, Json::ToMake(scored(&case.scores)), &mut Vec::new())
     }
 
-    fn with(case: &CaseResult, scores: Json<'_, Vec<Scored<'_>>>) -> serde_json::Result<Self> {
+    /// `room` is used for what is written; what it holds is of no account.
+    fn with(
+        case: &CaseResult,
+        scores: Json<'_, Vec<Scored<'_>>>,
+        room: &mut Vec<u8>,
+    ) -> serde_json::Result<Self> {
         let bare = Bare {
             case: &case.case,
             model: &case.model,
@@ -223,15 +227,16 @@ impl CaseHead {
             total_tokens: case.total_tokens,
             executions: [],
         };
-        let mut json = Vec::with_capacity(Self::USUAL);
-        serde_json::to_writer(&mut json, &bare)?;
-        json.truncate(json.len() - Self::END.len());
-        String::from_utf8(json).map(Self).map_err(serde_json::Error::custom)
+        room.clear();
+        serde_json::to_writer(&mut *room, &bare)?;
+        room.truncate(room.len() - Self::END.len());
+        let json = str::from_utf8(room).map_err(serde_json::Error::custom)?;
+        Ok(Self(json.into()))
     }
 
     /// A head that was kept as this text.
-    pub fn kept(text: String) -> Self {
-        Self(text)
+    pub fn kept(text: &str) -> Self {
+        Self(text.into())
     }
 
     /// The text to keep.
@@ -241,14 +246,14 @@ impl CaseHead {
 
     /// The memory that it takes, in bytes.
     pub fn size(&self) -> usize {
-        size_of::<Self>() + self.0.capacity()
+        size_of::<Self>() + self.0.len()
     }
 
     /// The whole case, with its executions, an [`Execution`] in compact JSON each.
-    pub fn around(self, executions: &[impl AsRef<str>]) -> String {
-        let mut json = self.0;
+    pub fn around(&self, executions: &[impl AsRef<str>]) -> String {
         let room: usize = executions.iter().map(|it| it.as_ref().len() + 1).sum();
-        json.reserve_exact(room + Self::END.len());
+        let mut json = String::with_capacity(self.0.len() + room + Self::END.len());
+        json.push_str(&self.0);
         for (at, execution) in executions.iter().enumerate() {
             if at > 0 {
                 json.push(',');
@@ -262,7 +267,11 @@ impl CaseHead {
 
 /// Makes [`CaseHead`]s one after the other, and what checks come to only once where it is the same in several cases.
 #[derive(Debug, Default)]
-pub struct HeadWriter(Same<crate::ScoreSummary>);
+pub struct HeadWriter {
+    scores: Same<crate::ScoreSummary>,
+    /// For what is written next.
+    room: Vec<u8>,
+}
 
 impl HeadWriter {
     /// The same as [`CaseHead::of`].
@@ -273,8 +282,8 @@ impl HeadWriter {
         };
         let scores = &case.scores;
         let is_plain = !scores.is_empty() && scores.iter().all(is_plain);
-        let made = if is_plain { self.0.json(scores, || scored(scores))? } else { None };
-        CaseHead::with(case, Json::of(made, || scored(scores)))
+        let made = if is_plain { self.scores.json(scores, || scored(scores))? } else { None };
+        CaseHead::with(case, Json::of(made, || scored(scores)), &mut self.room)
     }
 }
 
