@@ -19,20 +19,23 @@
 
 mod bounded;
 mod built_in;
+mod defaults;
 mod engine;
 mod filters;
 mod methods;
+mod names;
 mod read;
+mod scope;
 mod steps;
 mod syntax;
 mod tree;
 mod variables;
 mod walk;
 
+pub use defaults::with_default;
 pub use engine::{Filter, Filters};
 pub use read::{Fault, Read, read};
 pub use steps::Missing;
-pub use syntax::with_default;
 pub use variables::Variables;
 
 use kindlm_types::pointer;

@@ -8,7 +8,7 @@ use minijinja::machinery::ast::Stmt;
 use minijinja::machinery::parse;
 use minijinja::{Error, ErrorKind};
 
-use crate::syntax::{check_depth, settings};
+use crate::syntax::{as_jinja, check_depth, settings};
 use crate::walk::Walk;
 
 /// What is wrong with a template.
@@ -116,6 +116,7 @@ pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
 
 /// Reads a template, or says what is wrong with it: what cannot be read, and the first name that means nothing.
 pub fn read(template: &str) -> Result<Read, Fault> {
+    let template = &*as_jinja(template);
     let tree = parsed(template)?;
     let (found, _) = Walk::through(template, &tree);
     let Walk { fault, undeclared, needed, entangled, alone, .. } = found;

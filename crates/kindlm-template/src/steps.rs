@@ -2,6 +2,7 @@
 //!
 //! They are filters that no template can name; a walk puts them in.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use kindlm_types::nearest;
@@ -21,6 +22,12 @@ pub(crate) const PART: &str = "=part";
 pub(crate) const USED: &str = "=used";
 /// What is gone through item by item.
 pub(crate) const GONE_THROUGH: &str = "=gone_through";
+/// The same where each item has two parts: of an object, its keys and values.
+pub(crate) const GONE_THROUGH_IN_PAIRS: &str = "=gone_through_in_pairs";
+/// What a variable is set to that is set in a loop and outside of it.
+pub(crate) const SET: &str = "=set";
+/// What such a variable was set to.
+pub(crate) const WAS_SET: &str = "=was_set";
 /// What is taken for a text.
 pub(crate) const READ: &str = "=read";
 /// What becomes one text, item by item.
@@ -86,6 +93,8 @@ fn gap(name: &str, near: Option<String>) -> Jinja {
 pub(crate) struct Ledger {
     made: u64,
     missing: Vec<Missing>,
+    /// What variables are set to that are set in loops and outside of them.
+    set: HashMap<String, Jinja>,
 }
 
 impl Ledger {
@@ -141,6 +150,24 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     });
     engine.add_filter(GONE_THROUGH, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
         used(state, value, name, false)
+    });
+    engine.add_filter(
+        GONE_THROUGH_IN_PAIRS,
+        |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+            let value = used(state, value, name, false)?;
+            if value.kind() != ValueKind::Map {
+                return Ok(value);
+            }
+            let pair = |key: Jinja| Ok(Jinja::from(vec![key.clone(), value.get_item(&key)?]));
+            value.try_iter()?.map(pair).collect::<Result<Vec<_>, Error>>().map(Jinja::from)
+        },
+    );
+    engine.add_filter(SET, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        ledger(state).set.insert(name.to_owned(), value.clone());
+        value
+    });
+    engine.add_filter(WAS_SET, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
+        ledger(state).set.get(name).cloned().unwrap_or(value)
     });
     engine.add_filter(PRINTED, |state: &mut State<'_, '_>, value: Jinja, name: &str| {
         note_null(state, &value, name);

@@ -1,5 +1,6 @@
-//! How deep a template may be.
+//! How templates are written, and how deep they may be.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -108,71 +109,20 @@ pub(crate) fn range(span: Span) -> Range<usize> {
     span.start_offset as usize..span.end_offset as usize
 }
 
-/// The template with a `default` wherever it looks up a variable, or a part of one; unchanged where it does not.
-pub fn with_default(template: &str, name: &str, default: &str) -> String {
-    let path: Vec<&str> = name.split('.').collect();
-    let read = tokenize(template, false, settings()).map_while(Result::ok);
-    // Only what stands in tags is a token of a name; what is between them is text.
-    let tokens: Vec<(Token<'_>, Range<usize>)> = read.map(|(it, span)| (it, range(span))).collect();
-    let ident = |at: usize| match tokens.get(at) {
-        Some((Token::Ident(name), _)) => Some(*name),
-        _ => None,
-    };
-    let is_dot = |at: usize| matches!(tokens.get(at), Some((Token::Dot, _)));
-    let mut written = String::with_capacity(template.len() + 32);
-    let (mut done, mut at) = (0, 0);
-    while at < tokens.len() {
-        let starts = at == 0 || !is_dot(at - 1);
-        let matches = |(step, part): (usize, &&str)| {
-            ident(at + 2 * step) == Some(part) && (step == 0 || is_dot(at + 2 * step - 1))
-        };
-        if !(starts && path.iter().enumerate().all(matches)) {
-            at += 1;
-            continue;
-        }
-        // What is looked up in what is missing is missing too; but methods are called.
-        let mut last = at + 2 * (path.len() - 1);
-        let is_called = |at: usize| matches!(tokens.get(at), Some((Token::ParenOpen, _)));
-        while is_dot(last + 1) && ident(last + 2).is_some() && !is_called(last + 3) {
-            last += 2;
-        }
-        let ends = [at, last].map(|it| tokens.get(it).map(|(_, range)| range.clone()));
-        if let [Some(first), Some(end)] = ends {
-            let whole = template.get(first.start..end.end).unwrap_or_default();
-            written.push_str(template.get(done..first.start).unwrap_or_default());
-            // Nothing binds more where it is printed, or given to a filter.
-            let before = at.checked_sub(1).and_then(|it| tokens.get(it)).map(|(it, _)| it);
-            let behind = tokens.get(last + 1).map(|(it, _)| it);
-            let is_alone = matches!(before, Some(Token::VariableStart))
-                && matches!(behind, Some(Token::VariableEnd | Token::Pipe));
-            let [open, close] = if is_alone { ["", ")"] } else { ["(", "))"] };
-            written.extend([open, whole, " | default(", default, close]);
-            done = end.end;
-        }
-        at = last + 1;
+/// nunjucks has two words for `elif`; the template with the one that Jinja has, with everything where it was.
+pub(crate) fn as_jinja(template: &str) -> Cow<'_, str> {
+    const OTHER: &str = "elseif";
+    const JINJA: &str = "elif  ";
+    if !template.contains(OTHER) {
+        return template.into();
     }
-    written.push_str(template.get(done..).unwrap_or_default());
-    written
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_default_stands_where_a_name_is_looked_up() {
-        for (template, name, expected) in [
-            ("a x {{ x }} {{ y }}", "x", "a x {{ x | default('') }} {{ y }}"),
-            ("{{ x | upper }}{{ 'x' }}", "x", "{{ x | default('') | upper }}{{ 'x' }}"),
-            ("{{ x.a.trim() }} {{ y.x }}", "x", "{{ (x.a | default('')).trim() }} {{ y.x }}"),
-            (
-                "{% for i in u.l %}é{% endfor %}",
-                "u.l",
-                "{% for i in (u.l | default('')) %}é{% endfor %}",
-            ),
-            ("{{ u }} {{ u.b }}", "u.l", "{{ u }} {{ u.b }}"),
-        ] {
-            assert_eq!(with_default(template, name, "''"), expected);
+    let mut written = template.to_owned();
+    let mut begins_block = false;
+    for (token, span) in tokenize(template, false, settings()).map_while(Result::ok) {
+        if begins_block && matches!(token, Token::Ident(OTHER)) {
+            written.replace_range(range(span), JINJA);
         }
+        begins_block = matches!(token, Token::BlockStart);
     }
+    written.into()
 }

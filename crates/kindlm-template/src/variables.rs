@@ -13,6 +13,7 @@ use crate::Filters;
 use crate::engine::ENGINE;
 use crate::read::{Fault, parsed, read};
 use crate::steps::{Ledger, Missing};
+use crate::syntax::as_jinja;
 use crate::walk::Walk;
 
 /// What templates may refer to.
@@ -82,6 +83,7 @@ impl Variables {
         engine: &Environment<'_>,
         template: &str,
     ) -> Result<(String, Vec<Missing>), Fault> {
+        let template = &*as_jinja(template);
         let tree = parsed(template)?;
         let (found, tree) = Walk::through(template, &tree);
         let mut code = CodeGenerator::new("", template);
@@ -160,6 +162,30 @@ mod tests {
             ("{% if i > 2 %}big{% else %}small{% endif %}{# note #}", "big"),
             ("{% for x in l %}{{ loop.index }}{% endfor %}", "123"),
             ("{% set y = i + 1 %}{{ y }}", "4"),
+            // As in nunjucks: one that is set before a loop is the same one within it.
+            (
+                "{% set q = 0 %}{% for x in [1, 2] %}{% set q = q + x %}{{ q }} {% endfor %}{{ q }}",
+                "1 3 3",
+            ),
+            (
+                "{% set q = 'a' %}{% for x in [1, 2] %}{% for y in [3, 4] %}{% if y > 3 %}{% set q %}{{ q }}{{ x }}{% endset %}{% endif %}{% endfor %}{% endfor %}{{ q }}",
+                "a12",
+            ),
+            (
+                "{% set q = 0 %}{% for q in [1, 2] %}{% set q = q + 1 %}{{ q }}{% endfor %}{{ q }}",
+                "230",
+            ),
+            ("{% for x in [1, 2] %}{% set q = x %}{{ q }}{% endfor %}[{{ q }}]", "12[]"),
+            (
+                "{% set q = 1 %}{% for x in [1] %}{% set q = 2 %}{% endfor %}{% set q = q + 1 %}{{ q }}",
+                "3",
+            ),
+            ("{% for k, v in o %}{{ k }}={{ v }};{% endfor %}", "b=1;a=1;"),
+            ("{% for a, b in [[1, 2], [3, 4]] %}{{ a }}-{{ b }} {% endfor %}", "1-2 3-4 "),
+            (
+                "{% if i == 1 %}1{% elseif i == 3 %}elseif{%- elseif i %}{% else %}{% endif %}",
+                "elseif",
+            ),
             ("{{ env.REGION }}", "eu"),
             ("[{{ env.UNSET }}] {{ env.UNSET | default('us') }}", "[] us"),
         ] {

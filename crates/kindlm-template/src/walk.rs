@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use kindlm_types::nearest_few;
 use minijinja::Value as Jinja;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt};
@@ -15,10 +14,12 @@ use crate::built_in::{FILTERS, MORE_FILTERS, MORE_TESTS, TESTS};
 use crate::engine::ENGINE;
 use crate::filters::{ADDED, ADDED_TESTS};
 use crate::methods::METHODS;
+use crate::names::unknown;
 use crate::read::Fault;
+use crate::scope::{LOOP, Own, Scope};
 use crate::steps;
 use crate::syntax::range;
-use crate::tree::{constant, step, target, targets, variable, variable_of};
+use crate::tree::{constant, step, target, variable, variable_of};
 
 /// Tests that ask whether something is there.
 const ASKING: [&str; 6] = ["defined", "undefined", "none", "null", "truthy", "falsy"];
@@ -46,18 +47,24 @@ const TEXTUAL: [&str; 13] = [
     "urlencode",
 ];
 
-/// The variable that loops have.
-const LOOP: &str = "loop";
+/// Where a variable, or a part of one, is looked up without being asked for.
+pub(crate) struct Lookup {
+    /// As the template has it.
+    pub(crate) name: String,
+    /// In bytes of the template.
+    pub(crate) range: Range<usize>,
+    /// Whether the template sets it itself.
+    pub(crate) is_own: bool,
+}
 
 /// What a walk finds.
 pub(crate) struct Walk<'t> {
     template: &'t str,
-    /// What the template sets itself, by the blocks that are open.
-    declared: Vec<BTreeSet<&'t str>>,
+    scope: Scope<'t>,
     /// The variables that it has asked for, where the walk is.
     asked: Vec<&'t str>,
-    /// How many loops are open.
-    loops: usize,
+    /// What is looked up, if that is asked for.
+    lookups: Option<Vec<Lookup>>,
     /// The first name that means nothing.
     pub(crate) fault: Option<Fault>,
     pub(crate) entangled: Vec<(String, Range<usize>)>,
@@ -69,19 +76,37 @@ pub(crate) struct Walk<'t> {
 impl<'t> Walk<'t> {
     /// Walks through a template; returns what is evaluated with what was found.
     pub(crate) fn through(template: &'t str, tree: &Stmt<'t>) -> (Self, Stmt<'t>) {
-        let mut walk = Self {
+        let mut walk = Self::of(template);
+        let made = walk.statement(tree);
+        let shared = std::mem::take(&mut walk.scope).shared();
+        if shared.is_empty() {
+            return (walk, made);
+        }
+        // Now it is known which they are, in front of the loop, too.
+        let mut walk = Self { scope: Scope::sharing(shared), ..Self::of(template) };
+        let made = walk.statement(tree);
+        (walk, made)
+    }
+
+    /// What a template looks up.
+    pub(crate) fn lookups(template: &'t str, tree: &Stmt<'t>) -> Vec<Lookup> {
+        let mut walk = Self { lookups: Some(Vec::new()), ..Self::of(template) };
+        walk.statement(tree);
+        walk.lookups.unwrap_or_default()
+    }
+
+    fn of(template: &'t str) -> Self {
+        Self {
             template,
-            declared: vec![BTreeSet::new()],
+            scope: Scope::default(),
             asked: Vec::new(),
-            loops: 0,
+            lookups: None,
             fault: None,
             entangled: Vec::new(),
             alone: Vec::new(),
             undeclared: BTreeSet::new(),
             needed: BTreeSet::new(),
-        };
-        let made = walk.statement(tree);
-        (walk, made)
+        }
     }
 
     fn statements(&mut self, all: &[Stmt<'t>]) -> Vec<Stmt<'t>> {
@@ -105,7 +130,7 @@ impl<'t> Walk<'t> {
                 Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
             }
             // What is written again and again counts as what is made.
-            Stmt::EmitRaw(it) if self.loops > 0 => {
+            Stmt::EmitRaw(it) if self.scope.is_in_loop() => {
                 let expr = constant(Jinja::from(it.raw), it.span());
                 Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
             }
@@ -121,27 +146,28 @@ impl<'t> Walk<'t> {
             }
             Stmt::WithBlock(it) => {
                 // Each may refer to those in front of it.
-                self.declared.push(BTreeSet::new());
+                self.scope.open();
                 let assignments = it.assignments.iter().map(|(to, value)| {
                     let value = self.value(value, false);
-                    self.declare(to);
+                    self.scope.declare(to, Own::Given);
                     (target(to), value)
                 });
                 let assignments = assignments.collect();
                 let body = self.statements(&it.body);
-                self.declared.pop();
+                self.scope.close();
                 Stmt::WithBlock(Spanned::new(ast::WithBlock { assignments, body }, it.span()))
             }
             Stmt::Set(it) => {
                 let expr = self.value(&it.expr, false);
-                self.declare(&it.target);
+                let undefined = || constant(Jinja::UNDEFINED, it.expr.span());
+                let expr = self.set(&it.target, Some(expr)).unwrap_or_else(undefined);
                 let set = ast::Set { target: target(&it.target), expr };
                 Stmt::Set(Spanned::new(set, it.span()))
             }
             Stmt::SetBlock(it) => {
                 let filter = it.filter.as_ref().map(|it| self.value(it, false));
                 let body = self.statements(&it.body);
-                self.declare(&it.target);
+                let filter = self.set(&it.target, filter);
                 let set = ast::SetBlock { target: target(&it.target), filter, body };
                 Stmt::SetBlock(Spanned::new(set, it.span()))
             }
@@ -166,15 +192,17 @@ impl<'t> Walk<'t> {
 
     fn for_loop(&mut self, it: &Spanned<ast::ForLoop<'t>>) -> Stmt<'t> {
         let iter = self.value(&it.iter, false);
-        let iter = self.step(steps::GONE_THROUGH, iter, &it.iter);
-        let mut names = BTreeSet::from([LOOP]);
-        targets(&it.target, &mut names);
-        self.declared.push(names);
-        self.loops += 1;
+        let is_pair = match &it.target {
+            Expr::List(it) => it.items.len() == 2,
+            Expr::Tuple(it) => it.items.len() == 2,
+            _ => false,
+        };
+        let gone_through = if is_pair { steps::GONE_THROUGH_IN_PAIRS } else { steps::GONE_THROUGH };
+        let iter = self.step(gone_through, iter, &it.iter);
+        self.scope.open_loop(&it.target);
         let filter_expr = it.filter_expr.as_ref().map(|it| self.asked(it));
         let body = self.statements(&it.body);
-        self.loops -= 1;
-        self.declared.pop();
+        self.scope.close_loop();
         let else_body = self.statements(&it.else_body);
         let target = target(&it.target);
         let made =
@@ -182,10 +210,37 @@ impl<'t> Walk<'t> {
         Stmt::ForLoop(Spanned::new(made, it.span()))
     }
 
-    /// Notes what is set.
-    fn declare(&mut self, target: &Expr<'t>) {
-        if let Some(names) = self.declared.last_mut() {
-            targets(target, names);
+    /// What a variable is set to, or the filter that makes it, with what has to be done besides.
+    fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
+        self.scope.set(target);
+        let name = match target {
+            Expr::Var(it) if self.scope.is_shared(it.id) => it.id,
+            _ => return value,
+        };
+        let args = vec![CallArg::Pos(constant(Jinja::from(name), target.span()))];
+        let filter = ast::Filter { name: steps::SET, expr: value, args };
+        Some(Expr::Filter(Spanned::new(filter, target.span())))
+    }
+
+    /// Notes what is looked up.
+    fn look_up(&mut self, expression: &Expr<'t>, is_asked: bool) {
+        if is_asked || self.lookups.is_none() {
+            return;
+        }
+        let mut root = expression;
+        while let Expr::GetAttr(_) | Expr::GetItem(_) = root {
+            root = match root {
+                Expr::GetAttr(it) => &it.expr,
+                Expr::GetItem(it) => &it.expr,
+                _ => break,
+            };
+        }
+        let is_own = matches!(root, Expr::Var(it) if self.scope.is_own(it.id));
+        // The engine's spans of long chains begin in their middle.
+        let range = range(root.span()).start..range(expression.span()).end;
+        let name = self.written(expression);
+        if let Some(lookups) = &mut self.lookups {
+            lookups.push(Lookup { name, range, is_own });
         }
     }
 
@@ -214,18 +269,19 @@ impl<'t> Walk<'t> {
         all.iter().map(|it| self.used(it)).collect()
     }
 
-    fn is_own(&self, name: &str) -> bool {
-        self.declared.iter().any(|it| it.contains(name))
-    }
-
     /// The variable of the environment that an expression is.
     fn environment<'e>(&self, expression: &'e Expr<'_>) -> Option<&'e str> {
-        variable_of(expression).filter(|_| !self.is_own("env"))
+        variable_of(expression).filter(|_| !self.scope.is_own("env"))
     }
 
-    fn variable(&mut self, name: &'t str, is_asked: bool) {
-        if self.is_own(name) || ENGINE.globals().any(|(it, _)| it == name) {
-            return;
+    fn variable(&mut self, it: &Spanned<ast::Var<'t>>, is_asked: bool) -> Expr<'t> {
+        let name = it.id;
+        if self.scope.is_shared(name) {
+            let word = constant(Jinja::from(name), it.span());
+            return step(steps::WAS_SET, variable(it), vec![word], it.span());
+        }
+        if self.scope.is_own(name) || ENGINE.globals().any(|(it, _)| it == name) {
+            return variable(it);
         }
         self.undeclared.insert(name.to_owned());
         if is_asked {
@@ -233,6 +289,7 @@ impl<'t> Walk<'t> {
         } else if name != "env" && !self.asked.contains(&name) {
             self.needed.insert(name.to_owned());
         }
+        variable(it)
     }
 
     /// What an expression gives. What is missing may go on from here, to where it is used.
@@ -243,8 +300,9 @@ impl<'t> Walk<'t> {
         let span = expression.span();
         match expression {
             Expr::Var(it) => {
-                self.variable(it.id, is_asked);
-                self.step(steps::VARIABLE, variable(it), expression)
+                self.look_up(expression, is_asked);
+                let value = self.variable(it, is_asked);
+                self.step(steps::VARIABLE, value, expression)
             }
             Expr::Const(it) => constant(it.value.clone(), span),
             Expr::Slice(it) => {
@@ -291,11 +349,13 @@ impl<'t> Walk<'t> {
                 Expr::Test(Spanned::new(ast::Test { name: it.name, expr, args }, span))
             }
             Expr::GetAttr(it) => {
+                self.look_up(expression, is_asked);
                 let base = self.value(&it.expr, is_asked);
                 let key = constant(Jinja::from(it.name), span);
                 self.part(base, &it.expr, key, expression)
             }
             Expr::GetItem(it) => {
+                self.look_up(expression, is_asked);
                 let base = self.value(&it.expr, is_asked);
                 let key = self.used(&it.subscript_expr);
                 self.part(base, &it.expr, key, expression)
@@ -452,37 +512,8 @@ impl<'t> Walk<'t> {
         known: impl Fn() -> Known,
         span: Span,
     ) {
-        if self.fault.is_some() || known().any(|it| it == name) {
-            return;
+        if self.fault.is_none() && !known().any(|it| it == name) {
+            self.fault = Some(unknown(self.template, kind, name, known(), span));
         }
-        let all = known().filter(|it| it.len() > 1);
-        let near: Vec<String> =
-            nearest_few(name, all, 3).iter().map(|it| format!("`{it}`")).collect();
-        let help = match (near.as_slice(), name) {
-            (_, "get") if kind == "method" => {
-                "write `{{ name['key'] }}`, with `| default('…')` for a key that may be missing"
-                    .to_owned()
-            }
-            (_, "items" | "keys" | "values") if kind == "method" => {
-                "`{% for key, value in name | items %}` goes through an object".to_owned()
-            }
-            ([], _) if kind == "method" => "write it as a filter: `{{ name | upper }}`".to_owned(),
-            ([], _) => format!("docs/promptfoo.md lists every {kind} that there is"),
-            (near, _) => format!("did you mean {}?", near.join(" or ")),
-        };
-        let line = self.template.contains('\n').then_some(usize::from(span.start_line));
-        let range = self.place(name, range(span));
-        let message = format!("there is no {kind} `{name}`");
-        self.fault = Some(Fault { message, help: Some(help), range, line });
-    }
-
-    /// Where a name is within the expression that it is a part of.
-    fn place(&self, name: &str, within: Range<usize>) -> Option<Range<usize>> {
-        let text = self.template.get(within.clone())?;
-        let is_word = |it: char| it.is_alphanumeric() || it == '_';
-        let ends_there = |at: usize| !text[at + name.len()..].starts_with(is_word);
-        let found = text.rmatch_indices(name).map(|(at, _)| at).find(|at| ends_there(*at));
-        let at = within.start + found?;
-        Some(at..at + name.len())
     }
 }
