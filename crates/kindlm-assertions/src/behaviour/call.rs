@@ -1,12 +1,13 @@
 //! Which calls of tools are meant.
 
-use kindlm_types::{Action, ActionState, ActionStatus, Channel, Problem, Question, ecma};
+use kindlm_types::{
+    Action, ActionState, ActionStatus, Channel, Execution, Problem, Question, ecma,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Gap, Undecided, Wanted};
-use crate::untold::inputs_are_untold;
 use crate::{Evidence, Setup};
 
 /// A tool by its name, or a call of it with more to be said.
@@ -97,10 +98,14 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// What is not known where so many calls are open.
-    pub(crate) fn gap(&self, open: usize) -> Gap {
+    /// What is not known where so many calls are open, which may be of these.
+    pub(crate) fn gap(&self, wanted: &[CallPattern], open: usize) -> Gap {
         let execution = self.evidence.execution;
-        let is_half = |it: &Action<'_>| it.name.is_none() || inputs_are_untold(execution, it.input);
+        let asks_input = wanted.iter().any(|it| it.input.is_some());
+        let is_half = |it: &Action<'_>| {
+            it.name.is_none()
+                || (asks_input && (it.input.is_null() || is_unreadable(it, execution)))
+        };
         if !execution.tells_all(Channel::Actions) {
             Gap::Untold(Channel::Actions)
         } else if self.actions.iter().any(is_half) {
@@ -222,10 +227,14 @@ impl CallPattern {
             None => Some("only the result of a call is known, not of which tool".to_owned()),
         };
         if let (Some(wanted), Some(_)) = (&self.input, action.name) {
-            if inputs_are_untold(evidence.execution, action.input) {
-                open = Some("input: the spans do not show it".to_owned());
+            if action.input.is_null() {
+                open = Some("input: nothing is told of it".to_owned());
             } else if let Some(difference) = wanted.difference(action.input, evidence)? {
-                return Ok(Fit::Differs(format!("input {difference}")));
+                // What was called with a text that is cut may have been this.
+                if !is_unreadable(action, evidence.execution) {
+                    return Ok(Fit::Differs(format!("input {difference}")));
+                }
+                open = Some("input: it is not JSON, and cannot be read".to_owned());
             }
         }
         if let Some(status) = self.status.filter(|it| !it.is(action.state)) {
@@ -263,6 +272,15 @@ impl CallPattern {
         questions.extend(neighbours.flat_map(|it| it.questions(calls)));
         questions
     }
+}
+
+/// Whether a call was made with arguments that nobody can read.
+fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
+    execution.tool_calls.iter().any(|it| {
+        it.malformed_arguments.is_some()
+            && it.id == action.call_id
+            && Some(it.name.as_str()) == action.name
+    })
 }
 
 /// A call as a text of a report: `lookup({"id":7})`.

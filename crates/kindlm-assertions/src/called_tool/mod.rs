@@ -123,7 +123,7 @@ impl CalledTool {
             }
         }
         let complete = evidence.execution.tells_all(Channel::Actions);
-        let gap = calls.gap(open);
+        let gap = calls.gap(std::slice::from_ref(&self.pattern), open);
         let details = match closest {
             _ if !found.is_empty() => format!(": {}", names(found.iter().map(String::as_str))),
             Some(difference) => format!("; of a call of it, {difference}"),

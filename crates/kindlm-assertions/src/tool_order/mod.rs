@@ -117,7 +117,7 @@ impl Assertion for ToolOrder {
         let all = self.wanted.len();
         let mut finding = Finding::seen(evidence.execution, Channel::Actions, found == all, reason);
         if finding.holds == Some(false) && at_best == all {
-            finding = Finding { holds: None, gap: calls.gap(1), ..finding };
+            finding = Finding { holds: None, gap: calls.gap(&self.wanted, 1), ..finding };
         }
         finding.result(ID, &self.label, self.own)
     }

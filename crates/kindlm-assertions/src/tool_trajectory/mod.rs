@@ -204,7 +204,7 @@ impl Assertion for ToolTrajectory {
         if holds == Some(false) && self.holds(&at_best, complete) != Some(false) {
             holds = None;
             let open = left.missing.len().max(left.extra.len());
-            gap = calls.gap(open);
+            gap = calls.gap(&self.wanted, open);
         }
         let missing = left.missing.iter().filter_map(|it| self.wanted.get(*it));
         let missing = names(missing.map(|it| it.tool.as_str()));

@@ -70,7 +70,7 @@ impl Observations {
             }
             for gap in &reading.execution.gaps {
                 notes.push(format!(
-                    "warning: trace {} is not complete: {gap}; checks of the output, of success, of time, and that something did not happen are errored",
+                    "warning: trace {} is not complete: {gap}; checks of the output, of success, and that something did not happen are errored",
                     number + 1
                 ));
             }

@@ -366,7 +366,8 @@ impl Claude {
             let own = line.get("usage").unwrap_or(&Value::Null);
             usage(own, "input_tokens", "output_tokens", keys)
         };
-        let cost_usd = line.get("total_cost_usd").and_then(Value::as_f64).map(|total| {
+        let total = line.get("total_cost_usd").and_then(Value::as_f64).filter(|it| *it >= 0.0);
+        let cost_usd = total.map(|total| {
             // A sum that has become smaller has begun anew.
             let cost = if total >= self.cost_usd { total - self.cost_usd } else { total };
             self.cost_usd = total;

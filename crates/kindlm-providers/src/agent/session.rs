@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     AgentEnd, AgentKind, AgentReply, AgentSession, AgentStart, AgentTurn, BoxFuture, CommandOutput,
-    ProviderError, ProviderErrorKind,
+    Event, ProviderError, ProviderErrorKind,
 };
 use serde_json::{Value, json};
 use tokio::sync::SemaphorePermit;
@@ -274,14 +274,19 @@ impl Session<'_> {
         if let Some(mut pipe) = self.pipe.take() {
             match pipe.wait(deadline, &mut self.tail).await {
                 Ended::Itself(Some(code)) => self.exit_code = Some(code),
-                Ended::Itself(None) => self.tail.note("the agent was ended by a signal"),
-                Ended::Stopped => {
-                    self.tail
-                        .note("the agent did not end when its stdin was closed, and was stopped");
-                }
+                Ended::Itself(None) => self.ended_badly("the agent was ended by a signal"),
+                Ended::Stopped => self.ended_badly(
+                    "the agent did not end when its stdin was closed, and was stopped",
+                ),
             }
         }
         read
+    }
+
+    /// Notes an end that is not the agent's own, and has no exit code that would tell it.
+    fn ended_badly(&mut self, how: &str) {
+        self.tail.note(how);
+        self.told.push(Event::Error { message: how.to_owned() });
     }
 
     /// What to say of an agent whose stdout has ended.

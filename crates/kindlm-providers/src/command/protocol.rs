@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use kindlm_types::{Channel, Coverage, Event, Speaker, ToolCall, twice};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// What a program wrote to stdout.
@@ -179,13 +180,21 @@ impl Declaration {
                 Some(Self::ToolCall(DeclaredCall { id, name, arguments, malformed_arguments }))
             }
             "output_json" => Some(Self::OutputJson(object.remove("data"))),
-            "event" => Some(match serde_json::from_value(Value::Object(object)) {
-                Ok(event) => Self::Event(event),
-                Err(err) => Self::Unreadable(format!(
-                    "an event that cannot be read: {err}; the types are {}",
-                    Event::TYPES.join(", ")
-                )),
-            }),
+            "event" => {
+                Some(match (not_a_key(&object), Event::deserialize(Value::Object(object))) {
+                    (Some(key), _) => Self::Unreadable(format!(
+                        "an event has no key `{key}`: its `status` is `completed`, `failed` or `rejected`"
+                    )),
+                    (None, Ok(event)) => match event.problem() {
+                        Some(why) => Self::Unreadable(format!("an event that cannot be: {why}")),
+                        None => Self::Event(event),
+                    },
+                    (None, Err(err)) => Self::Unreadable(format!(
+                        "an event that cannot be read: {err}; the types are {}",
+                        Event::TYPES.join(", ")
+                    )),
+                })
+            }
             "evidence" => {
                 let complete = object.remove("complete").unwrap_or_default();
                 Some(channels(complete).map_or_else(Self::Unreadable, Self::Evidence))
@@ -196,6 +205,11 @@ impl Declaration {
             _ => None,
         }
     }
+}
+
+/// A key that others have for a call that failed, and that would be lost here.
+fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
+    ["isError", "is_error"].into_iter().find(|it| event.contains_key(*it))
 }
 
 /// The words of lines that say what happened.
@@ -385,6 +399,11 @@ mod tests {
             ),
             (r#"{"kindlm":"event","type":"action.called","callId":"1"}"#, "missing field `name`"),
             (r#"{"kindlm":"event"}"#, "missing field `type`"),
+            (
+                r#"{"kindlm":"event","type":"action.result","callId":"1","status":"completed","isError":true}"#,
+                "an event has no key `isError`",
+            ),
+            (r#"{"kindlm":"event","type":"usage","costUsd":-5}"#, "`costUsd` is negative: -5"),
             (
                 r#"{"kindlm":"evidence","complete":["tools"]}"#,
                 "neither \"all\" nor a list of messages",

@@ -1,7 +1,7 @@
 //! The messages of OpenAI's chat completions.
 
 use kindlm_types::{ActionStatus, Problem, ToolCall};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Reading;
 use super::keys::{self, words};
@@ -93,7 +93,8 @@ pub(super) fn called(id: &str, call: &Value, key: &str, at: &str) -> Result<Tool
     let name = text(call, "name", at)?.to_owned();
     let (arguments, malformed_arguments) = match call.get(key) {
         None | Some(Value::Null) => (Value::Null, None),
-        Some(Value::String(text)) if text.trim().is_empty() => (Value::Null, None),
+        // So some say that there are none.
+        Some(Value::String(text)) if text.trim().is_empty() => (json!({}), None),
         Some(Value::String(text)) => match serde_json::from_str(text) {
             Ok(value) => (value, None),
             Err(_) => (Value::Null, Some(text.clone())),

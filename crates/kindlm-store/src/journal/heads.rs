@@ -61,15 +61,13 @@ impl Heads {
     /// Keeps the head of a case.
     pub fn keep(&mut self, position: usize, case: &CaseResult) -> io::Result<()> {
         let head = self.writer.head(case)?;
-        let kept = match self.room.and_then(|room| room.checked_sub(head.size())) {
-            Some(room) => {
-                self.room = Some(room);
-                Kept::Held(head)
-            }
-            None => {
-                self.put_aside()?;
-                self.write(head.as_str().as_bytes())?
-            }
+        let room = self.room.and_then(|room| room.checked_sub(head.size()));
+        let kept = if room.is_some() {
+            self.room = room;
+            Kept::Held(head)
+        } else {
+            self.put_aside()?;
+            self.write(head.as_str().as_bytes())?
         };
         if self.places.len() <= position {
             self.places.resize(position + 1, None);

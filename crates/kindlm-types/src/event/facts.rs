@@ -87,6 +87,22 @@ impl ActionState {
     }
 }
 
+impl ActionState {
+    /// Whether a result counts: of several of one call the worst does, and of those that are alike the last. What went wrong
+    /// once did not go well.
+    fn may_become(self, status: ActionStatus) -> bool {
+        let badness = |it| match it {
+            ActionStatus::Completed => 0,
+            ActionStatus::Rejected => 1,
+            ActionStatus::Failed => 2,
+        };
+        match self {
+            Self::Pending => true,
+            Self::Ended(before) => badness(status) >= badness(before),
+        }
+    }
+}
+
 /// The exit code that the answer of a tool tells which runs commands; of several the first that is not 0.
 ///
 /// Agents and APIs have different keys for it, and some have it one level down.
@@ -161,7 +177,9 @@ impl<'e> Facts<'e> {
                         });
                         facts.actions.len() - 1
                     });
-                    if let Some(action) = facts.actions.get_mut(at) {
+                    if let Some(action) = facts.actions.get_mut(at)
+                        && action.state.may_become(*status)
+                    {
                         action.output = output.as_ref();
                         action.state = ActionState::Ended(*status);
                     }
@@ -187,7 +205,9 @@ impl<'e> Facts<'e> {
                         });
                         facts.subagents.len() - 1
                     });
-                    if let Some(call) = facts.subagents.get_mut(at) {
+                    if let Some(call) = facts.subagents.get_mut(at)
+                        && call.state.may_become(*status)
+                    {
                         call.output = output.as_ref();
                         call.state = ActionState::Ended(*status);
                     }

@@ -218,6 +218,16 @@ impl Event {
         }
     }
 
+    /// Why an event cannot be, where a source tells it so: a cost below 0 would hide another.
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            Self::Usage { cost_usd: Some(cost), .. } if *cost < 0.0 => {
+                Some(format!("`costUsd` is negative: {cost}"))
+            }
+            _ => None,
+        }
+    }
+
     /// The channel of evidence that it belongs to.
     pub fn channel(&self) -> Channel {
         match self {

@@ -65,6 +65,35 @@ fn calls_find_their_results_and_what_has_none_is_pending() {
 }
 
 #[test]
+fn of_several_results_of_one_call_the_worst_counts() {
+    for (results, state) in [
+        (["failed", "completed", "rejected"], "failed"),
+        (["completed", "failed", "completed"], "failed"),
+        (["completed", "rejected", "completed"], "rejected"),
+    ] {
+        let mut all = vec![
+            json!({"type": "action.called", "callId": "a", "name": "f"}),
+            json!({"type": "subagent.called", "callId": "s", "name": "g"}),
+        ];
+        for status in results {
+            all.push(
+                json!({"type": "action.result", "callId": "a", "output": status, "status": status}),
+            );
+            all.push(json!({"type": "subagent.completed", "callId": "s", "status": status}));
+        }
+        let events = events(all.into());
+        let facts = Facts::of(&events);
+        let action = &facts.actions[0];
+        assert_eq!(
+            (action.state.as_str(), action.output),
+            (state, Some(&json!(state))),
+            "{results:?}"
+        );
+        assert_eq!(facts.subagents[0].state.as_str(), state, "{results:?}");
+    }
+}
+
+#[test]
 fn it_is_parked_if_its_last_step_is_a_question() {
     for (last, parked) in [
         (json!([]), true),

@@ -119,6 +119,12 @@ impl<'a> Line<'a> {
         if let Some(why) = usage.and_then(|it| it.contradiction()) {
             return Some(format!("`usage` cannot be: {why}"));
         }
+        let events = self.events.iter().flatten().enumerate();
+        if let Some((at, why)) =
+            events.map(|(at, it)| (at, it.problem())).find_map(|(at, it)| Some((at, it?)))
+        {
+            return Some(format!("`events[{at}]` cannot be: {why}"));
+        }
         let bad = self.threshold.is_some_and(|it| !(0.0..=1.0).contains(&it));
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
     }

@@ -133,7 +133,7 @@ fn parts_of_every_kind_are_read() {
                 {"id": "3", "function": {"name": "f", "arguments": {"a": 1}}},
                 {"id": "4", "type": "custom", "custom": {"name": "sh", "input": "ls"}},
             ]}),
-            vec![r#"1 f("{bad")"#, "2 f(null)", r#"3 f({"a":1})"#, r#"4 sh("ls")"#],
+            vec![r#"1 f("{bad")"#, "2 f({})", r#"3 f({"a":1})"#, r#"4 sh("ls")"#],
         ),
         (
             json!({"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}),

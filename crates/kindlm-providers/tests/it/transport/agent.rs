@@ -159,6 +159,9 @@ async fn the_whole_group_ends_with_the_agent() {
     let (_, err, end) = talk(&start, &["hi"], LONG).await;
     assert_eq!((err, end.error, end.exit_code), (None, None, None));
     assert!(end.stderr.contains("did not end when its stdin was closed"), "{}", end.stderr);
+    let is_error =
+        |it: &Event| matches!(it, Event::Error { message } if message.contains("did not end"));
+    assert!(end.events.iter().any(is_error), "{:?}", end.events);
     assert!(started.elapsed() > Duration::from_secs(5), "it had no time to end");
     assert!(is_gone("sleep\u{0}3111").await && is_gone("sleep\u{0}3113").await);
 }
