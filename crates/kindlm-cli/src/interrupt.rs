@@ -124,6 +124,10 @@ struct Signals {
 
 impl Signals {
     fn new() -> Self {
+        // A file that may not grow any further is to be an error where it is written. Who does not listen is ended there
+        // without a word; who has listened once is not.
+        #[cfg(unix)]
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())));
         Self {
             #[cfg(unix)]
             interrupt: signal(SignalKind::interrupt()).ok(),

@@ -55,7 +55,7 @@ pub(crate) fn only<'o>(
 pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     let mut found = Vec::new();
     let mut is_torn = false;
-    let mut at = 0;
+    let mut at = behind_thoughts(text)?;
     for tried in 0.. {
         let Some(brace) = text[at..].find('{') else { break };
         if tried == TRIES {
@@ -76,6 +76,15 @@ pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
         }
     }
     Ok(found)
+}
+
+/// Where a reply begins whose model writes down what it thinks first: what it tries out there is no answer.
+fn behind_thoughts(text: &str) -> Result<usize, String> {
+    let Some(thoughts) = text.trim_start().strip_prefix("<think>") else { return Ok(0) };
+    match thoughts.find("</think>") {
+        Some(end) => Ok(text.len() - thoughts.len() + end),
+        None => Err("it ends within its `<think>`".to_owned()),
+    }
 }
 
 /// Whether what follows a brace is a key rather than prose: quoted, or a word with a colon.
@@ -210,6 +219,8 @@ mod tests {
             (r#"{"score":-0.0,"reasoning":0}"#, 0.0, ""),
             (r#"{"score":0.5} as I said: {"score":0.5}"#, 0.5, ""),
             ("\u{feff}{\"score\":5e-1,\"reasoning\":\"příliš 🐎\"}", 0.5, "příliš 🐎"),
+            ("<think>\n{\"score\":0} or {\n</think>\n{\"score\":1}", 1.0, ""),
+            ("The word <think>: {\"score\":1}", 1.0, ""),
             (r#"{"score":1,"reasoning":"it wants {\"score\":0}"}"#, 1.0, r#"it wants {"score":0}"#),
         ] {
             let found = read_score(reply, "score").map(|it| Scored { clamped_from: None, ..it });
@@ -233,6 +244,8 @@ mod tests {
         for (reply, why) in [
             ("", "it holds no JSON object"),
             ("0.9", "it holds no JSON object"),
+            (" <think>{\"score\":1}", "it ends within its `<think>`"),
+            ("<think>{\"score\":1}</think> so be it", "it holds no JSON object"),
             ("{'score':0.9}", "it holds no JSON object"),
             (r#"{"score":.9}"#, "it holds no JSON object"),
             ("{\"score\":0.9,\"reasoning\":\"a\nb\"}", "it holds no JSON object"),

@@ -127,7 +127,7 @@ impl<'a> Evaluator<'a> {
     fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;
-        if line.id != evaluation.id {
+        if self.shown(line.id.clone()) != evaluation.id {
             self.notes.other_id();
             return None;
         }
@@ -166,11 +166,21 @@ impl<'a> Evaluator<'a> {
         output.flush()
     }
 
+    /// A record's id as it may be shown.
+    fn shown(&self, id: Option<Value>) -> Option<Value> {
+        let mut id = id?;
+        if let Value::String(text) = &mut id {
+            self.secrets.redact_text(text);
+        }
+        Some(id)
+    }
+
     /// Writes what comes back for a record that cannot be evaluated.
     fn refuse(&self, malformed: Malformed, line: u64, out: &mut Vec<u8>) -> ExitStatus {
         self.totals.malformed();
-        let Malformed { id, error } = malformed;
-        write(out, &LineError { id, error, line });
+        let Malformed { id, mut error } = malformed;
+        self.secrets.redact_text(&mut error);
+        write(out, &LineError { id: self.shown(id), error, line });
         ExitStatus::InvalidInput
     }
 
@@ -214,7 +224,8 @@ impl<'a> Evaluator<'a> {
             self.notes.unchecked(number, line.id.as_ref());
         }
         let threshold = line.threshold.or(self.threshold);
-        let mut evaluation = Evaluation::new(line.id.take(), &results, threshold, fails_required);
+        let mut evaluation =
+            Evaluation::new(self.shown(line.id.take()), &results, threshold, fails_required);
         evaluation.digest = digest;
         if self.echo {
             let mut extra = line::extra(json).unwrap_or_default();

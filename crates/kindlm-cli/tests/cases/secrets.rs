@@ -137,6 +137,26 @@ fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("the key is [redacted]"), "{text}");
     assert!(!leaked(&output.stdout) && !leaked(&output.stderr), "{text}");
+    // Nor as the name of a record, nor in what is wrong with it.
+    let records = [
+        format!(
+            r#"{{"id": "{KEY}", "agent_output": "x", "expect": {{"output": {{"contains": ["x"]}}}}}}"#
+        ),
+        format!(r#"{{"id": "{KEY}", "agent_output": "x", "expect": {{"{KEY}": 1}}}}"#),
+        format!(r#"{{"id": "{KEY}", "agent_output": "x", "assertions": "{KEY}"}}"#),
+    ];
+    fs::write(folder.path().join("records.jsonl"), records.join("\n")).unwrap();
+    for _ in 0..2 {
+        let output = kindlm(
+            folder.path(),
+            "evaluate -c kindlm.yaml --jsonl records.jsonl --output results.jsonl --resume",
+        );
+        let results = fs::read_to_string(folder.path().join("results.jsonl")).unwrap();
+        assert_eq!(results.matches("[redacted]").count(), 5, "{results}");
+        assert!(!leaked(results.as_bytes()) && !leaked(&output.stderr), "{results}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!told.contains("is no longer"), "{told}");
+    }
 }
 
 /// Speaks the protocol of agents, and says more than it should in each kind of thing that it can say.
