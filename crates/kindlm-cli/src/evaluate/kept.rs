@@ -3,7 +3,7 @@
 //! While a file is resumed, what it held stands beside it under another name, and is copied line by line; so at any moment
 //! the two together hold everything that was found out, and a process that is killed loses nothing.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,42 @@ pub(crate) struct Output {
     pub(crate) file: BufWriter<File>,
     /// What was found out before, line by line.
     pub(crate) kept: Option<Kept>,
+    _lock: Option<Lock>,
+}
+
+/// Nobody else may write there meanwhile: what both find out would be paid for twice.
+struct Lock {
+    file: PathBuf,
+    /// Held until it is closed, or the process ends in whatever way.
+    _held: File,
+}
+
+impl Lock {
+    /// The file that is held beside the results, which themselves are another one after each resumption.
+    fn take(path: &Path, failed: impl Fn(&io::Error) -> Failure) -> Result<Self, Failure> {
+        let file = beside(path, ".lock");
+        let open = File::options().append(true).create(true).open(&file);
+        let held = open.map_err(|err| failed(&err))?;
+        match held.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let message = format!("another process is writing `{}`", path.display());
+                return Err(Failure::input(message)
+                    .with_help("wait until it has ended, or name another file"));
+            }
+            // Not every file system has locks.
+            Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(err)) => return Err(failed(&err)),
+        }
+        Ok(Self { file, _held: held })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // One that stays there is held by nobody.
+        let _ = fs::remove_file(&self.file);
+    }
 }
 
 /// Whole lines of results, in order.
@@ -45,7 +81,10 @@ impl Output {
             let why = kindlm_store::words(err);
             Failure::input(format!("cannot write `{}`: {why}", path.display()))
         };
-        let before = before(&path);
+        // A terminal or a pipe keeps nothing that could be paid for twice.
+        let is_file = fs::metadata(&path).map_or(true, |it| it.is_file());
+        let lock = if is_file { Some(Lock::take(&path, failed)?) } else { None };
+        let before = beside(&path, BEFORE);
         let holds = |it: &Path| fs::metadata(it).is_ok_and(|it| it.len() > 0);
         if !resume && (holds(&path) || holds(&before)) {
             let message = format!("`{}` holds results already", path.display());
@@ -69,15 +108,16 @@ impl Output {
             Err(err) => return Err(failed(&err)),
         };
         let file = BufWriter::new(File::create(&path).map_err(|err| failed(&err))?);
-        Ok(Self { path, file, kept })
+        Ok(Self { path, file, kept, _lock: lock })
     }
 
     /// Everything is in the file now.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        let done = self.file.flush().and_then(|()| match fs::remove_file(before(&self.path)) {
-            Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
-            _ => Ok(()),
-        });
+        let done =
+            self.file.flush().and_then(|()| match fs::remove_file(beside(&self.path, BEFORE)) {
+                Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+                _ => Ok(()),
+            });
         done.map_err(|err| {
             let why = kindlm_store::words(&err);
             Failure::internal(format!("cannot write `{}`: {why}", self.path.display()))
@@ -85,9 +125,9 @@ impl Output {
     }
 }
 
-fn before(path: &Path) -> PathBuf {
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(BEFORE);
+    name.push(ending);
     name.into()
 }
 
@@ -173,6 +213,22 @@ mod tests {
         output.finish().unwrap();
         assert_eq!(lines(&path), "1\n");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn two_do_not_write_the_same_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        fs::write(&path, results("1,2,")).unwrap();
+        for _ in 0..2 {
+            let first = Output::open(path.clone(), true).unwrap();
+            assert!(Output::open(path.clone(), true).is_err());
+            drop(first);
+        }
+        let mut output = Output::open(path.clone(), true).unwrap();
+        let mut kept = output.kept.take().unwrap();
+        let all: Vec<u8> = std::iter::from_fn(|| kept.next()).flatten().collect();
+        assert_eq!(String::from_utf8(all).unwrap(), results("1,2,"));
     }
 
     #[test]
