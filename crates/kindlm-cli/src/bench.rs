@@ -1,9 +1,14 @@
 //! Who judges, with the models behind their ids: as people are told, and as calibrations are kept.
 
+use std::collections::BTreeSet;
+
 use kindlm_assertions::JudgeBlock;
+use kindlm_config::Programs;
 use kindlm_engine::{Model, judge_of};
-use kindlm_store::{Judge, JudgeModel};
+use kindlm_store::{Digest, Judge, JudgeModel};
 use serde_json::{Map, Value};
+
+use crate::responses::decided_by;
 
 /// A judge or a jury of a suite.
 #[derive(Clone, Debug)]
@@ -46,6 +51,19 @@ impl<'s> Bench<'s> {
             model.map_or_else(|| id.to_owned(), |it| full(it))
         };
         self.judging.renamed(name).settled()
+    }
+
+    /// What decides what the models say beside their names, as a digest: settings of their providers, and programs that
+    /// answer for them. `None` if nothing does.
+    pub(crate) fn decided(
+        &self,
+        providers: &Map<String, Value>,
+        programs: &Programs<'_>,
+    ) -> Option<String> {
+        let names: BTreeSet<&str> = self.models.iter().map(|it| it.provider.as_str()).collect();
+        let decides = names.iter().filter_map(|it| decided_by(it, providers.get(*it)?, programs));
+        let decides: Vec<Value> = decides.collect();
+        (!decides.is_empty()).then(|| Digest::of(Value::Array(decides).to_string()).to_string())
     }
 
     /// As its calibrations are kept.

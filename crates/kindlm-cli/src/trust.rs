@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use kindlm_assertions::Check;
+use kindlm_config::Programs;
 use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min};
 use kindlm_engine::{Model, Plan, Suite, TestCase};
 use kindlm_stats::Confusion;
-use kindlm_store::{Calibration, Calibrations};
+use kindlm_store::{Calibration, Calibrations, Folder};
 use kindlm_types::{GateOutcome, GateResult, ecma};
 
 use crate::Failure;
@@ -74,15 +75,22 @@ pub(crate) fn carry_over<'r>(
 }
 
 /// Refuses a run if somebody would judge in it who does not agree with people well enough, or of whom nobody knows.
-pub(crate) fn check(state: &Path, config: &str, suite: &Suite, plan: &Plan) -> Result<(), Failure> {
+pub(crate) fn check(
+    state: &Path,
+    config: &str,
+    (suite, files): (&Suite, &Folder),
+    plan: &Plan,
+) -> Result<(), Failure> {
     let Some(least) = suite.gates.iter().find_map(|it| it.judge_kappa_min()) else {
         return Ok(());
     };
     let calibrations = Calibrations::new(state);
+    let programs = Programs::new(files);
     let mut refused = Vec::new();
     let mut whom = BTreeSet::new();
     for it in judged(suite, plan) {
-        let Some(why) = it.refused(&calibrations, least)? else { continue };
+        let decided = it.bench.decided(&suite.providers, &programs);
+        let Some(why) = it.refused(&calibrations, decided.as_deref(), least)? else { continue };
         if let [judge] = it.bench.models.as_slice() {
             whom.insert(judge.id.as_str());
         }
@@ -156,7 +164,12 @@ impl Judged<'_> {
         }
     }
 
-    fn refused(&self, known: &Calibrations, least: f64) -> Result<Option<String>, Failure> {
+    fn refused(
+        &self,
+        known: &Calibrations,
+        decided: Option<&str>,
+        least: f64,
+    ) -> Result<Option<String>, Failure> {
         if let Some(what) = self.hangs_on {
             return Ok(Some(format!(
                 "its verdict hangs on {what}, so that nobody can say from labelled outputs whether people agree; \
@@ -168,6 +181,10 @@ impl Judged<'_> {
         let mut own = own.iter().filter(|it| it.check == self.check).peekable();
         if own.peek().is_some() {
             return Ok(match own.find(|it| it.prompts == self.prompts) {
+                Some(it) if it.providers.as_deref() != decided => Some(
+                    "it was calibrated when its provider had other settings, or the program that answers for it was another"
+                        .to_owned(),
+                ),
                 Some(it) => disagreement(it, least),
                 None => Some(
                     "it was calibrated with other instructions than it would get now".to_owned(),

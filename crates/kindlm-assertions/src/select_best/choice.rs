@@ -34,7 +34,8 @@ pub(super) fn schema(count: usize) -> Value {
 /// in the text. The error says what is wrong, as a fragment.
 pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, String> {
     let mut chosen: Option<(usize, String)> = None;
-    for object in objects(reply)? {
+    let objects = objects(reply)?;
+    for object in &objects {
         let Some(value) = object.get("best") else { continue };
         let number = match value {
             Value::Number(number) => number.as_f64(),
@@ -51,6 +52,8 @@ pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, String> {
     }
     let (place, reason) = match chosen {
         Some(chosen) => chosen,
+        // Whatever numbers there are in it are something else's.
+        None if !objects.is_empty() => return Err("`best` is missing".to_owned()),
         None => (in_text(reply, order.len())?, String::new()),
     };
     match order.get(place) {
@@ -128,6 +131,7 @@ mod tests {
             ("-1", [0, 1, 2], Err("it chooses -1, which is none of 0 to 2")),
             ("0.5", [0, 1, 2], Err("it chooses 0.5, which is none of 0 to 2")),
             ("1 is better than 2", [0, 1, 2], Err("it names several different numbers")),
+            (r#"{"error_code": 1}"#, [0, 1, 2], Err("`best` is missing")),
             (r#"{"best": 7}"#, [0, 1, 2], Err("it chooses 7, which is none of 0 to 2")),
             (r#"{"best": true}"#, [0, 1, 2], Err("it chooses true, which is none of 0 to 2")),
             (r#"{"best": 0} {"best": 1}"#, [0, 1, 2], Err("it chooses several different outputs")),

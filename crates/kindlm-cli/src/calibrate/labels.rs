@@ -1,5 +1,6 @@
 //! Reads what people said about outputs: a table, or an object on each line.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use kindlm_config::{Source, Span};
@@ -55,6 +56,17 @@ pub(crate) struct Labels {
     pub(crate) rows: Vec<Row>,
     /// Columns that mean nothing here, in order of first appearance.
     pub(crate) unused: Vec<String>,
+    /// How many rows were left out, as they say what another says. What a judge is asked once is one answer.
+    pub(crate) again: usize,
+}
+
+impl Labels {
+    fn leave_out_repetitions(&mut self) {
+        let all = self.rows.len();
+        let mut seen = HashSet::new();
+        self.rows.retain(|it| seen.insert(format!("{:?}", Row { line: 0, ..it.clone() })));
+        self.again = all - self.rows.len();
+    }
 }
 
 /// What is wrong with a file, each with its line.
@@ -91,7 +103,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut problems = Problems::default();
     let ending = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let labels = match ending.as_str() {
+    let mut labels = match ending.as_str() {
         "csv" => table(name, text, b',', &mut problems),
         "tsv" => table(name, text, b'\t', &mut problems),
         "jsonl" | "ndjson" => lines(text, &mut problems),
@@ -105,6 +117,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
     if !problems.0.is_empty() {
         return Err(problems.into_failure(name));
     }
+    labels.leave_out_repetitions();
     if labels.rows.iter().all(|row| row.labels.iter().all(|it| it.human.is_none())) {
         return Err(Failure::input(format!(
             "`{name}` has no label: there is nothing to hold the judge against"

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kindlm_assertions::JudgeBlock;
+use kindlm_config::Programs;
 use kindlm_engine::{Judges, Model, Suite};
 use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
@@ -54,6 +55,13 @@ pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Outcome {
             let labels = calibrate::read(&name, &bytes)?;
             for column in &labels.unused {
                 io.tell(&format!("warning: the column `{column}` of {name} is not used"));
+            }
+            if labels.again > 0 {
+                let rows = if labels.again == 1 { "row says" } else { "rows say" };
+                io.tell(&format!(
+                    "warning: {} {rows} what a row before says in all, and counts nothing: the judge sees it once ({name})",
+                    labels.again
+                ));
             }
             let labels = (name.as_str(), Digest::of(&bytes).to_string(), labels);
             subject.calibrate(args, io, &question, labels, report)
@@ -228,6 +236,7 @@ impl Subject {
                 calibrated_at: started.clone(),
                 kindlm_version: env!("CARGO_PKG_VERSION").to_owned(),
                 prompts,
+                providers: bench.decided(&self.providers, &Programs::new(&self.files)),
                 labels: name.to_owned(),
                 labels_digest: digest.clone(),
                 counts: kindlm_store::Counts::default(),

@@ -88,7 +88,7 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
         allow_unpriced: args.allow_unpriced,
         asks_models: true,
     };
-    spending.check(io, &place, (&suite, &plan), &options)?;
+    spending.check(io, &place, (&suite, &files, &plan), &options)?;
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let door = Door::new(io, &place, (&suite, &files), concurrency, &args.responses)?;
     let keeping = (args.suite.allow_outside, args.keep_workspaces);
@@ -166,10 +166,10 @@ impl Spending {
         &self,
         io: &mut Io,
         place: &Place,
-        (suite, plan): (&Suite, &Plan),
+        (suite, files, plan): (&Suite, &Folder, &Plan),
         options: &RunOptions,
     ) -> Result<(), Failure> {
-        trust::check(&place.state(), &place.name, suite, plan)?;
+        trust::check(&place.state(), &place.name, (suite, files), plan)?;
         if !self.may_ask {
             return Ok(());
         }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
         allow_unpriced: args.allow_unpriced,
         asks_models: false,
     };
-    spending.check(io, &place, (&suite, &plan), &options)?;
+    spending.check(io, &place, (&suite, &files, &plan), &options)?;
 
     let mut info = identity::begin((io.now)(), &place.folder);
     let observed = observe(io, &mut suite, args, files.root(), quiet)?;

@@ -257,3 +257,34 @@ fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
     let refused = kindlm(folder, &["test"]);
     assert!(said(&refused).contains("`kappa` has 5, which is not"), "{}", said(&refused));
 }
+
+#[test]
+fn a_judge_whose_provider_has_other_settings_now_is_another() {
+    let server = judge();
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path(), &server.url(), 0.5);
+    labels(folder.path(), [40, 2, 2, 40], [0, 0]);
+    // Twice the same says it once.
+    let csv = fs::read_to_string(folder.path().join("labels.csv")).unwrap();
+    let rows = csv.split_once('\n').unwrap().1;
+    fs::write(folder.path().join("labels.csv"), format!("{csv}{rows}")).unwrap();
+    let output = kindlm(folder.path(), &CALIBRATE);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("84 rows say what a row before says"), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("84"), "{output:?}");
+    let output = kindlm(folder.path(), &["test", "-q"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(server.requests().len(), 84 + 2);
+    // Where it is reached decides nothing.
+    let path = folder.path().join("kindlm.yaml");
+    let yaml = fs::read_to_string(&path).unwrap();
+    fs::write(&path, yaml.replace("/v1\"", "/v1/\"")).unwrap();
+    let output = kindlm(folder.path(), &["test", "-q"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    fs::write(&path, yaml.replace("/v1\" }", "/v1\", body: { reasoning_effort: low } }")).unwrap();
+    let output = kindlm(folder.path(), &["test", "-q"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("when its provider had other settings"), "{}", said(&output));
+    assert_eq!(kindlm(folder.path(), &CALIBRATE).status.code(), Some(0));
+    assert_eq!(kindlm(folder.path(), &["test", "-q"]).status.code(), Some(1));
+}

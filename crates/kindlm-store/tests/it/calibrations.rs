@@ -21,6 +21,7 @@ fn calibration(check: &str, both_pass: u64) -> Calibration {
         calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
         kindlm_version: "0.1.0".to_owned(),
         prompts: vec!["0123".to_owned()],
+        providers: None,
         labels: "labels.csv".to_owned(),
         labels_digest: "0123456789abcdef".to_owned(),
         counts: counts.into(),
