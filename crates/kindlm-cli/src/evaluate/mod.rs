@@ -18,7 +18,7 @@ use std::path::Path;
 use kindlm_assertions::{Check, Evidence, Setup};
 use kindlm_engine::Control;
 use kindlm_types::wire::evaluate::{Evaluation, LineError};
-use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo};
+use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo, Verdict};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -220,7 +220,8 @@ impl<'a> Evaluator<'a> {
         let (mut results, fails_required) =
             self.results(checks, &execution, line.baseline.as_deref());
         self.secrets.redact_results(&mut results);
-        if results.is_empty() {
+        let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
+        if !results.iter().any(applies) {
             self.notes.unchecked(number, line.id.as_ref());
         }
         let threshold = line.threshold.or(self.threshold);

@@ -136,7 +136,7 @@ impl Unchecked {
             places.push(format!("{more} more"));
         }
         (self.count > 0).then(|| {
-            format!("nothing was checked in {}: `expect` says what must hold", places.join(", "))
+            format!("nothing was checked in {}: `expect` or `assertions` says what must hold, and `when` in which records", places.join(", "))
         })
     }
 }
@@ -178,7 +178,7 @@ mod tests {
             [
                 "the key `expekt` is not known: did you mean `expect`?",
                 "nothing was checked in line 1, line 2 (id \"b\"), line 3, line 4, line 5, 4 more: \
-                 `expect` says what must hold",
+                 `expect` or `assertions` says what must hold, and `when` in which records",
             ]
         );
         assert_eq!(Notes::default().warnings(), Vec::<String>::new());
