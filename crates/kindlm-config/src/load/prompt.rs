@@ -99,6 +99,7 @@ impl Loader<'_> {
         self.note_conditions(piece, &format!("{at}/assertions"), &own);
         if !own.is_empty() {
             let name = format!("prompts.{}", name_of(at));
+            self.note_ids(piece, &format!("{at}/assertions"), &name, &own);
             self.suite.info.assertion_sets.push(AssertionSetInfo { name, ..set_info(&own) });
         }
         let own = if own.is_empty() { Value::Null } else { Value::Array(own) };

@@ -28,6 +28,8 @@ pub(super) struct Sets {
     used: HashSet<String>,
     /// Rules that were put together before, by their text.
     compiled: HashMap<String, Arc<Rules>>,
+    /// What the first rule of each id says, and where it stands.
+    said: HashMap<String, (Value, String)>,
 }
 
 /// Rules that are judged in one call: of a prompt, its sets, and the sets of a test.
@@ -126,6 +128,7 @@ impl Loader<'_> {
         let before = self.found.errors.len();
         self.rule_checks(piece, &format!("{at}{inside}"), &entry.assertions);
         self.note_conditions(piece, &format!("{at}{inside}"), &entry.assertions);
+        self.note_ids(piece, &format!("{at}{inside}"), name, &entry.assertions);
         let info = AssertionSetInfo {
             name: name.to_owned(),
             version: entry.version,
@@ -134,6 +137,30 @@ impl Loader<'_> {
         };
         self.suite.info.assertion_sets.push(info);
         (self.found.errors.len() == before).then_some(entry.assertions)
+    }
+
+    /// Warns of rules that say different things under one id: a report tells how a rule fared by its id. `of` is what the
+    /// list belongs to.
+    pub(super) fn note_ids(&mut self, piece: Piece<'_>, at: &str, of: &str, rules: &[Value]) {
+        for (index, rule) in rules.iter().enumerate() {
+            let Some(id) = super::text(rule, "id") else { continue };
+            let said = json!([rule.get("instruction"), rule.get("criteria")]);
+            let Some((before, first)) = self.sets.said.get(id) else {
+                self.sets.said.insert(id.to_owned(), (said, of.to_owned()));
+                continue;
+            };
+            if *before == said || first == of {
+                continue;
+            }
+            let message = format!("the rule `{id}` says something else in `{first}`");
+            let diagnostic =
+                piece.error(Code::DUPLICATE, &format!("{at}/{index}/id"), Place::Value, message);
+            self.push(
+                diagnostic
+                    .with_help("give one of the two another id: a report tells by the id how a rule fared, and takes both for one")
+                    .into_warning(),
+            );
+        }
     }
 
     /// Makes the check that judges these rules; problems are reported at `at`, where the list stands.

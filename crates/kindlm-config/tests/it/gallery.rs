@@ -154,6 +154,26 @@ fn colours_are_only_added() {
 }
 
 #[test]
+fn rules_of_one_id_that_say_different_things_are_told() {
+    let rule = |instruction: &str| {
+        format!("[{{ id: cite, instruction: {instruction}, criteria: [It does] }}]")
+    };
+    for (own, set, told) in [("Cite it", "Never cite", true), ("Cite it", "Cite it", false)] {
+        let text = with(
+            "user: \"Greet {{name}}.\"",
+            &format!("user: \"Greet {{{{name}}}}.\"\n    assertions: {}", rule(own)),
+        ) + &format!("assertionSets: {{ strict: {} }}\n", rule(set));
+        let loaded = load_text(&text);
+        let found = loaded
+            .diagnostics
+            .iter()
+            .chain(&loaded.warnings)
+            .any(|it| it.message.contains("the rule `cite` says something else in `"));
+        assert_eq!(found, told, "{}", said(&loaded));
+    }
+}
+
+#[test]
 fn a_prompt_that_is_only_the_name_of_a_file_is_told() {
     for (text, told) in [
         ("file://prompts/greet.txt", true),
