@@ -72,24 +72,36 @@ fn none_of(what: &str, count: usize) -> String {
     format!("it chooses {what}, which is none of 0 to {}", count.saturating_sub(1))
 }
 
+/// Words with one of which a sentence chooses, if it does not end with the number: else a number is any number, as that of
+/// an error.
+const CHOOSING: [&str; 12] = [
+    "answer", "best", "better", "choice", "choose", "chosen", "number", "output", "prefer",
+    "select", "selected", "winner",
+];
+
 /// The number that a text without JSON names; several different ones choose nothing.
 fn in_text(reply: &str, count: usize) -> Result<usize, String> {
     let mut chosen: Option<&str> = None;
+    let (mut chooses, mut is_last) = (false, false);
     let is_part = |it: char| it.is_alphanumeric() || matches!(it, '-' | '.' | '_');
     let own = without_sentences_in_quotes(reply);
     for word in own.split(|it: char| !is_part(it)) {
         let word = word.trim_end_matches('.');
-        if word.is_empty()
-            || !word.trim_start_matches('-').starts_with(|it: char| it.is_ascii_digit())
-        {
+        if word.is_empty() {
             continue;
         }
+        if !word.trim_start_matches('-').starts_with(|it: char| it.is_ascii_digit()) {
+            is_last = false;
+            chooses |= CHOOSING.iter().any(|it| it.eq_ignore_ascii_case(word));
+            continue;
+        }
+        is_last = true;
         if chosen.is_some_and(|it| it != word) {
             return Err("it names several different numbers".to_owned());
         }
         chosen = Some(word);
     }
-    let word = chosen.ok_or("it chooses no output")?;
+    let word = chosen.filter(|_| chooses || is_last).ok_or("it chooses no output")?;
     let number = word.parse::<f64>().ok().and_then(|it| place(it, count));
     number.ok_or_else(|| none_of(word, count))
 }
@@ -131,6 +143,9 @@ mod tests {
             ("-1", [0, 1, 2], Err("it chooses -1, which is none of 0 to 2")),
             ("0.5", [0, 1, 2], Err("it chooses 0.5, which is none of 0 to 2")),
             ("1 is better than 2", [0, 1, 2], Err("it names several different numbers")),
+            ("Output 2 is the better one.", [0, 1, 2], Ok((2, ""))),
+            ("Error 1: overloaded", [0, 1, 2], Err("it chooses no output")),
+            ("There is 1 problem: I cannot decide.", [0, 1, 2], Err("it chooses no output")),
             (r#"{"error_code": 1}"#, [0, 1, 2], Err("`best` is missing")),
             (r#"{"best": 7}"#, [0, 1, 2], Err("it chooses 7, which is none of 0 to 2")),
             (r#"{"best": true}"#, [0, 1, 2], Err("it chooses true, which is none of 0 to 2")),
