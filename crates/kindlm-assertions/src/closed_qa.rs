@@ -8,7 +8,7 @@ use crate::config::read;
 use crate::factual::worth;
 use crate::grade::Grade;
 use crate::judging::{
-    Choice, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
+    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
     RubricPrompt, Scores, Slot, Table, Unasked, asked, at, at_end, choice_schema, data_rule,
     fenced_together, read_choice, short,
 };
@@ -59,7 +59,7 @@ impl ClosedQa {
         let table = Table::new(KINDS, &[YES_OR_NO], config.scores.as_ref());
         let table = table.map_err(|it| at("/scores", it))?;
         let about = short(&Value::String(config.value.clone()), 80);
-        let frame = Frame::new(id, "Closed QA", &about, own, prompt);
+        let frame = Frame::new(id, "Closed QA", &about, own, prompt).by(&config.value);
         One::built(Self { frame, criterion: config.value, table })
     }
 }
@@ -79,17 +79,14 @@ impl Grader for ClosedQa {
             ("criteria", json!(self.criterion)),
             ("completion", json!(output)),
         ];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: format!(
-                "Criterion:\n{}\n\n{}",
-                self.criterion,
-                fenced_together(&[("task", &input), ("output", output)])
-            ),
-            format: Some(("answer", choice_schema("choice", KINDS))),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let criterion = format!("Criterion:\n{}", self.criterion);
+            let data = fenced_together(&[("task", &input), ("output", output)]);
+            OwnWords::about(&criterion, data, ("answer", choice_schema("choice", KINDS)))
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
         let input = asked(evidence.execution);
         let judged = [&*input, &*evidence.execution.output];
         read_choice(reply, &["choice"], KINDS, |it| at_end(it, KINDS, &judged))

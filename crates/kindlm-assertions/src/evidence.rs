@@ -79,11 +79,54 @@ pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
     if let Some(gap) = execution.gaps.first() {
         return format!(": {gap}");
     }
-    let word = channel.as_str();
-    format!(
-        ". A command says so with {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with \
-         `complete_for: [{word}]`"
-    )
+    let vouched = execution.coverage.includes(channel) || execution.declared.contains(&channel);
+    if let Some(why) = execution.incomplete_answer().filter(|_| vouched) {
+        return format!(": {why}");
+    }
+    format!("; {}", Source::of(execution).declares(channel))
+}
+
+/// The source of the evidence. It decides who can declare the evidence complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A program that a test runs, which speaks the protocol of `command`.
+    Program,
+    /// A record that was made elsewhere.
+    Record,
+    /// Spans.
+    Spans,
+    /// A model behind a provider, or an agent.
+    Asked,
+}
+
+impl Source {
+    pub(crate) fn of(execution: &Execution) -> Self {
+        match execution.model.as_str() {
+            _ if execution.trace.is_some() => Self::Spans,
+            "command" => Self::Program,
+            "" | "transcript" => Self::Record,
+            _ => Self::Asked,
+        }
+    }
+
+    /// How the user declares that all evidence of a kind is recorded.
+    pub(crate) fn declares(self, channel: Channel) -> String {
+        let word = channel.as_str();
+        match self {
+            Self::Program => format!(
+                "a program says so with {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, its test with \
+                 `evidence: {{ complete: [{word}] }}`"
+            ),
+            Self::Record => format!("a record says so with `complete_for: [{word}]`"),
+            Self::Spans => format!(
+                "where the spans show all of them, the suite says so with `trace: {{ evidence: {{ complete: [{word}] }} }}`"
+            ),
+            Self::Asked => format!(
+                "where all of them are recorded, the suite says so with `evidence: {{ complete: [{word}] }}` at the test, \
+                 its agent, or a provider that wraps an agent"
+            ),
+        }
+    }
 }
 
 /// Why a check of spans cannot be made.

@@ -9,7 +9,7 @@ use crate::check::TOLERANCE;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Choice, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
+    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
     RubricPrompt, Scores, Slot, Table, Unasked, asked, at, choice_schema, data_rule,
     fenced_together, in_brackets, read_choice, short,
 };
@@ -105,17 +105,17 @@ impl Grader for Factuality {
             ("ideal", json!(self.reference)),
             ("completion", json!(output)),
         ];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: fenced_together(&[
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[
                 ("question", &input),
                 ("reference answer", &self.reference),
                 ("submitted answer", output),
-            ]),
-            format: Some(("finding", choice_schema("category", KINDS))),
+            ]);
+            OwnWords::about("", data, ("finding", choice_schema("category", KINDS)))
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
         let input = asked(evidence.execution);
         let judged = [&*input, &*self.reference, &*evidence.execution.output];
         read_choice(reply, &["category", "choice"], KINDS, |it| in_brackets(it, KINDS, &judged))

@@ -76,6 +76,7 @@ mod file_changed;
 mod file_deleted;
 mod file_matches;
 mod finish_reason;
+mod folded;
 mod function_calls;
 mod g_eval;
 mod gleu;
@@ -185,7 +186,7 @@ mod xml;
 pub use check::{Check, Options};
 pub use contest::{Candidate, Contest, first_questions};
 pub use expect::{compile, compile_with, expect_schema};
-pub use judging::{Agg, Instructions, JudgeBlock, Jury, judged_by};
+pub use judging::{Agg, Criterion, Instructions, JudgeBlock, Jury, answered_by, judged_by};
 pub use registry::{
     Assertion, Build, Built, Code, Evidence, ExpectPath, Meta, Own, ReadYaml, Registration, Setup,
 };

@@ -106,7 +106,7 @@ impl Similar {
         &self,
         evidence: &Evidence<'a>,
         text: &str,
-    ) -> Result<&'a [f32], Box<AssertionResult>> {
+    ) -> Result<&'a [f64], Box<AssertionResult>> {
         match evidence.answers.get(&self.question(text)) {
             Some(Ok(Answer::Vector(vector))) => Ok(vector),
             Some(Err(err)) => {
@@ -127,13 +127,7 @@ impl Similar {
     fn grade(&self, evidence: &Evidence<'_>, text: &str) -> Result<Grade, Box<AssertionResult>> {
         let wanted = self.vector(evidence, text)?;
         let output = self.vector(evidence, &evidence.execution.output)?;
-        if wanted.len() != output.len() {
-            let (a, b) = (wanted.len(), output.len());
-            let message =
-                format!("The embeddings cannot be compared: one has {a} numbers, the other {b}");
-            return Err(self.errored(message));
-        }
-        let measure = self.metric.measure(wanted, output);
+        let measure = self.metric.measure(wanted, output).map_err(|it| self.errored(it))?;
         let shown = ecma::to_fixed(measure, 2);
         let threshold = ecma::number(self.threshold);
         Ok(if self.metric == Metric::Euclidean {
@@ -186,16 +180,25 @@ impl Similar {
 }
 
 impl Metric {
-    /// How near two vectors of the same length are; not a number where one of them has no direction.
-    pub(crate) fn measure(self, a: &[f32], b: &[f32]) -> f64 {
-        let pairs = || a.iter().zip(b).map(|(&a, &b)| (f64::from(a), f64::from(b)));
+    /// How near two vectors are, or why they cannot be compared, in words. A vector of zeros has no direction, and so
+    /// no angle to another one.
+    pub(crate) fn measure(self, a: &[f64], b: &[f64]) -> Result<f64, String> {
+        if a.len() != b.len() {
+            let (a, b) = (a.len(), b.len());
+            return Err(format!(
+                "The embeddings cannot be compared: one has {a} numbers, the other {b}"
+            ));
+        }
+        let pairs = || a.iter().zip(b);
         let dot: f64 = pairs().map(|(a, b)| a * b).sum();
-        let length = |it: &[f32]| it.iter().map(|&it| f64::from(it).powi(2)).sum::<f64>().sqrt();
-        match self {
+        let length = |it: &[f64]| it.iter().map(|it| it * it).sum::<f64>().sqrt();
+        let measure = match self {
             Self::Cosine => dot / (length(a) * length(b)),
             Self::Dot => dot,
             Self::Euclidean => pairs().map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt(),
-        }
+        };
+        let why = "The embeddings cannot be compared: one of them has no direction, as it is nothing but zeros";
+        if measure.is_finite() { Ok(measure) } else { Err(why.to_owned()) }
     }
 }
 
@@ -238,9 +241,25 @@ mod tests {
             (Metric::Cosine, [1.0, 0.0], [-1.0, 0.0], -1.0),
             (Metric::Dot, [1.0, 2.0], [3.0, 4.0], 11.0),
             (Metric::Euclidean, [0.0, 0.0], [3.0, 4.0], 5.0),
+            (Metric::Cosine, [1.0, 0.0], [0.7, 0.714_142_842_854_285], 0.7),
         ] {
-            assert!((metric.measure(&a, &b) - expected).abs() < 1e-12, "{metric:?} {a:?} {b:?}");
+            let measure = metric.measure(&a, &b).unwrap();
+            assert!((measure - expected).abs() < 1e-12, "{metric:?} {a:?} {b:?}");
         }
-        assert!(Metric::Cosine.measure(&[0.0], &[1.0]).is_nan());
+    }
+
+    #[test]
+    fn vectors_without_direction_or_of_two_lengths_have_no_cosine() {
+        let none = "The embeddings cannot be compared: one of them has no direction, as it is nothing but zeros";
+        let lengths = "The embeddings cannot be compared: one has 1 numbers, the other 2";
+        for (a, b, why) in [
+            (&[0.0, 0.0][..], &[0.0, 0.0][..], none),
+            (&[0.0, 0.0], &[1.0, 0.0], none),
+            (&[f64::NAN], &[1.0], none),
+            (&[], &[], none),
+            (&[1.0], &[1.0, 2.0], lengths),
+        ] {
+            assert_eq!(Metric::Cosine.measure(a, b), Err(why.to_owned()), "{a:?} {b:?}");
+        }
     }
 }

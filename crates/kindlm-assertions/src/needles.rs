@@ -172,6 +172,14 @@ fn nothing_to_look_for(at: &str, message: &str) -> Problem {
     )
 }
 
+/// The problems of the empty texts in a list of texts to look for.
+pub(crate) fn empty_texts(key: &str, texts: &[String]) -> Vec<Problem> {
+    let empty = texts.iter().enumerate().filter(|(_, it)| it.is_empty());
+    let problem =
+        |at| nothing_to_look_for(&format!("/{key}/{at}"), "the text to look for is empty");
+    empty.map(|(at, _)| problem(at)).collect()
+}
+
 fn several(value: Several) -> Result<Vec<String>, Vec<Problem>> {
     match value {
         Several::List(items) => Ok(items.iter().map(|it| text(it).into_owned()).collect()),

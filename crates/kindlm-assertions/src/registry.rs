@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kindlm_types::script::CompileScript;
 use kindlm_types::workspace::Gather;
 use kindlm_types::{
     Answers, AssertionResult, Class, Execution, FailureCode, Files, NoFiles, Problem, ProblemKind,
@@ -64,9 +65,14 @@ pub trait Assertion: fmt::Debug + Send + Sync {
         self.sees_output()
     }
 
-    /// Whether a result of it holds whatever else was said: that something is in an answer does, that it is not does not.
+    /// True if a result stays valid when a part of the answer could not be read. A match does; an absence does not.
     fn stands(&self, _result: &AssertionResult) -> bool {
         false
+    }
+
+    /// The same where only the end of the answer is missing, because it was cut.
+    fn stands_when_cut(&self, result: &AssertionResult, _output: &str) -> bool {
+        self.stands(result)
     }
 
     /// Whether it looks at the answers of all turns of a conversation, and not at the last one alone.
@@ -271,6 +277,8 @@ pub struct Setup<'a> {
     pub env: Map<String, Value>,
     /// Reads YAML, or says in words why it cannot; without it, values that are files or texts are JSON only.
     pub yaml: Option<ReadYaml>,
+    /// Compiles scripts, so that one that does not parse is found before anything is sent; without it, none is.
+    pub compile_script: Option<Arc<CompileScript>>,
     pub(crate) tells_missing: bool,
     pub(crate) schemas: SchemaFiles,
     pub(crate) texts: TextFiles,
@@ -295,6 +303,7 @@ impl<'a> Setup<'a> {
             judging: JudgeBlock::default(),
             env: Map::new(),
             yaml: None,
+            compile_script: None,
             tells_missing: false,
             schemas: SchemaFiles::default(),
             texts: TextFiles::default(),
@@ -320,7 +329,7 @@ impl Setup<'_> {
     /// The same for whoever compiles again what was compiled before: schema files are those that were read, and
     /// there are no others, and what is missing is not told again.
     pub fn without_files(self) -> Setup<'static> {
-        Setup { files: &NoFiles, models: None, tells_missing: false, ..self }
+        Setup { files: &NoFiles, models: None, compile_script: None, tells_missing: false, ..self }
     }
 
     /// The problem of referring to a model that the suite does not have.

@@ -4,10 +4,10 @@
 //! said: a record may have tool calls only, and instrumentations record texts only if they are asked to. Then an empty
 //! output proves nothing, either way.
 
-use kindlm_types::{AssertionResult, Channel, Event, Execution, ToolCall, Verdict};
+use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, ToolCall, Verdict};
 use serde_json::Value;
 
-use crate::behaviour::Gap;
+use crate::behaviour::{Gap, Source};
 use crate::codes::EVIDENCE_MISSING;
 
 /// Which parts of what the source has told nobody understands, so that it tells nothing completely: in transcripts and
@@ -24,8 +24,10 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
 }
 
 /// Why an output is not known, and what to do.
-pub(crate) const NO_OUTPUT: &str = "the source tells no output, and does not say that there is none; a command says \
-    so with {\"kindlm\":\"evidence\",\"complete\":[\"messages\"]}, a record with `complete_for: [messages]`";
+pub(crate) fn no_output(execution: &Execution) -> String {
+    let advice = Source::of(execution).declares(Channel::Messages);
+    format!("the source recorded no output, and does not say that there is none; {advice}")
+}
 
 /// Whether nobody has told the output of an execution: there is none, and the source does not say that it tells all that
 /// was said; or more has happened, and the last words may have been in that.
@@ -43,7 +45,7 @@ pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
         return None;
     }
     Some(match execution.trace {
-        None => Gap::Untold(Channel::Actions).words(),
+        None => Gap::untold(execution, Channel::Actions).words(),
         Some(_) => "the spans do not show all that the agent called: let its instrumentation record its tools, or the answers of its models"
             .to_owned(),
     })
@@ -73,6 +75,11 @@ pub(crate) fn untold(
     execution: &Execution,
     takes_on: bool,
 ) -> Vec<AssertionResult> {
+    if let (None, Some(why)) = (execution.gaps.first(), execution.incomplete_output()) {
+        let mut result = AssertionResult::pass(id, label.unwrap_or(id));
+        half_read(&why, &mut result);
+        return vec![result];
+    }
     let message = match (&execution.trace, execution.gaps.first()) {
         (Some(_), Some(gap)) => {
             format!("The trace is not complete, and so the output is not known: {gap}")
@@ -84,7 +91,7 @@ pub(crate) fn untold(
             (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
             `trace.spanMapping.outputTextAttr`"
             .to_owned(),
-        (None, None) => format!("The output is not known: {NO_OUTPUT}"),
+        (None, None) => format!("The output is not known: {}", no_output(execution)),
     };
     let message = match execution.gaps.first() {
         None if takes_on => format!("{message}; a check of something else names it with `on`"),
@@ -93,33 +100,34 @@ pub(crate) fn untold(
     vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
 }
 
-/// Why an output says nothing for the better: a command has failed and told nothing at all. Its exit code is its own word, but
-/// no answer, and every negative check of one would hold.
-pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
-    let code = execution.exit_code.filter(|it| *it != 0)?;
-    let is_told = |it: Channel| it != Channel::Messages && execution.coverage.includes(it);
-    let tells = !execution.output.is_empty()
-        || execution.output_json.is_some()
-        || !execution.tool_calls.is_empty()
-        || !execution.recorded_events.is_empty()
-        || Channel::ALL.into_iter().any(is_told);
-    let last = execution.stderr.trim().lines().next_back().unwrap_or_default();
-    let last: String = last.chars().take(200).collect();
-    let words = if last.is_empty() { String::new() } else { format!(" (on stderr: {last})") };
-    (!tells).then(|| {
-        format!(
-            "The command failed (exit code {code}) and told nothing on stdout{words}, so that nothing is wrong with its \
-             output says nothing; one that may fail is checked by `succeeded`"
-        )
-    })
+/// True if nothing was recorded that a program or agent did: no output, no call, no other event. What the user said, and
+/// tokens, are nothing that it did.
+pub(crate) fn did_nothing(execution: &Execution) -> bool {
+    let is_act = |it: &Event| {
+        !matches!(it, Event::Message { role: Speaker::User, .. } | Event::Usage { .. })
+    };
+    execution.output.is_empty()
+        && execution.output_json.is_none()
+        && execution.tool_calls.is_empty()
+        && !execution.recorded_events.iter().any(is_act)
 }
 
-/// Takes back what was found in an answer of which not all could be read, where the rest may turn it.
+/// Why no check of its output passes: a program ended and did nothing that was recorded. Its exit code is no answer, and every
+/// negative check would hold.
+pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
+    let code = execution.exit_code.filter(|_| did_nothing(execution))?;
+    let last = execution.stderr.trim().lines().next_back().unwrap_or_default();
+    let last: String = last.chars().take(200).collect();
+    let words = if last.is_empty() { String::new() } else { format!("; on stderr: {last}") };
+    Some(format!(
+        "The program ended with exit code {code} and without output{words}, so no check of its output can pass; the exit code \
+         is checked with `on: exitCode`"
+    ))
+}
+
+/// Makes a result errored that the missing rest of an incomplete answer could change.
 pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
-    let message = format!(
-        "Not all of the answer could be read, and what is in the rest may decide: {why}; give what it says as text, or let \
-         the check look at something else with `on`"
-    );
+    let message = format!("The answer is incomplete, and the rest of it may decide: {why}");
     (result.score, result.reasoning) = (None, None);
     result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
 }

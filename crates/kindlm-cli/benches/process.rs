@@ -205,10 +205,10 @@ fn waiting(folder: &Path, peers: &[Peer]) -> (Duration, Duration) {
 
 /// How long the last run of this folder took by its own report: from the first request to the last judgement.
 fn last_run(folder: &Path) -> Duration {
-    let Ok(id) = std::fs::read_to_string(folder.join(".kindlm/last-run")) else {
-        return Duration::MAX;
-    };
-    let report = folder.join(".kindlm/runs").join(id.trim()).join("report.json");
+    let runs = folder.join(".kindlm/runs");
+    let order = std::fs::read_to_string(runs.join("order")).unwrap_or_default();
+    let Some(id) = order.lines().last() else { return Duration::MAX };
+    let report = runs.join(id).join("report.json");
     let report: serde_json::Value =
         serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     Duration::from_secs_f64(report["run"]["durationMs"].as_f64().unwrap() / 1e3)

@@ -112,6 +112,7 @@ mod tests {
             limits: kindlm_types::Limits::default(),
             tells_vars: false,
             offers: [].into(),
+            declared: std::collections::BTreeSet::new(),
             agent: None,
         }
     }

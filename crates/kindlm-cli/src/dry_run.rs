@@ -195,8 +195,14 @@ impl Estimate {
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
         for (_, question) in first_questions([check], &evidence) {
+            let question = match question {
+                // Scripts run here, and cost nothing.
+                Question::Script(_) => continue,
+                Question::Embedding(_) => None,
+                Question::Judge(question) => Some(question),
+            };
             self.questions += 1;
-            let Question::Judge(question) = question else { continue };
+            let Some(question) = question else { continue };
             let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());
             let judge = judge_of(&suite.models, id);
             let Some((judge, price)) = judge.and_then(|it| Some((it, it.price?))) else {

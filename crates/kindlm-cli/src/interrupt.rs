@@ -264,7 +264,7 @@ impl Backend for Abortable<'_> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(self.unless_aborted(provider, self.inner.embed(provider, model, text, timeout)))
     }
 

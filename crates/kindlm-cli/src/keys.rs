@@ -9,18 +9,47 @@ use kindlm_types::{Answers, Execution, Question};
 use serde_json::{Map, Value};
 
 use crate::responses::ResponsesArgs;
-use crate::secrets::variables;
+use crate::secrets::{keys_of, variables};
 use crate::{Failure, Io};
 
-/// Warnings about keys that a run of everything needs and that are not there.
-pub(crate) fn missing(io: &Io, suite: &Suite) -> Vec<String> {
+/// The message about environment variables that are not set.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    /// Keys without which every request fails.
+    required: Vec<String>,
+    /// Variables that may be done without.
+    optional: Vec<String>,
+}
+
+impl Missing {
+    /// All of it.
+    pub(crate) fn all(self) -> impl Iterator<Item = String> {
+        self.required.into_iter().chain(self.optional)
+    }
+
+    /// Refuses to begin without a key that every request needs.
+    ///
+    /// `is_sure`: the requests are sent, so that no stored answer can take their place.
+    pub(crate) fn refuse(&mut self, is_sure: bool) -> Result<(), Failure> {
+        if !is_sure || self.required.is_empty() {
+            return Ok(());
+        }
+        let required = std::mem::take(&mut self.required);
+        Err(Failure::inputs(required).with_help(
+            "set it in the environment (`.env` is not read), or name another variable as `apiKeyEnv`; nothing was sent",
+        ))
+    }
+}
+
+/// The keys that a run of everything needs and that are not there.
+pub(crate) fn missing(io: &Io, suite: &Suite) -> Missing {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let pairs = cases.flat_map(|case| {
         let models: &[String] = if case.kind == CaseKind::Prompt { &case.models } else { &[] };
         let named = models.iter().filter_map(|id| suite.models.iter().find(|it| it.id == *id));
         std::iter::once((case, None)).chain(named.map(move |it| (case, Some(it))))
     });
-    warnings(io, suite, pairs)
+    missing_of(io, suite, pairs)
 }
 
 /// Refuses a judge that was named to be asked, and whose key is not there: each of its questions would fail.
@@ -40,19 +69,20 @@ pub(crate) fn require(
     ))
 }
 
-/// Warnings about keys that a plan needs and that are not there.
-pub(crate) fn missing_for(io: &Io, suite: &Suite, plan: &Plan) -> Vec<String> {
+/// The keys that a plan needs and that are not there; of the models under test only where those are asked.
+pub(crate) fn missing_for(io: &Io, suite: &Suite, plan: &Plan, asks_models: bool) -> Missing {
     let pairs = plan.units.iter().filter_map(|unit| {
-        Some((suite.cases.get(unit.case)?, unit.model.and_then(|it| suite.models.get(it))))
+        let model = unit.model.filter(|_| asks_models).and_then(|it| suite.models.get(it));
+        Some((suite.cases.get(unit.case)?, model))
     });
-    warnings(io, suite, pairs)
+    missing_of(io, suite, pairs)
 }
 
-fn warnings<'s>(
+fn missing_of<'s>(
     io: &Io,
     suite: &'s Suite,
     pairs: impl Iterator<Item = (&'s TestCase, Option<&'s Model>)>,
-) -> Vec<String> {
+) -> Missing {
     let unset: BTreeMap<&str, BTreeSet<&str>> = suite
         .providers
         .iter()
@@ -71,7 +101,12 @@ fn warnings<'s>(
                 let named = agent.env.iter().flatten().filter(|it| io.var(it).is_none());
                 agents.extend(named.map(|name| (name.as_str(), id.as_str())));
             }
-            model => asked.extend(model.map(|it| it.provider.as_str())),
+            Some(model) if unset.contains_key(model.provider.as_str()) => {
+                // Recorded outputs need no request.
+                let is_asked = case.body.body().is_ok_and(|it| it.recorded.is_none());
+                asked.extend(is_asked.then_some(model.provider.as_str()));
+            }
+            _ => {}
         }
         if unset.is_empty() {
             continue;
@@ -80,17 +115,20 @@ fn warnings<'s>(
             asked.extend(questions(suite, case).iter().map(|(_, it)| it.provider.as_str()));
         }
     }
-    let missing = unset.iter().filter(|(provider, _)| asked.contains(*provider));
+    let mut missing = Missing::default();
+    for (provider, variables) in unset.iter().filter(|(provider, _)| asked.contains(*provider)) {
+        let keys = suite.providers.get(*provider).map(keys_of).unwrap_or_default();
+        for variable in variables {
+            let message =
+                format!("`{variable}` is not set, and the provider `{provider}` needs it");
+            let is_key = keys.contains(variable);
+            if is_key { &mut missing.required } else { &mut missing.optional }.push(message);
+        }
+    }
+    missing.optional.extend(agents.into_iter().map(|(variable, agent)| {
+        format!("`{variable}` is not set, and the agent `{agent}` should get it")
+    }));
     missing
-        .flat_map(|(provider, variables)| {
-            variables.iter().map(move |variable| {
-                format!("`{variable}` is not set, and the provider `{provider}` needs it")
-            })
-        })
-        .chain(agents.into_iter().map(|(variable, agent)| {
-            format!("`{variable}` is not set, and the agent `{agent}` should get it")
-        }))
-        .collect()
 }
 
 /// What a case's checks ask, and the models that are asked.

@@ -26,6 +26,8 @@ mod saved;
 mod scripts;
 mod secrets;
 mod select;
+mod suite_files;
+mod suites;
 mod trace;
 mod trust;
 mod values;

@@ -4,15 +4,19 @@ use std::fmt;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-use kindlm_reporters::{Registration, RenderError, Style, Verbosity};
+use kindlm_reporters::{Registration, RenderError, Style, Verbosity, one_line};
 use kindlm_store::{Draft, StoreError};
-use kindlm_types::AnyReport;
+use kindlm_types::{AnyReport, ExitStatus, Outcome};
 
+use crate::suite_files::SuiteFiles;
 use crate::values::ReporterSpec;
 use crate::{Failure, Io};
 
 /// Who reports when nobody is named.
 const DEFAULT: &str = "pretty";
+
+/// How many results that did not pass are named.
+const NAMED: usize = 5;
 
 /// What is to be reported, and where.
 pub(crate) struct Output {
@@ -57,6 +61,9 @@ impl Output {
             let Some(path) = &spec.path else { continue };
             let target = io.working_dir.join(path);
             check_target(&target, path)?;
+            if let Some(folder) = target.parent() {
+                kindlm_store::remove_abandoned(folder);
+            }
             let (target, id) = (resolved(&target), spec.reporter.meta.id);
             if let Some((_, other)) = taken.iter().find(|(it, _)| *it == target) {
                 return Err(Failure::input(format!(
@@ -73,7 +80,23 @@ impl Output {
         Ok(Self { specs, verbosity })
     }
 
-    /// Writes every report; says which files were written.
+    /// True if a report goes into a file.
+    pub(crate) fn writes_files(&self) -> bool {
+        self.specs.iter().any(|it| it.path.is_some())
+    }
+
+    /// Refuses reports that would replace a file of the suite.
+    pub(crate) fn spare(&self, io: &Io, files: &SuiteFiles) -> Result<(), Failure> {
+        for spec in &self.specs {
+            if let Some(path) = &spec.path {
+                let target = resolved(&io.working_dir.join(path));
+                files.check(spec.reporter.meta.id, &target, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes every report; says which files were written. If all are files, says what did not pass.
     ///
     /// A report that cannot be written does not keep the others from being written.
     pub(crate) fn write(&self, io: &mut Io, report: &AnyReport<'_>) -> Result<(), Failure> {
@@ -84,6 +107,9 @@ impl Output {
                 Some(path) => self.to_file(io, spec.reporter, path, report),
             };
             result = result.and(written);
+        }
+        if self.specs.iter().all(|it| it.path.is_some()) {
+            tell_verdict(io, report);
         }
         result
     }
@@ -135,6 +161,40 @@ pub(crate) fn write_file(
         NotRendered::Report(err) => Failure::internal(err.to_string()),
     })?;
     draft.finish().map_err(|err| failed(&err))
+}
+
+/// Says in one line that a run failed, and what failed.
+fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
+    let summary = report.summary();
+    let word = match summary.exit_status {
+        ExitStatus::Success => return,
+        ExitStatus::GatesFailed => "FAILED",
+        ExitStatus::Interrupted => "INTERRUPTED",
+        ExitStatus::ProviderError | ExitStatus::Internal | ExitStatus::InvalidInput => "ERROR",
+    };
+    let mut clauses = Vec::new();
+    let totals = summary.totals;
+    let count = totals.failed + totals.errored;
+    if count > 0 {
+        let failed =
+            report.each_where(|it| matches!(it.outcome, Outcome::Failed | Outcome::Errored));
+        let names =
+            failed.take(NAMED).flatten().map(|it| format!("`{}` on `{}`", it.case, it.model));
+        let mut names: Vec<String> = names.collect();
+        let more = count.saturating_sub(names.len() as u64);
+        names.extend((more > 0).then(|| format!("and {more} more")));
+        let all = totals.cases;
+        clauses.push(format!("{count} of {all} results did not pass: {}", names.join(", ")));
+    }
+    let gates = report.broken_gates().map(|it| format!("`{}`", it.gate)).collect::<Vec<_>>();
+    // The gates of a shard decide nothing.
+    if !gates.is_empty() && report.shard.is_none() {
+        clauses.push(format!("failed gates: {}", gates.join(", ")));
+    }
+    if clauses.is_empty() {
+        clauses.push("see the report".to_owned());
+    }
+    io.tell(&one_line(&format!("{word}: {}", clauses.join("; "))));
 }
 
 /// Why a report is not there, or not whole.

@@ -1,11 +1,13 @@
 //! Runs the programs of a promptfoo config that make prompts, tests and variables, while the config is read.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_script::ScriptHost;
 use kindlm_types::script::{
-    RunScript, ScriptAnswer, ScriptError, ScriptErrorKind, ScriptQuestion, ScriptRuntime,
+    CompileScript, RunScript, ScriptError, ScriptErrorKind, ScriptQuestion, ScriptRuntime,
+    ScriptSource,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -19,6 +21,8 @@ pub(crate) enum Purpose {
     Run,
     /// It is only looked at: programs are confined to the sandbox, without network.
     Look,
+    /// The same, and only its providers and models are wanted.
+    Models,
 }
 
 impl Purpose {
@@ -28,27 +32,63 @@ impl Purpose {
     }
 }
 
-/// What runs programs whose files are below `root`. Nothing is started before a program is run.
-pub(crate) fn runner(io: &Io, root: &Path, purpose: Purpose) -> Result<Arc<RunScript>, Failure> {
-    let host = host(io, root)?;
-    let running: Mutex<Option<Running>> = Mutex::new(None);
-    let host = Mutex::new(Some(host));
-    Ok(Arc::new(move |question: &ScriptQuestion| {
-        if let Some(refusal) = refused(question, purpose) {
-            return Err(refusal);
-        }
-        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+/// What runs programs whose files are below `root`, and what compiles the scripts of checks. Nothing is started before a
+/// program is run or a script is compiled.
+pub(crate) fn runner(
+    io: &Io,
+    root: &Path,
+    purpose: Purpose,
+) -> Result<(Arc<RunScript>, Arc<CompileScript>), Failure> {
+    let runner = Arc::new(Runner {
+        host: Mutex::new(Some(host(io, root)?)),
+        running: Mutex::default(),
+        compiled: Mutex::default(),
+    });
+    let compiler = Arc::clone(&runner);
+    let run = move |question: &ScriptQuestion| match refused(question, purpose) {
+        Some(refusal) => Err(refusal),
+        None => runner.with(|running| running.wait(running.host.run(question))),
+    };
+    Ok((Arc::new(run), Arc::new(move |question: &ScriptQuestion| compiler.compile(question))))
+}
+
+/// A host that is started when it is needed.
+struct Runner {
+    host: Mutex<Option<ScriptHost>>,
+    running: Mutex<Option<Running>>,
+    /// The results of compiled scripts: many tests have the same script.
+    compiled: Mutex<HashMap<(ScriptRuntime, ScriptSource), Result<(), ScriptError>>>,
+}
+
+impl Runner {
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&Running) -> Result<T, ScriptError>,
+    ) -> Result<T, ScriptError> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|err| internal(&err.to_string()))?;
-            let host = host.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let host = self.host.lock().unwrap_or_else(PoisonError::into_inner).take();
             *running = host.map(|host| Running { host, runtime });
         }
         match &*running {
-            Some(running) => running.run(question),
+            Some(running) => work(running),
             None => Err(internal("the host of the scripts is gone")),
         }
-    }))
+    }
+
+    fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {
+        let key = (question.runtime, question.source.clone());
+        let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let compiled = self.with(|running| running.wait(running.host.compile(question)));
+        let mut known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, compiled.clone());
+        compiled
+    }
 }
 
 /// A host, and what drives it. The host goes first.
@@ -59,9 +99,12 @@ struct Running {
 
 impl Running {
     /// Waits on a thread of its own, as the caller may be driven by a runtime itself.
-    fn run(&self, question: &ScriptQuestion) -> Result<ScriptAnswer, ScriptError> {
+    fn wait<T: Send>(
+        &self,
+        work: impl Future<Output = Result<T, ScriptError>> + Send,
+    ) -> Result<T, ScriptError> {
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| self.runtime.block_on(self.host.run(question)));
+            let waiting = scope.spawn(|| self.runtime.block_on(work));
             waiting.join().unwrap_or_else(|_| Err(internal("the host of the scripts panicked")))
         })
     }

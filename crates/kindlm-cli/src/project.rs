@@ -12,12 +12,14 @@ use kindlm_engine::{Model, Suite};
 use kindlm_providers::{ClientOptions, Scripts};
 use kindlm_store::{Folder, MAX_FILE_BYTES};
 use kindlm_types::{ExitStatus, Files};
+use serde_json::Map;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::args::ConfigArgs;
 use crate::programs::{self, Purpose};
 use crate::scripts::Runner;
+use crate::secrets::Secrets;
 use crate::values::ReporterSpec;
 use crate::{Failure, Io};
 
@@ -63,7 +65,7 @@ impl Place {
         self.folder.join(".kindlm")
     }
 
-    fn read(&self) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
         let failed = |err: &std::io::Error| {
             Failure::input(format!("cannot read `{}`: {}", self.name, kindlm_store::words(err)))
         };
@@ -76,6 +78,13 @@ impl Place {
             let mib = MAX_FILE_BYTES >> 20;
             Failure::input(format!("`{}` is larger than the {mib} MiB that are allowed", self.name))
         };
+        // To read a pipe may take for ever.
+        if !metadata.is_file() {
+            let message = format!("cannot read `{}`: it is not a regular file", self.name);
+            return Err(
+                Failure::input(message).with_help("save the suite to a file, and name that")
+            );
+        }
         if metadata.len() > MAX_FILE_BYTES {
             return Err(too_large());
         }
@@ -86,6 +95,14 @@ impl Place {
     }
 
     fn missing(&self) -> Failure {
+        if self.path.ends_with(CONFIG) && self.folder.ends_with(CONFIG) {
+            let folder = self
+                .name
+                .strip_suffix(CONFIG)
+                .map_or(self.name.as_str(), |it| it.trim_end_matches('/'));
+            let failure = Failure::input(format!("`{folder}` is a folder, not a file"));
+            return failure.with_help("rename it, or name the suite with `-c <file>`");
+        }
         let failure = Failure::input(format!("there is no `{}`", self.name));
         let other = ["kindlm.yaml", "kindlm.yml", "promptfooconfig.yaml", "promptfooconfig.json"]
             .into_iter()
@@ -115,6 +132,7 @@ pub(crate) fn load(
     let mut loaded = kindlm_config::load_with(&place.name, &bytes, &sources);
     if let Some(suite) = &mut loaded.suite {
         suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(&bytes)));
+        Secrets::of(io, &suite.providers).redact_names(suite);
     }
     Ok((place, files, loaded))
 }
@@ -139,8 +157,14 @@ fn sources<'a>(
     env: &'a dyn Fn(&str) -> Option<String>,
     purpose: Purpose,
 ) -> Result<Sources<'a>, Failure> {
-    let scripts = programs::runner(io, files.root(), purpose)?;
-    Ok(Sources { scripts, reporters: &REPORTERS, ..Sources::new(files, env) })
+    let (scripts, compile_script) = programs::runner(io, files.root(), purpose)?;
+    Ok(Sources {
+        scripts,
+        compile_script: Some(compile_script),
+        reporters: &REPORTERS,
+        only_models: purpose == Purpose::Models,
+        ..Sources::new(files, env)
+    })
 }
 
 /// The ids of all reporters.
@@ -247,8 +271,10 @@ pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
 /// Shows errors and warnings on stderr, and how many errors there are in which file.
 pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnostic]) {
     let color = io.color_stderr();
+    let secrets = Secrets::of(io, &Map::new());
     for diagnostic in errors.iter().chain(warnings) {
-        let text = kindlm_config::render(diagnostic, color);
+        let mut text = kindlm_config::render(diagnostic, color);
+        secrets.redact_text(&mut text);
         io.show(text.trim_end());
         io.tell("");
     }

@@ -81,7 +81,7 @@ impl ResponsesArgs {
         let folder = named.unwrap_or_else(|| state.join("responses"));
         let folder = folder.strip_prefix(&io.working_dir).map_or(folder.clone(), Path::to_path_buf);
         let mut responses =
-            Responses::new(folder, self.mode().into()).with_secrets(secrets.values());
+            Responses::new(folder, self.mode().into()).with_secrets(secrets.rules());
         let programs = Programs::new(files);
         for (name, config) in providers {
             if self.mode() == Source::Live {

@@ -3,12 +3,13 @@
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use kindlm_store::journal::{self, Journal};
+use kindlm_store::journal::{self, Journal, JournalError};
 use kindlm_store::{ReportError, Runs, SavedCases, StoreError, open_report};
 use kindlm_types::wire::v1;
 use kindlm_types::{AnyReport, Report};
 
 use crate::project::Place;
+use crate::suites::SuiteKey;
 use crate::{Failure, Io, resume};
 
 /// A report, and what it is called in messages.
@@ -19,40 +20,125 @@ pub(crate) struct Saved {
     pub(crate) name: String,
 }
 
-/// The report of a run: by its id, from a file, or that of the last run.
-pub(crate) fn find(io: &mut Io, place: &Place, run: Option<&str>) -> Result<Saved, Failure> {
+/// The report of a run: by its id, from a file, or that of the newest run. With `of`, it must be a run of that suite.
+pub(crate) fn find(
+    io: &mut Io,
+    place: &Place,
+    run: Option<&str>,
+    of: Option<&SuiteKey>,
+) -> Result<Saved, Failure> {
     let runs = Runs::new(place.state());
-    let Some(run) = run else {
-        let last = runs.last().map_err(|err| Failure::store(&err))?;
-        check_finished(io, &runs, last.as_deref(), &|_| true)?;
-        let id = last.ok_or_else(|| {
-            Failure::input(format!("there is no run yet in `{}`", place.state().display()))
-                .with_help("run `kindlm test` first, or name the file of a report")
-        })?;
-        return by_id(&runs, &id);
-    };
-    match as_file(&io.working_dir, run) {
+    let Some(run) = run else { return newest(io, place, &runs, of) };
+    let saved = match as_file(&io.working_dir, run) {
         Some(path) => from_file(&path, run),
         None => by_id(&runs, run),
+    }?;
+    if let Some(of) = of {
+        of.check(&saved.name, &saved.report)?;
     }
+    Ok(saved)
 }
 
-/// Makes sure that no run began after `last` and was broken off: what is said of the last run would be of another one. One
-/// that is still going is told and passed over.
-pub(crate) fn check_finished(
+fn newest(
     io: &mut Io,
+    place: &Place,
     runs: &Runs,
-    last: Option<&str>,
-    is_meant: &dyn Fn(&Journal) -> bool,
-) -> Result<(), Failure> {
-    let newer = runs.unfinished_after(last).map_err(|err| Failure::store(&err))?;
-    for journal in newer.iter().filter(|it| is_meant(it)) {
-        let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
-        let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
-        let id = &journal.header().run;
-        io.tell(&format!("the run `{id}` is still going ({holder}) and passed over"));
+    of: Option<&SuiteKey>,
+) -> Result<Saved, Failure> {
+    for run in newest_first(runs, of)? {
+        match run? {
+            PastRun::Finished(saved) => return Ok(*saved),
+            PastRun::Unfinished(journal) => check_still_going(io, &journal)?,
+            PastRun::Unreadable(id, err) => return Err(unusable(&format!("run `{id}`"), &err)),
+        }
     }
+    let state = place.state();
+    Err(match of {
+        None => Failure::input(format!("there is no run yet in `{}`", state.display()))
+            .with_help("run `kindlm test` first, or name the file of a report"),
+        Some(of) => Failure::input(format!(
+            "there is no run of the suite `{}` yet in `{}`",
+            of.name(),
+            state.display()
+        ))
+        .with_help(format!("run {} first, or name the file of a report", of.test_command())),
+    })
+}
+
+/// A run that was begun in the folder.
+pub(crate) enum PastRun {
+    /// It has a report.
+    Finished(Box<Saved>),
+    /// It is still going, was broken off, or its report could not be written.
+    Unfinished(Box<Journal>),
+    /// It has a report that cannot be used; the run's id.
+    Unreadable(String, ReportError),
+}
+
+/// The runs of a folder, or of one suite in it, beginning with the newest. One that has not begun its journal is left out:
+/// nothing was sent.
+pub(crate) fn newest_first<'a>(
+    runs: &'a Runs,
+    of: Option<&'a SuiteKey>,
+) -> Result<impl Iterator<Item = Result<PastRun, Failure>> + 'a, Failure> {
+    let all = runs.all().map_err(|err| Failure::store(&err))?;
+    Ok(all
+        .into_iter()
+        .rev()
+        .filter_map(move |(id, has_report)| past_run(runs, id, has_report, of).transpose()))
+}
+
+fn past_run(
+    runs: &Runs,
+    id: String,
+    has_report: bool,
+    of: Option<&SuiteKey>,
+) -> Result<Option<PastRun>, Failure> {
+    // A journal says whose run it is without reading the whole report.
+    if !has_report || of.is_some() {
+        let folder = runs.run_folder(&id).map_err(|err| Failure::store(&err))?;
+        match Journal::open(folder) {
+            Ok(journal) if of.is_some_and(|it| !it.has_journal(&journal)) => return Ok(None),
+            Ok(journal) if !has_report => return Ok(Some(PastRun::Unfinished(Box::new(journal)))),
+            Err(JournalError::Unbegun { .. }) if !has_report => return Ok(None),
+            Err(err) if !has_report => return Err(Failure::journal(&err)),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let name = format!("run `{id}`");
+    Ok(match runs.open(&id) {
+        Ok(report) if of.is_some_and(|it| !it.has_report(&report)) => None,
+        Ok(report) => Some(PastRun::Finished(Box::new(Saved { report, name }))),
+        Err(err) => Some(PastRun::Unreadable(id, err)),
+    })
+}
+
+/// Makes sure that a newer run without a report is still going, and says that it is passed over. If it was broken off, what
+/// is said of the last run would be of another one.
+pub(crate) fn check_still_going(io: &mut Io, journal: &Journal) -> Result<(), Failure> {
+    let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
+    let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
+    let id = &journal.header().run;
+    io.tell(&format!("the run `{id}` is still going ({holder}) and passed over"));
     Ok(())
+}
+
+/// Removes what writers that were killed have left: in the state folder, and in the folders of the newest runs up to one
+/// that has a report.
+pub(crate) fn remove_abandoned(place: &Place) {
+    let state = place.state();
+    let runs = Runs::new(&state);
+    for folder in [&state, &state.join("runs"), &state.join("baselines")] {
+        kindlm_store::remove_abandoned(folder);
+    }
+    for (id, has_report) in runs.all().unwrap_or_default().iter().rev() {
+        if let Ok(folder) = runs.run_folder(id) {
+            kindlm_store::remove_abandoned(&folder);
+        }
+        if *has_report {
+            break;
+        }
+    }
 }
 
 /// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.

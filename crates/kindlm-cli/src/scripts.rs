@@ -95,7 +95,7 @@ impl Backend for Scripted<'_> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         self.inner.embed(provider, model, text, timeout)
     }
 

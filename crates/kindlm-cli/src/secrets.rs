@@ -1,30 +1,22 @@
 //! Keeps the values of keys out of everything that is shown or kept, also where a model or a command repeats them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
+use kindlm_engine::{Comparison, Suite};
 use kindlm_template::{environment, is_template};
 use kindlm_types::{
     AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
-    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace, ecma,
+    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 
 use crate::Io;
 
-/// What stands in the place of a secret.
-const REDACTED: &str = "[redacted]";
-
-/// Shorter values, in bytes, would be found in innocent words.
-const SHORTEST: usize = 6;
-
 /// The values of the environment variables that providers name, and of those whose names tell that they are secret.
 /// Never shown.
-#[derive(Default)]
-pub(crate) struct Secrets {
-    /// Longer ones first: one may be a part of another.
-    values: Vec<String>,
-    has_number: bool,
-}
+#[derive(Clone, Default)]
+pub(crate) struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
     /// The secrets of a run with these providers: what their configuration refers to, whatever it is called, and
@@ -32,43 +24,54 @@ impl Secrets {
     /// get, and whatever these start see all of it, so no list in a suite could tell what may come back.
     pub(crate) fn of(io: &Io, providers: &Map<String, Value>) -> Self {
         let mut named: BTreeSet<&str> = providers.values().flat_map(secret_variables).collect();
-        named.extend(io.variables.iter().map(String::as_str).filter(|it| is_telling(it)));
-        Self::new(named.into_iter().filter_map(|it| io.var(it)))
-    }
-
-    fn new(values: impl IntoIterator<Item = String>) -> Self {
-        let mut all = BTreeSet::new();
-        for value in values {
-            // A key that was read from a file often ends with its line break, which is not sent.
-            let value = value.trim();
-            if value.len() < SHORTEST {
-                continue;
-            }
-            // The same in JSON that was made into a text.
-            let quoted = Value::from(value).to_string();
-            all.insert(quoted.trim_matches('"').to_owned());
-            // And in an address: a server may tell which one it was asked for.
-            all.insert(ecma::encode_uri_component(value));
-            all.insert(value.to_owned());
+        let known = io.variables.iter().map(String::as_str);
+        named.extend(known.filter(|it| kindlm_redact::is_secret_variable(it)));
+        let mut secrets =
+            kindlm_redact::Secrets::new(named.into_iter().filter_map(|it| io.var(it)));
+        for address in io.variables.iter().filter_map(|it| io.var(it)) {
+            secrets.add_password_of(&address);
         }
-        let has_number = all.iter().any(|it| it.parse::<f64>().is_ok());
-        let mut values: Vec<String> = all.into_iter().collect();
-        values.sort_by_key(|it| std::cmp::Reverse(it.len()));
-        Self { values, has_number }
+        Self(secrets)
     }
 
-    /// The secrets themselves, to be kept out of what others write.
-    pub(crate) fn values(&self) -> &[String] {
-        &self.values
+    /// The rules, for others that show or keep something.
+    pub(crate) fn rules(&self) -> &kindlm_redact::Secrets {
+        &self.0
+    }
+
+    /// Masks secrets in the names and tags of a suite. Results are found by names, so this comes before anything is run.
+    pub(crate) fn redact_names(&self, suite: &mut Suite) {
+        self.text(&mut suite.info.project);
+        self.text(&mut suite.info.name);
+        let mut masked = HashMap::new();
+        let mut names: HashSet<String> = suite.cases.iter().map(|it| it.name.clone()).collect();
+        for case in &mut suite.cases {
+            if case.tags.iter().any(|it| self.0.redact(it).is_some()) {
+                let mut tags = case.tags.to_vec();
+                for tag in &mut tags {
+                    self.text(tag);
+                }
+                case.tags = tags.into();
+            }
+            let Some(name) = self.0.redact(&case.name) else { continue };
+            // Two names may differ in the secret only.
+            let numbered = (2..).map(|number| format!("{name} ({number})"));
+            let mut unique = std::iter::once(name.clone()).chain(numbered);
+            let Some(unique) = unique.find(|it| names.insert(it.clone())) else { continue };
+            masked.insert(std::mem::replace(&mut case.name, unique.clone()), unique);
+        }
+        for case in &mut suite.cases {
+            if let Some(Comparison::Case(name) | Comparison::Named(name)) = &mut case.compared {
+                let other = masked.get(&**name).cloned().or_else(|| self.0.redact(name));
+                *name = other.map_or_else(|| Arc::clone(name), Arc::from);
+            }
+        }
     }
 
     /// Takes the secrets out of a report: out of all that models, commands and checks said.
     ///
     /// The names of cases and models stay, since results are found by them.
     pub(crate) fn redact(&self, report: &mut Report) {
-        if self.values.is_empty() {
-            return;
-        }
         report.cases.iter_mut().for_each(|it| self.case(it));
         self.redact_head(report);
     }
@@ -249,36 +252,18 @@ impl Secrets {
         }
     }
 
+    /// Takes the secrets out of a value.
+    pub(crate) fn redact_value(&self, value: &mut Value) {
+        self.value(value);
+    }
+
     fn value(&self, value: &mut Value) {
-        match value {
-            Value::String(text) => self.text(text),
-            Value::Array(items) => items.iter_mut().for_each(|it| self.value(it)),
-            Value::Object(map) => self.map(map),
-            Value::Number(number) if self.has_number => {
-                let mut text = number.to_string();
-                self.text(&mut text);
-                if text.contains(REDACTED) {
-                    *value = text.into();
-                }
-            }
-            Value::Number(_) | Value::Bool(_) | Value::Null => {}
-        }
+        self.0.redact_value(value);
     }
 
     /// Takes the secrets out of the values of an object, and out of its keys.
     pub(crate) fn map(&self, map: &mut Map<String, Value>) {
-        if map.keys().any(|it| self.is_in(it)) {
-            let entries = std::mem::take(map).into_iter().map(|(mut key, value)| {
-                self.text(&mut key);
-                (key, value)
-            });
-            *map = entries.collect();
-        }
-        map.values_mut().for_each(|it| self.value(it));
-    }
-
-    fn is_in(&self, text: &str) -> bool {
-        self.values.iter().any(|it| text.contains(it.as_str()))
+        self.0.redact_map(map);
     }
 
     /// Takes the secrets out of a text.
@@ -287,20 +272,8 @@ impl Secrets {
     }
 
     fn text(&self, text: &mut String) {
-        for secret in &self.values {
-            if text.contains(secret.as_str()) {
-                *text = text.replace(secret.as_str(), REDACTED);
-            }
-        }
+        self.0.redact_text(text);
     }
-}
-
-/// Whether a variable of this name is likely to hold a secret.
-fn is_telling(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
-        .iter()
-        .any(|it| name.contains(it))
 }
 
 /// The environment variables that a provider's configuration names: `apiKeyEnv`, headers with `env:`, and templates
@@ -309,6 +282,14 @@ pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
     let mut found = secret_variables(config);
     found.extend(address(config));
     found
+}
+
+/// The variables without which no request can be sent: keys, and headers that are one.
+pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
+    let key = config.get("apiKeyEnv").and_then(Value::as_str);
+    let headers = config.get("headers").and_then(Value::as_object).into_iter().flatten();
+    let headers = headers.filter_map(|(_, it)| it.as_str()?.strip_prefix("env:").map(str::trim));
+    key.into_iter().chain(headers).collect()
 }
 
 /// The same without the one that an address begins with: it says where to send to, which messages must show.
@@ -363,28 +344,5 @@ mod tests {
         });
         assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["BASE", "K", "T"]);
         assert_eq!(secret_variables(&config).into_iter().collect::<Vec<_>>(), ["K", "T"]);
-    }
-
-    #[test]
-    fn takes_out_what_is_long_enough_to_be_a_secret() {
-        let of = |values: &[&str]| Secrets::new(values.iter().map(|&it| it.to_owned()));
-        for (values, text, expected) in [
-            (&["hunter22"][..], "a hunter22 b hunter22", "a [redacted] b [redacted]"),
-            (&["short"], "short", "short"),
-            (&[" padded-key\n"], "<padded-key>", "<[redacted]>"),
-            (&["abcdef", "abcdefgh"], "abcdefgh abcdef", "[redacted] [redacted]"),
-            (
-                &["with\"quote"],
-                r#"{"a":"with\"quote"} with"quote"#,
-                r#"{"a":"[redacted]"} [redacted]"#,
-            ),
-        ] {
-            let mut got = text.to_owned();
-            of(values).text(&mut got);
-            assert_eq!(got, expected);
-        }
-        let mut value = json!({"secret-key": ["secret-key", 1_234_567], "n": 12});
-        of(&["secret-key", "1234567"]).value(&mut value);
-        assert_eq!(value, json!({"[redacted]": ["[redacted]", "[redacted]"], "n": 12}));
     }
 }

@@ -6,13 +6,14 @@ use kindlm_engine::{
     Durations, Filter, Fingerprint, Pattern, Plan, PlanError, RunOptions, Shard, Suite, Targets,
     TestCase, plan as planned, shard as part_of,
 };
-use kindlm_store::journal::Journal;
 use kindlm_store::{Runs, SavedCases};
 use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
 
 use crate::args::SelectArgs;
 use crate::project::Place;
 use crate::resume::{Past, is_of_trace};
+use crate::saved::PastRun;
+use crate::suites::SuiteKey;
 use crate::trace::MODEL;
 use crate::values::Tag;
 use crate::{Failure, Io, saved};
@@ -34,7 +35,10 @@ pub(crate) fn filter(
     for tag in &select.tags {
         match tag {
             Tag::With(tag) => filter.tags.push(tag.clone()),
-            Tag::Without(tag) => filter.without_tags.push(tag.clone()),
+            Tag::Without(tag) => {
+                tell_unused(io, suite, tag);
+                filter.without_tags.push(tag.clone());
+            }
         }
     }
     filter.only = match (select.failed || select.changed, past) {
@@ -44,6 +48,18 @@ pub(crate) fn filter(
         (true, None) => Some(changed(io, place, suite)?),
     };
     Ok(filter)
+}
+
+/// Says that no test has a tag that is to be left out, if another tag is meant by the looks of it.
+fn tell_unused(io: &mut Io, suite: &Suite, tag: &str) {
+    let tags = || suite.cases.iter().flat_map(|it| &*it.tags).map(String::as_str);
+    if !tags().any(|it| it == tag)
+        && let Some(near) = kindlm_types::nearest(tag, tags())
+    {
+        io.tell(&format!(
+            "warning: `!{tag}` leaves out nothing: no test case has that tag; did you mean `!{near}`?"
+        ));
+    }
 }
 
 /// The plan; `None` if earlier runs leave nothing to do, which is then said.
@@ -74,7 +90,7 @@ pub(crate) fn part(
 ) -> Result<Plan, Failure> {
     let durations = match durations {
         Some(named) => {
-            let report = saved::find(io, place, Some(named))?.report;
+            let report = saved::find(io, place, Some(named), None)?.report;
             Some(Durations::of(&report).map_err(|err| Failure::input(err.to_string()))?)
         }
         None => None,
@@ -88,12 +104,7 @@ pub(crate) fn part(
 
 /// What did not pass in the last run of the suite or, where that left it out, when it was last run.
 fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
-    let runs = Runs::new(place.state());
-    let (found, traced) = last_of(io, place, &runs, suite)?;
-    // Several suites may share a folder, and what `kindlm trace` began is passed over.
-    let is_meant = |it: &Journal| it.header().suite == suite.info.name && !is_of_trace(it);
-    let last = found.as_ref().map(|it| it.run.id.as_str());
-    saved::check_finished(io, &runs, last, &is_meant)?;
+    let (found, traced) = last_of(io, place, suite)?;
     let name = &suite.info.name;
     let report = match (found, traced) {
         (Some(report), None) => report,
@@ -170,23 +181,19 @@ fn failed(io: &mut Io, place: &Place, suite: &Suite) -> Result<Targets, Failure>
 fn last_of(
     io: &mut Io,
     place: &Place,
-    runs: &Runs,
     suite: &Suite,
 ) -> Result<(Option<Report<SavedCases>>, Option<String>), Failure> {
-    if let Some(id) = runs.last().map_err(|err| Failure::store(&err))? {
-        let report = saved::find(io, place, Some(&id))?.report;
-        if is_of(&report, suite) && !is_traced(&report) {
-            return Ok((Some(report), None));
-        }
-    }
+    let (runs, key) = (Runs::new(place.state()), SuiteKey::new(place, &suite.info));
     let mut traced = None;
-    let ids = runs.list().map_err(|err| Failure::store(&err))?;
-    for id in ids.iter().rev() {
-        match runs.open(id) {
-            Ok(report) if !is_of(&report, suite) => {}
-            Ok(report) if !is_traced(&report) => return Ok((Some(report), traced)),
-            Ok(report) => drop(traced.get_or_insert(report.run.id)),
-            Err(err) => io.tell(&format!(
+    for run in saved::newest_first(&runs, Some(&key))? {
+        match run? {
+            PastRun::Finished(it) if is_traced(&it.report) => {
+                traced.get_or_insert(it.report.run.id);
+            }
+            PastRun::Finished(it) => return Ok((Some(it.report), traced)),
+            PastRun::Unfinished(journal) if is_of_trace(&journal) => {}
+            PastRun::Unfinished(journal) => saved::check_still_going(io, &journal)?,
+            PastRun::Unreadable(id, err) => io.tell(&format!(
                 "warning: the report of run `{id}` cannot be read, and what did not pass in it is not known: {err}"
             )),
         }
@@ -245,7 +252,7 @@ fn look_back<'s>(
 ) -> Result<(u32, Expected<'s>), Failure> {
     let mut open = expected(suite);
     let mut runs = 0;
-    let store = Runs::new(place.state());
+    let (store, key) = (Runs::new(place.state()), SuiteKey::new(place, &suite.info));
     for id in store.list().map_err(|err| Failure::store(&err))?.iter().rev() {
         // What is asked for of this run, until it is known whose it is: that stands after the cases.
         let mut ran = Vec::new();
@@ -256,7 +263,7 @@ fn look_back<'s>(
             }
         });
         // Those that cannot be read tell nothing.
-        if !report.is_ok_and(|it| is_of(&it, suite) && !is_traced(&it)) {
+        if !report.is_ok_and(|it| key.has_report(&it) && !is_traced(&it)) {
             continue;
         }
         runs += 1;
@@ -301,8 +308,4 @@ fn models_of(case: &TestCase) -> Vec<&str> {
 /// Whether a report is of what an agent did by itself, and not of what was sent.
 fn is_traced<Cases>(report: &Report<Cases>) -> bool {
     report.models.iter().any(|it| it.provider == MODEL)
-}
-
-fn is_of<Cases>(report: &Report<Cases>, suite: &Suite) -> bool {
-    report.suite.name == suite.info.name && report.suite.project == suite.info.project
 }

@@ -4,45 +4,69 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kindlm_assertions::Check;
+use jiff::Timestamp;
+use kindlm_assertions::{Check, Criterion, JudgeBlock};
 use kindlm_config::Programs;
 use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min};
 use kindlm_engine::{Model, Plan, Suite, TestCase};
 use kindlm_stats::Confusion;
-use kindlm_store::{Calibration, Calibrations, Folder};
+use kindlm_store::{Calibration, Calibrations, CriterionCounts, Folder};
 use kindlm_types::{GateOutcome, GateResult, ecma};
 
 use crate::Failure;
 use crate::bench::{Bench, of_kept};
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
 
 /// How certain intervals are.
 const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
 
 /// Gives the gate, if there is one, what is known about the judges: each an id, a provider and a model name.
 pub(crate) fn settle<'m>(
+    now: Timestamp,
     state: &Path,
     models: impl Iterator<Item = (&'m str, &'m str, &'m str)>,
     gates: &mut [Box<dyn Gate>],
 ) -> Result<(), Failure> {
     let mut places = gates.iter_mut().filter_map(|it| Some((it.judge_kappa_min()?, it)));
-    let Some((threshold, gate)) = places.next() else { return Ok(()) };
+    let Some((demand, gate)) = places.next() else { return Ok(()) };
     let mut calibrated = Calibrated::default();
     for (id, provider, model) in models {
         calibrated.models.insert(id.to_owned(), format!("{provider}:{model}"));
     }
     for (judge, checks) in Calibrations::new(state).all().map_err(|err| Failure::store(&err))? {
         let Some(judge) = of_kept(&judge) else { continue };
-        calibrated.known.extend(checks.into_iter().map(|it| JudgeKappa {
-            kappa: Confusion::from(it.counts).kappa(CONFIDENCE).ok().map(|it| it.value),
-            labels: labels(&it.counts.into()),
-            unanswered: (it.errored > 0).then(|| (it.errored, it.labelled())),
-            check: it.check,
-            judge: judge.clone(),
-            prompts: it.prompts,
-        }));
+        for it in &checks {
+            let by = it.criteria.iter().map(Some).chain([None]);
+            calibrated.known.extend(by.map(|criterion| kappa_of(it, criterion, &judge, now)));
+        }
     }
-    *gate = judge_kappa_min(threshold, calibrated);
+    *gate = judge_kappa_min(demand, calibrated);
     Ok(())
+}
+
+/// The result of a calibration for one criterion, or for all together.
+fn kappa_of(
+    known: &Calibration,
+    criterion: Option<&CriterionCounts>,
+    judge: &JudgeBlock,
+    now: Timestamp,
+) -> JudgeKappa {
+    let counts: Confusion = criterion.map_or(known.counts, |it| it.counts).into();
+    let at = criterion.map_or(&known.calibrated_at, |it| &it.calibrated_at);
+    let age = at.parse().ok().map(|at: Timestamp| now.duration_since(at).as_secs_f64() / DAY);
+    JudgeKappa {
+        check: known.check.clone(),
+        judge: judge.clone(),
+        prompts: known.prompts.clone(),
+        criterion: criterion.map(|it| it.digest.clone()),
+        answered: known.answered.clone(),
+        age_days: age,
+        kappa: counts.kappa(CONFIDENCE).ok().map(|it| it.value),
+        labels: labels(&counts),
+        unanswered: (known.errored > 0).then(|| (known.errored, known.labelled())),
+    }
 }
 
 /// The models of a suite, as [`settle`] takes them.
@@ -76,12 +100,13 @@ pub(crate) fn carry_over<'r>(
 
 /// Refuses a run if somebody would judge in it who does not agree with people well enough, or of whom nobody knows.
 pub(crate) fn check(
+    now: Timestamp,
     state: &Path,
     config: &str,
     (suite, files): (&Suite, &Folder),
     plan: &Plan,
 ) -> Result<(), Failure> {
-    let Some(least) = suite.gates.iter().find_map(|it| it.judge_kappa_min()) else {
+    let Some(demand) = suite.gates.iter().find_map(|it| it.judge_kappa_min()) else {
         return Ok(());
     };
     let calibrations = Calibrations::new(state);
@@ -90,7 +115,10 @@ pub(crate) fn check(
     let mut whom = BTreeSet::new();
     for it in judged(suite, plan) {
         let decided = it.bench.decided(&suite.providers, &programs);
-        let Some(why) = it.refused(&calibrations, decided.as_deref(), least)? else { continue };
+        let known = it.known(&calibrations, decided.as_deref(), now)?;
+        let unmet = known
+            .and_then(|known| known.iter().find_map(|it| demand.unmet(it)).map_or(Ok(()), Err));
+        let Err(why) = unmet else { continue };
         if let [judge] = it.bench.models.as_slice() {
             whom.insert(judge.id.as_str());
         }
@@ -101,35 +129,12 @@ pub(crate) fn check(
         return Ok(());
     }
     let judge = whom.first().map(|it| format!(" --judge {it}")).unwrap_or_default();
-    refused.push(format!("`gates.judgeKappaMin` is {}; nothing was sent", ecma::number(least)));
+    refused
+        .push(format!("`gates.judgeKappaMin` is {}; nothing was sent", ecma::number(demand.min)));
     Err(Failure::inputs(refused).with_help(format!(
         "hold it against outputs that people have labelled: `kindlm calibrate labels.csv -c {config}{judge}`; \
          or have another model judge, with `defaults.judgeModel`"
     )))
-}
-
-/// Why a calibrated judge may not judge, if so.
-fn disagreement(known: &Calibration, least: f64) -> Option<String> {
-    if known.errored > 0 {
-        return Some(format!(
-            "it was calibrated on {} of {} labelled outputs only, as its replies to the others could not be read: calibrate it again",
-            known.labelled() - known.errored,
-            known.labelled()
-        ));
-    }
-    let counts = Confusion::from(known.counts);
-    let labels = labels(&counts);
-    let kappa = match counts.kappa(CONFIDENCE) {
-        Err(why) => return Some(format!("it has no κ: {why}")),
-        Ok(kappa) => kappa.value,
-    };
-    let shown = ecma::to_fixed(kappa, 2);
-    if kappa + 1e-9 < least {
-        return Some(format!("it agrees with people with a κ of {shown} only ({labels})"));
-    }
-    labels.may_be_chance().then(|| {
-        format!("its κ of {shown} may be chance ({labels}): label more outputs, 100 or so")
-    })
 }
 
 /// What the kappa of these counts stands on.
@@ -143,6 +148,8 @@ struct Judged<'s> {
     check: &'static str,
     bench: Bench<'s>,
     prompts: Vec<String>,
+    /// The criterion; empty if the check judges all outputs by the same instructions.
+    criteria: Vec<Criterion>,
     /// What the verdict hangs on that people who label outputs do not see.
     hangs_on: Option<&'static str>,
     /// The first test that has it.
@@ -164,14 +171,16 @@ impl Judged<'_> {
         }
     }
 
-    fn refused(
+    /// What is known about the judge, for each criterion. The inner error says why nothing is known, as a fragment about the
+    /// judge.
+    fn known(
         &self,
         known: &Calibrations,
         decided: Option<&str>,
-        least: f64,
-    ) -> Result<Option<String>, Failure> {
+        now: Timestamp,
+    ) -> Result<Result<Vec<JudgeKappa>, String>, Failure> {
         if let Some(what) = self.hangs_on {
-            return Ok(Some(format!(
+            return Ok(Err(format!(
                 "its verdict hangs on {what}, so that nobody can say from labelled outputs whether people agree; \
                  leave the gate out, or this check"
             )));
@@ -181,12 +190,12 @@ impl Judged<'_> {
         let mut own = own.iter().filter(|it| it.check == self.check).peekable();
         if own.peek().is_some() {
             return Ok(match own.find(|it| it.prompts == self.prompts) {
-                Some(it) if it.providers.as_deref() != decided => Some(
+                Some(it) if it.providers.as_deref() != decided => Err(
                     "it was calibrated when its provider had other settings, or the program that answers for it was another"
                         .to_owned(),
                 ),
-                Some(it) => disagreement(it, least),
-                None => Some(
+                Some(it) => self.by_criteria(it, now),
+                None => Err(
                     "it was calibrated with other instructions than it would get now".to_owned(),
                 ),
             });
@@ -196,13 +205,28 @@ impl Judged<'_> {
         let near = all.iter().find(|(it, checks)| {
             it.models == kept.models && checks.iter().any(|it| it.check == self.check)
         });
-        Ok(Some(match near.and_then(|(it, _)| of_kept(it)) {
+        Ok(Err(match near.and_then(|(it, _)| of_kept(it)) {
             Some(other) => format!(
                 "it was calibrated as {}, which is another judge: calibrate it with the settings that it has here",
                 other.in_words()
             ),
             None => "it was never calibrated for it".to_owned(),
         }))
+    }
+
+    fn by_criteria(&self, known: &Calibration, now: Timestamp) -> Result<Vec<JudgeKappa>, String> {
+        let judge = self.bench.full();
+        if self.criteria.is_empty() {
+            return Ok(vec![kappa_of(known, None, &judge, now)]);
+        }
+        let of = |criterion: &Criterion| {
+            let same = known.criteria.iter().find(|it| it.digest == criterion.digest);
+            let same = same.ok_or_else(|| {
+                format!("it was calibrated by other criteria than `{}`", criterion.name)
+            })?;
+            Ok(kappa_of(known, Some(same), &judge, now))
+        };
+        self.criteria.iter().map(of).collect()
     }
 }
 
@@ -218,8 +242,8 @@ fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
         let Some(case) = suite.cases.get(unit.case) else { continue };
         for it in judged_in(suite, case) {
             let is_same = |known: &Judged<'_>| {
-                (known.check, &known.bench.judging, &known.prompts)
-                    == (it.check, &it.bench.judging, &it.prompts)
+                (known.check, &known.bench.judging, &known.prompts, &known.criteria)
+                    == (it.check, &it.bench.judging, &it.prompts, &it.criteria)
             };
             if !found.iter().any(is_same) {
                 found.push(it);
@@ -244,6 +268,7 @@ fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
             check: check.meta.id,
             bench,
             prompts: told.digests().to_vec(),
+            criteria: told.criteria().to_vec(),
             hangs_on: told.hangs_on(),
             test: &case.name,
         });

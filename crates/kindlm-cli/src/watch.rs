@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use kindlm_config::{Loaded, Programs};
-use kindlm_engine::Suite;
+use kindlm_config::Loaded;
 use kindlm_store::Folder;
 use kindlm_types::ExitStatus;
 
@@ -17,6 +16,7 @@ use crate::failure::Outcome;
 use crate::interrupt::interrupted;
 use crate::project::{self, Place};
 use crate::responses::Source;
+use crate::suite_files::look_at_programs;
 use crate::{Failure, Io, commands, explain};
 
 /// How often the files are looked at. Polling sees every way of saving (in place, by renaming, over a network), and
@@ -70,17 +70,6 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
 
 /// The files that a suite is made of, and when each was changed.
 struct Files(BTreeMap<PathBuf, Mark>);
-
-/// Looks at the files of models, which are read only when these are asked. Those of commands are looked at with the suite.
-fn look_at_programs(suite: &Suite, folder: &Folder) {
-    let programs = Programs::new(folder);
-    let providers = suite.providers.values().cloned();
-    let agents = suite.models.iter().filter_map(|it| serde_json::to_value(it.agent.as_ref()?).ok());
-    for config in providers.chain(agents) {
-        // The folder remembers what was asked for.
-        let _ = programs.named_in(&config);
-    }
-}
 
 /// What changes when a file is saved; `None` if it is not there.
 type Mark = Option<(SystemTime, u64)>;

@@ -42,7 +42,9 @@ mod written;
 
 pub use diagnostic::{Code, Diagnostic, Level, Related, render};
 pub use imports::{Parts, Programs};
-pub use load::{Imported, Loaded, Sources, import, import_with, load, load_with};
+pub use load::{
+    Imported, Loaded, Sources, SuiteNames, import, import_with, load, load_with, suite_names,
+};
 pub use rows::{Row, Rows, rows};
 pub use schema::json_schema;
 pub use source::{MAX_BYTES, Position, Source, Span};

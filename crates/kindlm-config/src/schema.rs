@@ -121,6 +121,7 @@ fn root(generator: &mut SchemaGenerator, items: Items) -> Value {
         "type": "object",
         "properties": properties,
         "required": ["kindlm", "project", "suite", "models", "prompts", "tests"],
+        "patternProperties": {"^x-": {"description": "Anything: a place for what is shared by anchors."}},
         "additionalProperties": false,
     })
 }

@@ -33,6 +33,8 @@ pub(crate) struct Template {
     parts: Vec<Part>,
     /// What looks like a placeholder and is text: its range, and the range of the name that is probably meant.
     lookalikes: Vec<(Range<usize>, Range<usize>)>,
+    /// Tags of Jinja, such as `{% if x %}`, that are text here.
+    tags: Vec<Range<usize>>,
     /// If it is Jinja, or JSON with texts that are.
     jinja: Option<Jinja>,
 }
@@ -234,7 +236,7 @@ impl Template {
         if done < text.len() {
             parts.push(Part::Text(done..text.len()));
         }
-        Self { text: text.to_owned(), parts, lookalikes, jinja: None }
+        Self { text: text.to_owned(), parts, lookalikes, tags: tags(text), jinja: None }
     }
 
     /// Reads a Jinja template; the error says what is wrong with it.
@@ -259,8 +261,8 @@ impl Template {
     }
 
     fn of(text: &str, jinja: Jinja) -> Self {
-        let (parts, lookalikes) = (Vec::new(), Vec::new());
-        Self { text: text.to_owned(), parts, lookalikes, jinja: Some(jinja) }
+        let (parts, lookalikes, tags) = (Vec::new(), Vec::new(), Vec::new());
+        Self { text: text.to_owned(), parts, lookalikes, tags, jinja: Some(jinja) }
     }
 
     /// The environment variables that a Jinja template puts in as they are, with where that is said.
@@ -280,6 +282,11 @@ impl Template {
     /// What looks like a placeholder and is text, with the names that are probably meant.
     pub(crate) fn lookalikes(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
         self.lookalikes.iter().map(|(range, name)| (range, &self.text[name.clone()]))
+    }
+
+    /// Tags of Jinja that are text.
+    pub(crate) fn tags(&self) -> &[Range<usize>] {
+        &self.tags
     }
 
     /// The text as it was written.
@@ -417,7 +424,7 @@ pub(crate) fn place_of(
 /// What looks like a placeholder at the beginning of a text: its length, and where the name is that is probably
 /// meant.
 ///
-/// Spaces, filters and dashes are what other template languages allow; what begins otherwise (`{{#each}}`,
+/// Spaces, filters, dashes and expressions are what other template languages allow; what begins otherwise (`{{#each}}`,
 /// `{{.Name}}`, JSON) belongs to them alone.
 fn lookalike(text: &str) -> Option<(usize, Range<usize>)> {
     let line = text.get(2..)?.split('\n').next()?;
@@ -428,10 +435,51 @@ fn lookalike(text: &str) -> Option<(usize, Range<usize>)> {
     };
     let content = line[..end].split('|').next()?;
     let name = content.trim_matches(|c: char| c == '-' || c == '~' || c.is_whitespace());
-    let is_like = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(is_name);
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        return None;
+    }
+    let is_expression = || kindlm_template::read(&text[..end + 4]).is_ok();
     let start = 2 + content.find(name)?;
-    is_like.then_some((end + 4, start..start + name.len()))
+    let width = name.find(|c| !is_name(c)).unwrap_or(name.len());
+    (width == name.len() || is_expression()).then_some((end + 4, start..start + width))
+}
+
+/// How many characters a tag has at most; what is longer is text.
+const LONGEST_TAG: usize = 500;
+
+/// The tags of Jinja in a text.
+fn tags(text: &str) -> Vec<Range<usize>> {
+    const TAGS: [&str; 20] = [
+        "block",
+        "call",
+        "do",
+        "elif",
+        "else",
+        "endblock",
+        "endfilter",
+        "endfor",
+        "endif",
+        "endmacro",
+        "endraw",
+        "endset",
+        "extends",
+        "filter",
+        "for",
+        "if",
+        "include",
+        "macro",
+        "raw",
+        "set",
+    ];
+    let tag = |(at, _): (usize, &str)| {
+        let inside = text.get(at + 2..)?;
+        let longest = inside.char_indices().nth(LONGEST_TAG).map_or(inside.len(), |(at, _)| at);
+        let end = inside[..longest].find("%}")?;
+        let word = inside[..end].trim_start_matches(['-', '+']).trim_start();
+        let width = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
+        TAGS.contains(&&word[..width]).then_some(at..at + 2 + end + 2)
+    };
+    text.match_indices("{%").filter_map(tag).collect()
 }
 
 /// The value of a placeholder. `env.` never means a variable of the test.
@@ -475,11 +523,25 @@ mod tests {
             ("{{m", &[("{{m", "m")]),
             ("{{m} {{a}}", &[]),
             ("{{m}\n{{a}}", &[("{{m", "m")]),
+            ("{{m[0]}} {{ m[0].a }}", &[("{{m[0]}}", "m"), ("{{ m[0].a }}", "m")]),
             ("{{#each a}} {{/each}} {{.Name}} {{\"a\": 1}} {{}} {{ }} {{a b}}", &[]),
         ] {
             let template = Template::read(text);
             let found: Vec<(&str, &str)> =
                 template.lookalikes().map(|(range, name)| (&text[range.clone()], name)).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_the_tags_of_jinja() {
+        for (text, expected) in [
+            ("{% if a %}x{% endif %}", &["{% if a %}", "{% endif %}"][..]),
+            ("{%- for a in b -%}", &["{%- for a in b -%}"]),
+            ("100 {% of it %} {% comment", &[]),
+        ] {
+            let template = Template::read(text);
+            let found: Vec<&str> = template.tags().iter().map(|it| &text[it.clone()]).collect();
             assert_eq!(found, expected, "{text}");
         }
     }

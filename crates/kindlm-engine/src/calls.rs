@@ -110,7 +110,7 @@ impl<'a> Calls<'a> {
         model: &str,
         text: &str,
         timeout: Duration,
-    ) -> Result<Arc<[f32]>, ProviderError> {
+    ) -> Result<Arc<[f64]>, ProviderError> {
         let call = self.backend.embed(provider, model, text, timeout);
         self.guarded(provider, patience(timeout), call).await
     }

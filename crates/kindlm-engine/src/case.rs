@@ -1,12 +1,13 @@
 //! A test case: what planning and reports need of it, and where the rest comes from when it is executed.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{Check, Transform, View};
-use kindlm_types::{Message, Role, ToolSpec, Transcript, WorkspaceSpec};
+use kindlm_types::{ActionStatus, Channel, Message, Role, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value};
 
 use crate::{COMMAND, Fingerprint, TRANSCRIPT};
@@ -155,6 +156,8 @@ pub struct CaseBody {
     pub max_turns: u32,
     /// Whether tool calls are answered. If not, a reply that asks for tools is the last one, as it is.
     pub answers_tools: bool,
+    /// The evidence that the case declares complete.
+    pub declared: BTreeSet<Channel>,
     /// What must hold at the end.
     pub checks: Arc<[Check]>,
     /// The variables, kept as evidence.
@@ -194,6 +197,7 @@ impl CaseBody {
             conversation: Vec::new(),
             max_turns: 10,
             answers_tools: true,
+            declared: BTreeSet::new(),
             checks: Arc::default(),
             vars: Map::new(),
             metadata: Map::new(),
@@ -279,8 +283,24 @@ pub struct SimulatedTool {
 pub struct SimulatedResponse {
     /// Matches when each of these arguments is present and equal.
     pub when: Map<String, Value>,
+    /// The answers, given one after the other; the last one stays.
+    pub answers: Vec<SimulatedAnswer>,
+}
+
+/// One answer of a simulated tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimulatedAnswer {
     /// The answer.
     pub then: Value,
+    /// How the call ended.
+    pub status: ActionStatus,
+}
+
+impl SimulatedResponse {
+    /// The same answer each time.
+    pub fn new(when: Map<String, Value>, then: Value) -> Self {
+        Self { when, answers: vec![SimulatedAnswer { then, status: ActionStatus::Completed }] }
+    }
 }
 
 /// One labelled turn of a conversation, with checks that see this turn alone.

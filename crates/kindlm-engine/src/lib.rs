@@ -62,7 +62,7 @@
 //!         _model: &'a str,
 //!         _text: &'a str,
 //!         _timeout: Duration,
-//!     ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+//!     ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
 //!         let err = ProviderError::new(ProviderErrorKind::Unsupported, provider, "no embeddings");
 //!         Box::pin(async { Err(err) })
 //!     }
@@ -90,6 +90,7 @@
 //!         limits: Limits::default(),
 //!         tells_vars: false,
 //!         offers: Arc::default(),
+//!         declared: Default::default(),
 //!         agent: None,
 //!     }],
 //!     cases: vec![case],
@@ -127,8 +128,8 @@ mod suite;
 pub use aggregate::{AggregateError, aggregate};
 pub use baseline::Baseline;
 pub use case::{
-    BodyError, BodySource, CaseBody, CaseKind, Comparison, ConversationTurn, SimulatedResponse,
-    SimulatedTool, Subject, TestCase,
+    BodyError, BodySource, CaseBody, CaseKind, Comparison, ConversationTurn, SimulatedAnswer,
+    SimulatedResponse, SimulatedTool, Subject, TestCase,
 };
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};

@@ -1,11 +1,13 @@
 //! A suite: everything that a run needs to know, resolved.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{JudgeBlock, ScriptSettings};
 use kindlm_types::{
-    AgentSpec, ComplianceInfo, Limits, Params, Price, SuiteInfo, ToolSpec, TraceSettings, Usage,
+    AgentSpec, Channel, ComplianceInfo, Limits, Params, Price, SuiteInfo, ToolSpec, TraceSettings,
+    Usage,
 };
 use serde_json::{Map, Value};
 
@@ -82,6 +84,8 @@ pub struct Model {
     pub tells_vars: bool,
     /// Functions that its provider offers with every request, beside the tools of tests.
     pub offers: Arc<[ToolSpec]>,
+    /// The evidence that the suite declares complete for the model's provider, or for the agent.
+    pub declared: BTreeSet<Channel>,
     /// How the agent is started, if it is one. Agents are run, and never asked to judge.
     pub agent: Option<Arc<AgentSpec>>,
 }
@@ -98,6 +102,7 @@ impl Model {
             limits: Limits::default(),
             tells_vars: true,
             offers: Arc::default(),
+            declared: agent.evidence.clone().unwrap_or_default().complete,
             agent: Some(Arc::new(agent)),
         }
     }

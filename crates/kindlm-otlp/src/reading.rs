@@ -50,8 +50,8 @@ impl Reading {
 pub struct Inference {
     /// The vendor, in the word of the conventions: `openai`, `aws.bedrock`, …
     pub vendor: Option<String>,
-    /// The vendor's name of the model.
-    pub model: Option<String>,
+    /// The vendor's names of the model: that of the answer, then that of the request.
+    pub models: Vec<String>,
     /// Its tokens.
     pub usage: Usage,
 }
@@ -345,7 +345,7 @@ fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
     let told = tree.steps.iter().filter_map(|it| Some((it.span, it.usage?)));
     told.map(|(span, usage)| Inference {
         vendor: step::vendor(span, mapping).map(str::to_owned),
-        model: step::model(span, mapping).map(str::to_owned),
+        models: step::models(span, mapping),
         usage,
     })
     .collect()

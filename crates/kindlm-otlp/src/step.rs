@@ -142,7 +142,7 @@ pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
         "llm.token_count.prompt_details.cache_read",
         "ai.usage.cachedInputTokens",
     ];
-    let cached = span.count(&cached).unwrap_or(0);
+    let cached = span.count(&cached);
     Some(Usage::counted(input, output, span.count(&total), cached))
 }
 
@@ -150,6 +150,15 @@ pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
 pub(crate) fn model<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
     let names = ["gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id"];
     span.first_text(&[mapping.model_attr.as_str()]).or_else(|| span.first_text(&names))
+}
+
+/// The model's names, that of the answer first. A price may be known by either.
+pub(crate) fn models(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<String> {
+    let requested = span.first_text(&["gen_ai.request.model", "llm.model_name", "ai.model.id"]);
+    let mut names: Vec<String> =
+        model(span, mapping).into_iter().chain(requested).map(str::to_owned).collect();
+    names.dedup();
+    names
 }
 
 /// The vendor.

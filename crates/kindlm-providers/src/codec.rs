@@ -37,7 +37,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
     }
 
     /// Reads a vector.
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let _ = response;
         Err(ProviderError::new(
             ProviderErrorKind::Unsupported,

@@ -40,7 +40,9 @@
 //! ```
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
+use kindlm_types::{Channel, DeclaredEvidence};
 use serde_json::Value;
 
 #[cfg(all(feature = "process", feature = "http"))]
@@ -131,6 +133,14 @@ pub fn offered(name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
     };
     let read = |it: Value| serde_json::from_value(it).ok();
     functions.into_iter().flatten().filter_map(read).collect()
+}
+
+/// The evidence that the suite declares complete for a provider.
+pub fn declared(name: &str, config: &Value) -> BTreeSet<Channel> {
+    let Some((registration, config)) = configured(name, config) else { return BTreeSet::new() };
+    let evidence = config.get("evidence").filter(|_| registration.meta.wraps_agent);
+    let read = |it: &Value| serde_json::from_value::<DeclaredEvidence>(it.clone()).ok();
+    evidence.and_then(read).unwrap_or_default().complete
 }
 
 /// The variables that the requests of a provider of the suite name, each with what is wrong if no test has it.

@@ -19,6 +19,9 @@ pub struct Meta {
     pub key_variable: Option<&'static str>,
     /// Whether it can be used as `provider:model` without any configuration.
     pub shorthand: bool,
+    /// Whether any program may be behind it, an agent with tools of its own for example. Then an answer is not known to
+    /// hold all that happened, unless the program or the suite says so.
+    pub wraps_agent: bool,
     /// The page, whose examples are tests.
     pub docs: &'static str,
 }

@@ -7,7 +7,7 @@ use crate::plain::one_line;
 use crate::score::two;
 
 /// Metadata that [`lines`] says in words.
-const WORDED: [&str; 4] = ["panel", "choices", "borderline", "tie"];
+const WORDED: [&str; 5] = ["panel", "choices", "borderline", "tie", "asked"];
 
 /// Whether an entry of a result's metadata is said in words.
 pub(crate) fn is_worded(key: &str) -> bool {
@@ -38,6 +38,7 @@ pub(crate) fn lines(metadata: &serde_json::Map<String, Value>) -> Vec<(&'static 
     if is("borderline") && !metadata.contains_key("panel") && !is("tie") {
         lines.push(("borderline", "judgements differ".to_owned()));
     }
+    lines.extend(asked(metadata).map(|it| ("asked", it)));
     lines
 }
 
@@ -74,7 +75,16 @@ fn doubt(metadata: &serde_json::Map<String, Value>) -> Option<String> {
     if is(panel.and_then(|it| it.get("borderline"))) {
         return panel.and_then(votes)?.into_iter().next().map(|(_, facts)| facts);
     }
-    is(metadata.get("borderline")).then(|| "borderline: judgements differ".to_owned())
+    if is(metadata.get("borderline")) {
+        return Some("borderline: judgements differ".to_owned());
+    }
+    asked(metadata).map(|it| format!("the judge was asked {it}"))
+}
+
+/// How often a judge was asked, where that is more than once.
+fn asked(metadata: &serde_json::Map<String, Value>) -> Option<String> {
+    let times = metadata.get("asked")?.as_u64().filter(|it| *it > 1)?;
+    Some(format!("{times} times: its first reply could not be read in full"))
 }
 
 /// Why nobody alone is the best, or why two orders do not agree.
@@ -163,6 +173,11 @@ mod tests {
                 ),
             ),
             (json!({"borderline": true}), Some("borderline: judgements differ")),
+            (json!({"asked": 1}), None),
+            (
+                json!({"asked": 2}),
+                Some("the judge was asked 2 times: its first reply could not be read in full"),
+            ),
             (
                 json!({"panel": {"votes": [{"judge": "a", "status": "passed"}, {"judge": "b", "status": "failed"}], "borderline": true}}),
                 Some("1 of 2 pass, borderline"),

@@ -34,8 +34,30 @@ pub fn visible(text: &str) -> String {
             c => out.push(c),
         }
     }
-    // Old workflow commands of GitHub are found anywhere in a line.
-    if out.contains("##[") { out.replace("##[", "\\x23#[") } else { out }
+    defused(out)
+}
+
+/// Commands to CI systems that are found anywhere in a line: old ones of GitHub, those of Azure Pipelines, those of `TeamCity`.
+const COMMANDS: [&str; 3] = ["##[", "##vso[", "##teamcity["];
+
+fn defused(text: String) -> String {
+    if !text.contains("##") {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("##") {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        // Azure ignores the case of its commands.
+        let command = COMMANDS.iter().find(|command| {
+            from.get(..command.len()).is_some_and(|it| it.eq_ignore_ascii_case(command))
+        });
+        out.push_str(if command.is_some() { "\\x23" } else { "#" });
+        rest = &from[1..];
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Reorders, hides or breaks lines without being a control character. Joiners of scripts and emoji are fine.
@@ -73,6 +95,10 @@ mod tests {
             ("a\tb", "a    b"),
             ("👩\u{200d}🚀 é", "👩\u{200d}🚀 é"),
             ("a ##[error]b", "a \\x23#[error]b"),
+            ("a ##vso[task.setvariable]b", "a \\x23#vso[task.setvariable]b"),
+            ("a ##VSO[x]", "a \\x23#VSO[x]"),
+            ("###teamcity[x", "#\\x23#teamcity[x"),
+            ("## heading [x]", "## heading [x]"),
         ] {
             assert_eq!(one_line(text), expected);
         }

@@ -154,8 +154,14 @@ impl Shape {
             }
             Choice::Types(types) => {
                 let found = words::found_name(error.instance());
-                let message = format!("expected {}, found {found}", words::type_names(types));
-                problems.push(self.described(error, message));
+                let message =
+                    format!("expected {}, found {found}", words::type_names(types.clone()));
+                let fix = words::fix_of_type(&types, error);
+                let problem = self.described(error, message);
+                problems.push(match fix {
+                    Some(fix) => problem.with_help(fix),
+                    None => problem,
+                });
             }
             Choice::Errors([]) => {
                 problems.push(self.described(error, words::describe(error)));
@@ -166,8 +172,28 @@ impl Shape {
 
     fn described(&self, error: &ValidationError<'_>, message: String) -> Problem {
         let mut problem = Problem::new(error.instance_path().as_str(), message);
-        problem.help = self.description(&steps(error));
+        problem.help = words::fix(error)
+            .or_else(|| self.object_help(error))
+            .or_else(|| self.description(&steps(error)));
         problem
+    }
+
+    /// The keys of the object that something else stands for: they say more than what the object is for.
+    fn object_help(&self, error: &ValidationError<'_>) -> Option<String> {
+        let Kind::Type { kind } = error.kind() else { return None };
+        let is_scalar = !error.instance().is_object() && !error.instance().is_array();
+        if !is_scalar || words::types(kind) != [jsonschema::JsonType::Object] {
+            return None;
+        }
+        let mut path = steps(error);
+        path.pop();
+        let schema = walk::at(&self.schema, &path)?;
+        let schema = walk::target(&self.schema, schema).unwrap_or(schema);
+        let required = schema.get("required").and_then(Value::as_array)?;
+        let keys: Vec<String> =
+            required.iter().filter_map(Value::as_str).map(|it| format!("{it}: …")).collect();
+        let whole = format!("write it as an object: `{{ {} }}`", keys.join(", "));
+        (!keys.is_empty() && !path.is_empty()).then_some(whole)
     }
 
     fn none_of(

@@ -53,6 +53,79 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> String {
     }
 }
 
+/// The text to write instead of a value that is nearly right; `None` if only the meaning of the key decides it.
+pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
+    match error.kind() {
+        Kind::Type { kind } => fix_of_type(&types(kind), error),
+        Kind::Maximum { limit } if limit.as_f64() == Some(1.0) => {
+            let percent = error.instance().as_f64().filter(|it| (10.0..=100.0).contains(it))?;
+            let share = percent / 100.0;
+            Some(format!("it is a share from 0 to 1: write `{}`", ecma::number(share)))
+        }
+        _ => None,
+    }
+}
+
+/// The same for a value of another type than these.
+pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Option<String> {
+    let found = error.instance();
+    let wants = |it: JsonType| types.contains(&it);
+    match &**found {
+        Value::String(text) if wants(JsonType::Number) || wants(JsonType::Integer) => {
+            let number = number_in(text, error.instance_path().as_str())?;
+            Some(format!("write it as a number: `{}`", ecma::number(number)))
+        }
+        Value::String(_) | Value::Number(_) | Value::Bool(_)
+            if wants(JsonType::Array) && !wants(JsonType::String) =>
+        {
+            let item = yaml(found).filter(|it| it.chars().count() <= PREVIEW);
+            Some(match item {
+                Some(item) => format!("write it as a list: `[{item}]`"),
+                None => "write it as a list: a `- ` before it".to_owned(),
+            })
+        }
+        Value::Number(number) if wants(JsonType::String) => {
+            Some(format!("put it in quotes: `\"{number}\"`"))
+        }
+        Value::Bool(bool) if wants(JsonType::String) => Some(format!(
+            "put it in quotes, as in `\"{}\"`: YAML takes such words for true and false",
+            if *bool { "yes" } else { "no" }
+        )),
+        Value::String(text) if wants(JsonType::Boolean) => {
+            let word = match text.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" => "true",
+                "false" | "no" | "off" => "false",
+                _ => return None,
+            };
+            Some(format!("write `{word}` without quotes"))
+        }
+        _ => None,
+    }
+}
+
+/// The number that a text was meant to be: digits in quotes, percent, or a time of a key in milliseconds.
+fn number_in(text: &str, pointer: &str) -> Option<f64> {
+    let text = text.trim();
+    let times = |unit: &str, factor: f64| {
+        let number: f64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+        Some(number * factor)
+    };
+    let is_time = pointer.ends_with("Ms");
+    let time = || times("ms", 1.0).or_else(|| times("s", 1_000.0)).or_else(|| times("m", 60_000.0));
+    let number = text.parse().ok().or_else(|| times("%", 0.01));
+    number.or_else(|| time().filter(|_| is_time)).filter(|it: &f64| it.is_finite())
+}
+
+/// A scalar as it is written in a YAML list.
+fn yaml(value: &Value) -> Option<String> {
+    let Value::String(text) = value else { return Some(ecma::stringify(value)) };
+    let is_plain = text.starts_with(|c: char| c.is_alphanumeric())
+        && text.chars().all(|c| c.is_alphanumeric() || " ._-/".contains(c))
+        && !text.ends_with(' ');
+    let is_text = text.parse::<f64>().is_err();
+    Some(if is_plain && is_text { text.clone() } else { serde_json::to_string(text).ok()? })
+}
+
 /// Limits of size, in words.
 fn limit(kind: &Kind, found: &Value) -> Option<String> {
     let value = ecma::stringify(found);

@@ -47,6 +47,9 @@ pub(crate) struct Call {
     pub(crate) id: u64,
     /// What is run.
     pub(crate) what: What,
+    /// Only compile it: run nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) compile_only: bool,
     /// How long it may take, in milliseconds, before it is interrupted.
     pub(crate) soft_ms: u64,
     /// Which set of readable folders holds: resolved files are remembered for each.

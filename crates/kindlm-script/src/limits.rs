@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Memory of the engine, in bytes.
 pub const MEMORY: usize = 128 << 20;
+/// Memory of a worker's process beside the engine's, in bytes: messages on their way, copies of texts.
+pub const PROCESS: usize = 512 << 20;
 /// Stack of the engine, in bytes.
 pub const STACK: usize = 1 << 20;
 /// Longest result, as bytes of JSON.

@@ -129,7 +129,7 @@ impl Backend for Instantly {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(std::future::ready(Ok(vec![0.123_456_7; 1536].into())))
     }
 

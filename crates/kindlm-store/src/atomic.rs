@@ -1,6 +1,6 @@
 //! Writes that are seen whole or not at all.
 
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -133,13 +133,90 @@ pub fn check_writable(path: &Path) -> Result<(), StoreError> {
     temporary(folder).map(drop).map_err(|err| failed(&err))
 }
 
+/// How the names of temporary files begin and end.
+const TEMPORARY: (&str, &str) = (".kindlm-", ".tmp");
+
+/// How often a temporary file is made again that was removed before it was locked.
+const ATTEMPTS: u32 = 16;
+
 /// A temporary file that other users may read as far as the umask lets them: reports are for sharing.
-pub(crate) fn temporary(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+///
+/// It is locked while its writer lives, so that [`remove_abandoned`] knows the files of writers that were killed.
+pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".kindlm-").suffix(".tmp");
+    builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
     #[cfg(unix)]
     let permissions = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
     #[cfg(unix)]
     builder.permissions(permissions);
-    builder.tempfile_in(folder)
+    for _ in 0..ATTEMPTS {
+        let file = builder.tempfile_in(folder)?;
+        match file.as_file().try_lock() {
+            Ok(()) if file.path().exists() => return Ok(file),
+            // Another process took it for abandoned before it was locked.
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
+            // No file is removed on file systems without locks.
+            Err(TryLockError::Error(_)) => return Ok(file),
+        }
+    }
+    Err(io::Error::other("its temporary file is removed again and again"))
+}
+
+/// Removes the temporary files of a folder whose writers were killed. What cannot be removed stays.
+pub fn remove_abandoned(folder: &Path) {
+    let Ok(items) = fs::read_dir(folder) else { return };
+    for item in items.flatten() {
+        let name = item.file_name();
+        let is_temporary = name
+            .to_str()
+            .is_some_and(|it| it.starts_with(TEMPORARY.0) && it.ends_with(TEMPORARY.1));
+        // Opening a pipe would wait, and a link may lead anywhere.
+        if !is_temporary || !item.file_type().is_ok_and(|it| it.is_file()) {
+            continue;
+        }
+        let path = item.path();
+        if let Ok(file) = fs::File::open(&path)
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removes_the_files_of_killed_writers_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let alive = temporary(folder.path()).unwrap();
+        let abandoned = folder.path().join(".kindlm-x1Y2z3.tmp");
+        let others = ["kindlm-x.tmp", ".kindlm-x", ".other.tmp"].map(|it| folder.path().join(it));
+        fs::write(&abandoned, "half a report").unwrap();
+        for other in &others {
+            fs::write(other, "x").unwrap();
+        }
+        fs::create_dir(folder.path().join(".kindlm-folder.tmp")).unwrap();
+        remove_abandoned(folder.path());
+        assert!(!abandoned.exists());
+        assert!(alive.path().exists() && others.iter().all(|it| it.exists()));
+        let target = folder.path().join("report.json");
+        alive.persist(&target).unwrap();
+        assert!(target.exists());
+        remove_abandoned(&folder.path().join("none"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn follows_no_link_and_waits_for_no_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("real"), "x").unwrap();
+        std::os::unix::fs::symlink("real", at(".kindlm-link.tmp")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(at(".kindlm-pipe.tmp")).status();
+        assert!(made.unwrap().success());
+        remove_abandoned(folder.path());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
 }

@@ -1,12 +1,19 @@
 //! What one run gave, kept to compare later runs with.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use indexmap::IndexMap;
-use kindlm_types::{CaseError, CaseResult, CaseSource, FailureCode, Outcome, Report};
+use kindlm_types::{
+    AssertionResult, CaseError, CaseResult, CaseSource, FailureCode, Outcome, Report,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version of the file format that this crate writes, and the only one that it reads.
 const VERSION: &str = "1";
+
+/// How much of a digest is kept for people to compare.
+const SHOWN: usize = 8;
 
 /// What one run gave, kept to compare later runs with.
 ///
@@ -15,6 +22,9 @@ const VERSION: &str = "1";
 #[serde(rename_all = "camelCase")]
 pub struct Baseline {
     version: String,
+    /// The project of the suite; absent in files of the original.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// The suite's name.
     pub suite_name: String,
     /// When the run started, RFC 3339.
@@ -22,8 +32,25 @@ pub struct Baseline {
     /// The run that it was made of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// What else decided over the results; absent in files of the original.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
     #[serde(serialize_with = "by_name")]
     results: IndexMap<(String, String), Entry>,
+}
+
+/// What decided over the results of a run, beside its test cases.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Conditions {
+    /// The version of KindLM.
+    pub kindlm: String,
+    /// The models by their id in the suite, each with provider, name and parameters.
+    pub models: BTreeMap<String, String>,
+    /// The ids of the models that judged.
+    pub judges: BTreeSet<String>,
+    /// The sets of prompt assertions by name, each with its version and digest.
+    pub rules: BTreeMap<String, String>,
 }
 
 /// What one test case gave on one model.
@@ -59,9 +86,27 @@ pub struct Entry {
     /// How many repeats were executed.
     #[serde(default)]
     pub run_count: u32,
+    /// How many of them could not be executed or judged.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub errored_repeats: u32,
+    /// Changes when what the case sends or expects changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Every check that was made in some repeat; empty in files of the original.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<EntryCheck>,
     /// The mean score of each check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<EntryScore>,
+}
+
+/// A check of a test case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryCheck {
+    /// The assertion's id.
+    pub assertion: String,
+    /// The check's label, after those of the sets that it is in and the turn.
+    pub label: String,
 }
 
 /// The mean score of one check over the repeats.
@@ -98,20 +143,34 @@ impl Baseline {
     /// Makes a baseline out of a run.
     pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
         let mut baseline = Self::new(&report.suite.name, &report.run.started_at);
+        baseline.project = Some(report.suite.project.clone());
         baseline.run_id = Some(report.run.id.clone()).filter(|id| !id.is_empty());
+        let mut conditions = Conditions::of(report);
         for case in report.each() {
-            baseline.insert(Entry::of(case?.as_ref()));
+            let case = case?;
+            for result in case.executions.iter().flat_map(|it| &it.results) {
+                conditions.add_judges(result);
+            }
+            baseline.insert(Entry::of(&case));
         }
+        baseline.conditions = Some(conditions);
         Ok(baseline)
+    }
+
+    /// Whether it was made of a run of this suite. Of files of the original only the name is known.
+    pub fn is_of(&self, project: &str, suite: &str) -> bool {
+        self.suite_name == suite && self.project.as_deref().is_none_or(|it| it == project)
     }
 
     /// A baseline without entries.
     pub fn new(suite_name: impl Into<String>, created_at: impl Into<String>) -> Self {
         Self {
             version: VERSION.to_owned(),
+            project: None,
             suite_name: suite_name.into(),
             created_at: created_at.into(),
             run_id: None,
+            conditions: None,
             results: IndexMap::new(),
         }
     }
@@ -147,7 +206,13 @@ impl Baseline {
             return Err(BaselineError::Version { version });
         }
         let mut baseline = Self::new(text_of("suiteName")?, text_of("createdAt")?);
+        baseline.project = map.get("project").and_then(Value::as_str).map(str::to_owned);
         baseline.run_id = map.get("runId").and_then(Value::as_str).map(str::to_owned);
+        if let Some(conditions) = map.get("conditions") {
+            let read = Conditions::deserialize(conditions);
+            baseline.conditions =
+                Some(read.map_err(|err| corrupt(&format!("`conditions`: {err}")))?);
+        }
         let Some(Value::Object(results)) = map.get("results") else {
             return Err(corrupt("`results` is missing or not an object"));
         };
@@ -192,6 +257,9 @@ impl Entry {
             latency_avg_ms: case.latency_avg_ms,
             cost_usd: case.cost.usd(),
             run_count: case.repeats,
+            errored_repeats: case.errored_repeats,
+            digest: case.digest.clone(),
+            checks: checks_of(case),
             scores: case
                 .scores
                 .iter()
@@ -203,6 +271,79 @@ impl Entry {
                 .collect(),
         }
     }
+
+    /// Whether a repeat was executed. Files of the original may not have counted repeats.
+    pub fn was_executed(&self) -> bool {
+        self.run_count > 0 || self.outcome.is_none()
+    }
+
+    /// Whether its pass rate says something: some repeat was judged.
+    pub fn was_judged(&self) -> bool {
+        self.was_executed()
+            && self.outcome != Some(Outcome::Skipped)
+            && (self.errored_repeats == 0 || self.errored_repeats < self.run_count)
+    }
+}
+
+impl Conditions {
+    fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Self {
+        let models = report.models.iter().map(|it| {
+            let params = serde_json::to_string(&it.params).unwrap_or_default();
+            let params = if params == "{}" { String::new() } else { format!(" {params}") };
+            (it.id.clone(), format!("{}:{}{params}", it.provider, it.name))
+        });
+        let rules = report.suite.assertion_sets.iter().map(|it| {
+            let version = it.version.as_ref().map(|it| format!("version {it}, "));
+            let digest = it.digest.get(..SHOWN).unwrap_or(&it.digest);
+            (it.name.clone(), format!("{}digest {digest}", version.unwrap_or_default()))
+        });
+        Self {
+            kindlm: report.run.version.clone(),
+            models: models.collect(),
+            judges: BTreeSet::new(),
+            rules: rules.collect(),
+        }
+    }
+
+    fn add_judges(&mut self, result: &AssertionResult) {
+        if let Some(judge) = result.metadata.get("judgeModel").and_then(Value::as_str)
+            && !self.judges.contains(judge)
+        {
+            self.judges.insert(judge.to_owned());
+        }
+        for component in &result.components {
+            self.add_judges(component);
+        }
+    }
+}
+
+/// The checks of a case over all repeats, in order of first appearance.
+fn checks_of(case: &CaseResult) -> Vec<EntryCheck> {
+    let mut checks = Vec::new();
+    for result in case.executions.iter().flat_map(|it| &it.results) {
+        add_checks(result, result.turn.as_deref(), "", &mut checks);
+    }
+    checks
+}
+
+fn add_checks(result: &AssertionResult, turn: Option<&str>, sets: &str, to: &mut Vec<EntryCheck>) {
+    if !result.is_check() {
+        return;
+    }
+    let within = format!("{sets}{}", result.label);
+    let label = turn.map_or_else(|| within.clone(), |turn| format!("{turn}: {within}"));
+    let check = EntryCheck { assertion: result.assertion.clone(), label };
+    if !to.contains(&check) {
+        to.push(check);
+    }
+    for part in result.parts() {
+        add_checks(part, part.turn.as_deref().or(turn), &format!("{within} > "), to);
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Writes the results under the original's keys, `case::model`. Two cases may have the same key, because

@@ -55,8 +55,14 @@ pub struct Calibration {
     pub labels: String,
     /// The digest of that file.
     pub labels_digest: String,
-    /// What people and judge said.
+    /// What people and judge said, over all criteria.
     pub counts: Counts,
+    /// The same for each criterion, sorted by digest. Agreement on one says nothing about another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionCounts>,
+    /// The vendors' names of the models that answered, sorted, where they are others than those that were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<String>,
     /// How many labelled outputs the judge gave no readable answer for. They are in no other number.
     pub errored: u64,
     /// The share of outputs that people passed, from 0 to 1.
@@ -98,6 +104,20 @@ impl Calibration {
             (!agrees).then(words)
         })
     }
+}
+
+/// What people and a judge said about outputs, by one criterion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CriterionCounts {
+    /// The criterion in a few words, or the id of the rule.
+    pub name: String,
+    /// Names its text.
+    pub digest: String,
+    /// When the judge was asked, RFC 3339.
+    pub calibrated_at: String,
+    /// What people and judge said.
+    pub counts: Counts,
 }
 
 /// The four ways in which people and a judge can see an output.
@@ -174,10 +194,25 @@ impl Calibrations {
     }
 
     /// Keeps what was found about a judge, in the place of what was known about the same kind of check with the same
-    /// instructions.
-    pub fn set(&self, judge: &Judge, calibration: Calibration) -> Result<PathBuf, StoreError> {
+    /// instructions. What was known about other criteria stays, if the same models answered.
+    pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;
+        let before = known.iter().filter(|it| {
+            (&it.check, &it.prompts, &it.providers, &it.answered)
+                == (
+                    &calibration.check,
+                    &calibration.prompts,
+                    &calibration.providers,
+                    &calibration.answered,
+                )
+        });
+        let is_new =
+            |it: &&CriterionCounts| calibration.criteria.iter().all(|new| new.digest != it.digest);
+        let others: Vec<CriterionCounts> =
+            before.flat_map(|it| &it.criteria).filter(is_new).cloned().collect();
+        calibration.criteria.extend(others);
+        calibration.criteria.sort_by(|a, b| a.digest.cmp(&b.digest));
         known.retain(|it| (&it.check, &it.prompts) != (&calibration.check, &calibration.prompts));
         known.push(calibration);
         known.sort_by(|a, b| (&a.check, &a.prompts).cmp(&(&b.check, &b.prompts)));

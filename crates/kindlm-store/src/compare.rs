@@ -1,9 +1,11 @@
 //! What changed between a baseline and another run.
 
+use std::collections::BTreeMap;
+
 use kindlm_types::FailureCode;
 
-use crate::baseline::EntryScore;
-use crate::{Baseline, Entry};
+use crate::baseline::{Conditions, EntryScore};
+use crate::{Baseline, Entry, EntryCheck};
 
 /// Rates and scores that differ by no more than this are equal.
 const TOLERANCE: f64 = 0.001;
@@ -17,10 +19,14 @@ pub struct Comparison {
     pub improvements: Vec<Change>,
     /// Cases whose pass rate stayed, in the order of the new run.
     pub unchanged: Vec<Change>,
+    /// Cases that cannot be compared: repeats could not be judged, then or now. In the order of the new run.
+    pub unknown: Vec<Change>,
     /// Cases that the baseline does not have.
     pub added: Vec<Entry>,
-    /// Cases that only the baseline has.
+    /// Cases that were executed for the baseline and not in the new run.
     pub removed: Vec<Entry>,
+    /// The other differences: judges, models, rules, the version of KindLM.
+    pub differences: Vec<Difference>,
 }
 
 /// A case that both runs have.
@@ -30,14 +36,24 @@ pub struct Change {
     pub case: String,
     /// The model's id.
     pub model: String,
-    /// The pass rate in the baseline, from 0 to 1.
-    pub before: f64,
-    /// The pass rate now, from 0 to 1.
-    pub after: f64,
+    /// The pass rate in the baseline, from 0 to 1; `None` if no repeat was judged.
+    pub before: Option<f64>,
+    /// The pass rate now, from 0 to 1; `None` if no repeat was judged.
+    pub after: Option<f64>,
+    /// How many repeats could not be judged: then, now.
+    pub errored: (u32, u32),
+    /// How many repeats were executed: then, now.
+    pub repeats: (u32, u32),
     /// Failure codes that the baseline did not have.
     pub new_failure_codes: Vec<FailureCode>,
+    /// Checks of the baseline that were not made in the new run.
+    pub removed_checks: Vec<EntryCheck>,
+    /// Checks that the baseline does not have.
+    pub added_checks: Vec<EntryCheck>,
     /// Checks whose mean score moved.
     pub scores: Vec<ScoreChange>,
+    /// True if the case sends or expects something else.
+    pub test_changed: bool,
     /// Whether the output is another one.
     pub output_changed: bool,
 }
@@ -55,30 +71,75 @@ pub struct ScoreChange {
     pub after: f64,
 }
 
+/// A condition of the runs that is not the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What it is: `KindLM`, `judges`, ``the model `gpt` ``, ``the rules `kind` ``.
+    pub what: String,
+    /// In the baseline; `None` if it was not there.
+    pub before: Option<String>,
+    /// Now; `None` if it is not there.
+    pub after: Option<String>,
+}
+
+impl Comparison {
+    /// True if the new run is no worse than the baseline, as far as the baseline goes: no pass rate fell or is unknown, no
+    /// case and no check is missing.
+    pub fn held(&self) -> bool {
+        self.regressions.is_empty()
+            && self.unknown.is_empty()
+            && self.removed.is_empty()
+            && self.removed_checks() == 0
+    }
+
+    /// How many checks of the baseline were not made in the new run.
+    pub fn removed_checks(&self) -> usize {
+        self.changes().map(|it| it.removed_checks.len()).sum()
+    }
+
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        [&self.regressions, &self.improvements, &self.unchanged, &self.unknown]
+            .into_iter()
+            .flatten()
+    }
+}
+
 impl Baseline {
     /// Compares a later run with this one. Pass rates within 0.001 of each other are equal.
+    ///
+    /// A case that was not executed counts as one that is not there.
     pub fn compare(&self, current: &Self) -> Comparison {
         let mut comparison = Comparison::default();
-        for now in current.entries() {
-            let Some(then) = self.get(&now.case, &now.model) else {
+        for now in current.entries().filter(|it| it.was_executed()) {
+            let then = self.get(&now.case, &now.model).filter(|it| it.was_executed());
+            let Some(then) = then else {
                 comparison.added.push(now.clone());
                 continue;
             };
             let change = Change::between(then, now);
-            let difference = now.pass_rate - then.pass_rate;
-            if difference < -TOLERANCE {
-                comparison.regressions.push(change);
-            } else if difference > TOLERANCE {
-                comparison.improvements.push(change);
-            } else {
-                comparison.unchanged.push(change);
-            }
+            let is_known = change.errored == (0, 0);
+            let changes = match (change.before, change.after) {
+                // The judged part shows that it is worse; the rest cannot change that.
+                (Some(before), Some(after)) if after - before < -TOLERANCE => {
+                    &mut comparison.regressions
+                }
+                (Some(before), Some(after)) if is_known && after - before > TOLERANCE => {
+                    &mut comparison.improvements
+                }
+                (Some(_), Some(_)) | (None, None) if is_known => &mut comparison.unchanged,
+                (None, Some(_)) if is_known => &mut comparison.improvements,
+                _ => &mut comparison.unknown,
+            };
+            changes.push(change);
         }
-        comparison.removed = self
-            .entries()
-            .filter(|then| current.get(&then.case, &then.model).is_none())
-            .cloned()
-            .collect();
+        let is_gone = |then: &&Entry| {
+            let now = current.get(&then.case, &then.model);
+            then.was_executed() && !now.is_some_and(Entry::was_executed)
+        };
+        comparison.removed = self.entries().filter(is_gone).cloned().collect();
+        if let (Some(then), Some(now)) = (&self.conditions, &current.conditions) {
+            comparison.differences = then.differences(now);
+        }
         comparison
     }
 }
@@ -87,16 +148,42 @@ impl Change {
     fn between(then: &Entry, now: &Entry) -> Self {
         let new_failure_codes =
             now.failure_codes.iter().filter(|it| !then.failure_codes.contains(it));
+        let rate = |it: &Entry| it.was_judged().then_some(it.pass_rate);
+        let (before, after) = (checks_of(then), checks_of(now));
+        // The checks of a repeat that broke off are unknown.
+        let removed = if now.was_judged() { missing(&before, &after) } else { Vec::new() };
+        let added = if before.is_empty() { Vec::new() } else { missing(&after, &before) };
         Self {
             case: now.case.clone(),
             model: now.model.clone(),
-            before: then.pass_rate,
-            after: now.pass_rate,
+            before: rate(then),
+            after: rate(now),
+            errored: (then.errored_repeats, now.errored_repeats),
+            repeats: (then.run_count, now.run_count),
             new_failure_codes: new_failure_codes.cloned().collect(),
+            removed_checks: removed,
+            added_checks: added,
             scores: now.scores.iter().filter_map(|score| moved(&then.scores, score)).collect(),
+            test_changed: then.digest.is_some() && then.digest != now.digest,
             output_changed: then.output_text != now.output_text,
         }
     }
+}
+
+/// The checks of an entry; of one without a list, those that have a score.
+fn checks_of(entry: &Entry) -> Vec<EntryCheck> {
+    let of_score =
+        |it: &EntryScore| EntryCheck { assertion: it.assertion.clone(), label: it.label.clone() };
+    if entry.checks.is_empty() {
+        entry.scores.iter().map(of_score).collect()
+    } else {
+        entry.checks.clone()
+    }
+}
+
+/// Those of `all` that are not in `others`.
+fn missing(all: &[EntryCheck], others: &[EntryCheck]) -> Vec<EntryCheck> {
+    all.iter().filter(|it| !others.contains(it)).cloned().collect()
 }
 
 fn moved(before: &[EntryScore], now: &EntryScore) -> Option<ScoreChange> {
@@ -107,4 +194,31 @@ fn moved(before: &[EntryScore], now: &EntryScore) -> Option<ScoreChange> {
         before: then.mean,
         after: now.mean,
     })
+}
+
+impl Conditions {
+    fn differences(&self, now: &Self) -> Vec<Difference> {
+        let mut found = Vec::new();
+        let mut compare = |what: String, before: Option<String>, after: Option<String>| {
+            if before != after {
+                found.push(Difference { what, before, after });
+            }
+        };
+        compare("KindLM".to_owned(), Some(self.kindlm.clone()), Some(now.kindlm.clone()));
+        let judges = |it: &Self| {
+            let judges = it.judges.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            Some(judges).filter(|it| !it.is_empty())
+        };
+        compare("judges".to_owned(), judges(self), judges(now));
+        for (kind, then, now) in
+            [("model", &self.models, &now.models), ("rules", &self.rules, &now.rules)]
+        {
+            let names: BTreeMap<_, _> = then.iter().chain(now).collect();
+            for name in names.keys() {
+                let what = format!("the {kind} `{name}`");
+                compare(what, then.get(*name).cloned(), now.get(*name).cloned());
+            }
+        }
+        found
+    }
 }

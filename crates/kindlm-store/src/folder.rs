@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use globset::GlobBuilder;
-use kindlm_types::{FileError, FileTree, Files};
+use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 
 use crate::error::words;
 
@@ -24,6 +24,8 @@ pub struct Folder {
     outside: bool,
     /// What was looked for, found or not; shared by clones.
     seen: Arc<Mutex<BTreeSet<PathBuf>>>,
+    /// The folders of which everything is taken; shared by clones.
+    trees: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Folder {
@@ -35,7 +37,7 @@ impl Folder {
             path: path.display().to_string(),
             message: words(&err),
         })?;
-        Ok(Self { root, outside: false, seen: Arc::default() })
+        Ok(Self { root, outside: false, seen: Arc::default(), trees: Arc::default() })
     }
 
     /// Whether files outside the folder may be read as well.
@@ -53,6 +55,11 @@ impl Folder {
     /// The files that were asked for so far, whether they were there or not, and the folders that were searched.
     pub fn seen(&self) -> Vec<PathBuf> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// The folders whose whole content was asked for so far, without symbolic links.
+    pub fn trees(&self) -> Vec<PathBuf> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     fn note(&self, path: PathBuf) {
@@ -116,10 +123,17 @@ impl Files for Folder {
         Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
     }
 
-    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
+    fn tree(&self, path: &str, limits: TreeLimits) -> Result<FileTree, FileError> {
         let real = self.resolve(path)?;
-        crate::tree::digest(&real)
-            .map_err(|err| FileError::Other { path: path.to_owned(), message: words(&err) })
+        let failed = |err| FileError::Other { path: path.to_owned(), message: words(&err) };
+        if let Some((limit, unit)) = crate::tree::beyond(&real, limits).map_err(failed)? {
+            return Err(FileError::TooMuch { path: path.to_owned(), limit, unit });
+        }
+        let tree = crate::tree::digest(&real).map_err(failed)?;
+        if tree.is_folder {
+            self.trees.lock().unwrap_or_else(PoisonError::into_inner).insert(real);
+        }
+        Ok(tree)
     }
 
     /// `*`, `?`, `[…]` and `{a,b}` stay within one path part; `**` crosses parts. Names that begin with a

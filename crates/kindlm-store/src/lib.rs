@@ -20,7 +20,7 @@
 //!
 //! let runs = Runs::new(folder.path().join(".kindlm"));
 //! runs.save("20261120-140912-001-7f3a", r#"{"schemaVersion":1}"#)?;
-//! assert_eq!(runs.last()?.as_deref(), Some("20261120-140912-001-7f3a"));
+//! assert_eq!(runs.list()?, ["20261120-140912-001-7f3a"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -39,11 +39,11 @@ mod runs;
 mod saved;
 mod tree;
 
-pub use atomic::{Draft, check_writable, write};
-pub use baseline::{Baseline, BaselineError, Entry, EntryScore};
+pub use atomic::{Draft, check_writable, remove_abandoned, write};
+pub use baseline::{Baseline, BaselineError, Conditions, Entry, EntryCheck, EntryScore};
 pub use baselines::Baselines;
-pub use calibration::{Calibration, Calibrations, Counts, Judge, JudgeModel};
-pub use compare::{Change, Comparison, ScoreChange};
+pub use calibration::{Calibration, Calibrations, Counts, CriterionCounts, Judge, JudgeModel};
+pub use compare::{Change, Comparison, Difference, ScoreChange};
 pub use digest::{Digest, DigestError};
 pub use error::{StoreError, words};
 pub use folder::{Folder, MAX_FILE_BYTES};

@@ -1,18 +1,24 @@
 //! The reports of past runs.
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use kindlm_types::{CaseResult, Report};
 
 use crate::error::is_absent;
-use crate::journal::{self, Journal, JournalError};
-use crate::{Draft, ReportError, SavedCases, StoreError, atomic, name};
+use crate::journal;
+use crate::{Draft, ReportError, SavedCases, StoreError, name};
 
-/// The reports of past runs: `runs/<run-id>/report.json` and `last-run` below a state folder.
+/// The name of the file with the order of the runs, beside their folders.
+const ORDER: &str = "order";
+
+/// The reports of past runs: `runs/<run-id>/report.json` below a state folder.
 ///
-/// Run ids come from outside and sort by time; reports are the JSON text of the wire format.
+/// Run ids come from outside; reports are the JSON text of the wire format. Which run is newer than another is written in
+/// `runs/order`, one id per line in the order in which the runs were begun or resumed: clocks go wrong, and run ids hold
+/// the time. A run that is not listed there is older than those that are.
 #[derive(Clone, Debug)]
 pub struct Runs {
     state: PathBuf,
@@ -38,12 +44,22 @@ impl Runs {
         Ok(self.folder().join(id))
     }
 
-    /// Keeps the report of a run, and remembers it as the last one.
+    /// Makes a run the newest: it begins, or it is resumed.
+    pub fn begin(&self, id: &str) -> Result<(), StoreError> {
+        name::check("run id", id)?;
+        let (folder, path) = (self.folder(), self.order_file());
+        fs::create_dir_all(&folder)
+            .map_err(|err| StoreError::io("make the folder", &folder, &err))?;
+        append_line(&path, id).map_err(|err| StoreError::io("write", &path, &err))
+    }
+
+    /// Keeps the report of a run. If the run was not begun before, it is the newest.
     pub fn save(&self, id: &str, report: &str) -> Result<PathBuf, StoreError> {
         self.save_with(id, |out| out.write_all(report.as_bytes()))
     }
 
-    /// Keeps the report of a run as it is written, and remembers it as the last one. After an error, neither.
+    /// Keeps the report of a run as it is written. If the run was not begun before, it is the newest. After an error,
+    /// neither.
     pub fn save_with(
         &self,
         id: &str,
@@ -53,54 +69,47 @@ impl Runs {
         let mut draft = Draft::begin(&path)?;
         write(&mut draft).map_err(|err| draft.failed(&err))?;
         draft.finish()?;
-        atomic::write(&self.last_file(), format!("{id}\n").as_bytes())?;
+        if !self.order()?.contains_key(id) {
+            self.begin(id)?;
+        }
         Ok(path)
     }
 
-    /// The id of the last run; `None` before the first.
-    pub fn last(&self) -> Result<Option<String>, StoreError> {
-        let path = self.last_file();
-        match fs::read_to_string(&path) {
-            Ok(text) => {
-                let id = text.trim();
-                name::check("run id", id)?;
-                Ok(Some(id.to_owned()))
+    /// The position of each run that was begun here.
+    fn order(&self) -> Result<HashMap<String, usize>, StoreError> {
+        let path = self.order_file();
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                Ok(text.lines().enumerate().map(|(at, id)| (id.trim().to_owned(), at)).collect())
             }
-            Err(err) if is_absent(&err) => Ok(None),
+            Err(err) if is_absent(&err) => Ok(HashMap::new()),
             Err(err) => Err(StoreError::io("read", &path, &err)),
         }
     }
 
     /// The ids of all runs that have a report, oldest first.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
-        self.having(Self::REPORT)
+        self.having(has_report)
     }
 
     /// The ids of all runs that have a journal, oldest first: those that can be resumed, ended or not.
     pub fn journals(&self) -> Result<Vec<String>, StoreError> {
-        self.having(journal::FILE)
+        self.having(|folder| folder.join(journal::FILE).is_file())
     }
 
-    /// The journals of the runs that began after `last` and have no report, newest first: they are still going, or were
-    /// broken off, or their report could not be written. One without a first line is left out: before that is there,
-    /// nothing is sent.
-    pub fn unfinished_after(&self, last: Option<&str>) -> Result<Vec<Journal>, StoreError> {
-        let mut found = Vec::new();
-        let ids = self.journals()?;
-        for id in ids.iter().rev().take_while(|id| last.is_none_or(|last| id.as_str() > last)) {
-            if self.path(id)?.exists() {
-                continue;
-            }
-            match Journal::open(self.run_folder(id)?) {
-                Ok(journal) => found.push(journal),
-                Err(JournalError::Header { .. }) => {}
-                Err(err) => return Err(err.into()),
-            }
-        }
-        Ok(found)
+    /// The ids of all runs, oldest first, each with whether it has a report. The others are still going, were broken off,
+    /// or their report could not be written.
+    pub fn all(&self) -> Result<Vec<(String, bool)>, StoreError> {
+        let ids = self.having(|it| has_report(it) || it.join(journal::FILE).is_file())?;
+        let with_report = |id: String| {
+            let has_report = has_report(&self.folder().join(&id));
+            (id, has_report)
+        };
+        Ok(ids.into_iter().map(with_report).collect())
     }
 
-    fn having(&self, file: &str) -> Result<Vec<String>, StoreError> {
+    fn having(&self, is_meant: impl Fn(&Path) -> bool) -> Result<Vec<String>, StoreError> {
         let folder = self.folder();
         let items = match fs::read_dir(&folder) {
             Ok(items) => items,
@@ -111,11 +120,12 @@ impl Runs {
         for item in items {
             let item = item.map_err(|err| StoreError::io("read", &folder, &err))?;
             let Ok(id) = item.file_name().into_string() else { continue };
-            if self.run_folder(&id).is_ok_and(|path| path.join(file).is_file()) {
+            if self.run_folder(&id).is_ok_and(|path| is_meant(&path)) {
                 ids.push(id);
             }
         }
-        ids.sort_unstable();
+        let order = self.order()?;
+        ids.sort_unstable_by(|a, b| (order.get(a), a).cmp(&(order.get(b), b)));
         Ok(ids)
     }
 
@@ -158,9 +168,24 @@ impl Runs {
         self.state.join("runs")
     }
 
-    fn last_file(&self) -> PathBuf {
-        self.state.join("last-run")
+    fn order_file(&self) -> PathBuf {
+        self.folder().join(ORDER)
     }
+}
+
+fn has_report(folder: &Path) -> bool {
+    folder.join(Runs::REPORT).is_file()
+}
+
+/// Appends a line with one write. Behind a line that was cut off it begins a new one.
+fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    let mut last = [b'\n'];
+    if file.seek(SeekFrom::End(-1)).is_ok() {
+        file.read_exact(&mut last)?;
+    }
+    let gap = if last == [b'\n'] { "" } else { "\n" };
+    file.write_all(format!("{gap}{line}\n").as_bytes())
 }
 
 fn display(path: &Path) -> String {

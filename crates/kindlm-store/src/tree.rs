@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kindlm_types::FileTree;
+use kindlm_types::{FileTree, TreeLimits};
 use sha2::{Digest as _, Sha256};
 
 /// Digests a file, or everything in a folder: paths, contents, modes, and where links lead in their own words.
@@ -51,6 +51,32 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     Ok(FileTree { is_folder, digest })
 }
 
+/// The limit that a file or folder is beyond, by the sizes that the system tells; nothing is read.
+pub(crate) fn beyond(path: &Path, limits: TreeLimits) -> io::Result<Option<(u64, &'static str)>> {
+    let (mut bytes, mut files) = (0_u64, 0_u64);
+    let mut open = vec![(path.to_path_buf(), fs::metadata(path)?)];
+    while let Some((at, metadata)) = open.pop() {
+        if metadata.is_dir() {
+            for item in fs::read_dir(&at)? {
+                let item = item?;
+                if !FileTree::leaves_out(&item.file_name()) {
+                    open.push((item.path(), item.metadata()?));
+                }
+            }
+            continue;
+        }
+        files += 1;
+        bytes = bytes.saturating_add(if metadata.is_file() { metadata.len() } else { 0 });
+        if files > limits.files {
+            return Ok(Some((limits.files, "files")));
+        }
+        if bytes > limits.bytes {
+            return Ok(Some((limits.bytes, "bytes")));
+        }
+    }
+    Ok(None)
+}
+
 fn hashed(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = fs::File::open(path)?;
     let mut digest = Sha256::new();
@@ -78,6 +104,26 @@ fn is_executable(_metadata: &fs::Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_beyond_a_limit_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("in")).unwrap();
+        fs::write(folder.path().join("in/a"), "12345").unwrap();
+        // A terabyte of holes: reading it takes minutes.
+        let large = fs::File::create(folder.path().join("in/large")).unwrap();
+        large.set_len(1 << 40).unwrap();
+        for (bytes, files, expected) in [
+            (1 << 30, 100, Some((1 << 30, "bytes"))),
+            (u64::MAX, 1, Some((1, "files"))),
+            (u64::MAX, 2, None),
+        ] {
+            let found = beyond(folder.path(), TreeLimits { bytes, files }).unwrap();
+            assert_eq!(found, expected);
+        }
+        let file = beyond(&folder.path().join("in/a"), TreeLimits { bytes: 4, files: 1 }).unwrap();
+        assert_eq!(file, Some((4, "bytes")));
+    }
 
     #[test]
     fn a_digest_changes_with_what_is_in_the_folder_and_with_nothing_else() {

@@ -8,7 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{BoxFuture, Coverage, Event, FinishReason, Price, ProviderError, ToolCall, Usage};
+use crate::{
+    BoxFuture, Coverage, DeclaredEvidence, Event, FinishReason, Price, ProviderError, ToolCall,
+    Usage,
+};
 
 /// An agent that is a program: how it is started, and which language it speaks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +53,9 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub ignore_lines: Vec<String>,
+    /// Which evidence of the agent is complete, where the agent does not say so itself. Reports show that it was declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<DeclaredEvidence>,
 }
 
 /// What an agent speaks.

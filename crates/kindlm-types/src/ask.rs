@@ -11,6 +11,35 @@ use serde_json::Value;
 use crate::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use crate::{FailureCode, FinishReason, ProviderError, ResponseFormat, Usage};
 
+/// How a line begins that stands before data in a question to a judge. The line ends with the mark of the fence.
+pub const FENCE: &str = "BEGIN ";
+
+/// The key of a judge's reply under which it gives the mark of the fence, to show that the reply is its own.
+pub const MARK: &str = "mark";
+
+/// How long a mark is, in hexadecimal digits: 96 bits.
+pub const MARK_LENGTH: usize = 24;
+
+/// The mark of the first fence in a question to a judge, if it has one.
+pub fn mark_in(question: &str) -> Option<&str> {
+    let marks = question.lines().filter_map(|it| it.strip_prefix(FENCE)?.rsplit(' ').next());
+    marks
+        .into_iter()
+        .find(|it| it.len() == MARK_LENGTH && it.bytes().all(|it| it.is_ascii_hexdigit()))
+}
+
+/// The reply of a judge that follows its instructions: a JSON object carries the mark of the question, unless it carries
+/// one already. For stand-ins of judges, whose replies are written before the question is known.
+pub fn with_mark(reply: &str, question: &str) -> String {
+    match (serde_json::from_str::<Value>(reply), mark_in(question)) {
+        (Ok(Value::Object(mut object)), Some(mark)) if !object.contains_key(MARK) => {
+            object.insert(MARK.to_owned(), mark.into());
+            Value::Object(object).to_string()
+        }
+        _ => reply.to_owned(),
+    }
+}
+
 /// Something that must be found out before a check can be made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
@@ -113,6 +142,8 @@ pub enum Answer {
         text: String,
         /// The id of the judge that gave it.
         model: String,
+        /// The vendor's name of the model that answered, if it is another than the one that was asked for.
+        answered: Option<String>,
         /// Why it ends where it does: one that is cut off may not say what the judge would have said.
         finish_reason: FinishReason,
         /// Tokens it took.
@@ -121,7 +152,7 @@ pub enum Answer {
         cost_usd: Option<f64>,
     },
     /// A vector.
-    Vector(Arc<[f32]>),
+    Vector(Arc<[f64]>),
     /// What a script did.
     Script(ScriptAnswer),
 }
@@ -132,6 +163,7 @@ impl Answer {
         Self::Text {
             text: text.into(),
             model: model.into(),
+            answered: None,
             finish_reason: FinishReason::Stop,
             usage: Usage::default(),
             cost_usd: Some(0.0),
@@ -169,7 +201,7 @@ impl AskError {
             Self::Provider(err) => err.kind.failure_code(),
             Self::Script(_) => FailureCode::SCRIPT_ERROR,
             Self::Budget { .. } => FailureCode::BUDGET_EXCEEDED,
-            Self::NobodyToAsk { .. } => FailureCode::INTERNAL_ERROR,
+            Self::NobodyToAsk { .. } => FailureCode::JUDGE_NOT_CONFIGURED,
         }
     }
 }
@@ -250,5 +282,24 @@ impl Answers {
     /// Whether nothing has been asked.
     pub fn is_empty(&self) -> bool {
         self.by_question.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_mark;
+
+    #[test]
+    fn a_stand_in_gives_the_mark_of_the_question() {
+        let question = "Rules:\nBEGIN here\n\nBEGIN agent input 00c0ffee00c0ffee00c0ffee\nHi\nEND agent input 00c0ffee00c0ffee00c0ffee";
+        for (reply, expected) in [
+            (r#"{"score":1}"#, r#"{"score":1,"mark":"00c0ffee00c0ffee00c0ffee"}"#),
+            (r#"{"score":1,"mark":"x"}"#, r#"{"score":1,"mark":"x"}"#),
+            (r#"[{"score":1}]"#, r#"[{"score":1}]"#),
+            ("I say 1", "I say 1"),
+        ] {
+            assert_eq!(with_mark(reply, question), expected, "{reply}");
+        }
+        assert_eq!(with_mark(r#"{"score":1}"#, "BEGIN output"), r#"{"score":1}"#);
     }
 }

@@ -72,13 +72,26 @@ pub struct CommandOutput {
 impl CommandOutput {
     /// Why a command with this exit code has not done its work, in words: the shell could not start it, or a signal
     /// ended it. Any other code is the command's own word.
-    pub fn broken_off(exit_code: Option<i32>) -> Option<&'static str> {
-        match exit_code {
-            Some(127) => Some("the command was not found (exit code 127)"),
-            Some(126) => Some("the command cannot be executed (exit code 126)"),
-            Some(_) => None,
-            None => Some("a signal ended the command before it was done"),
+    pub fn broken_off(exit_code: Option<i32>) -> Option<String> {
+        let Some(code) = exit_code else {
+            return Some("a signal ended the command before it was done".to_owned());
+        };
+        match (code, Self::signal(code)) {
+            (127, _) => Some("the command was not found (exit code 127)".to_owned()),
+            (126, _) => Some("the command cannot be executed (exit code 126)".to_owned()),
+            (_, Some(signal)) => Some(format!(
+                "signal {signal} ended the command before it was done (exit code {code})"
+            )),
+            _ => None,
         }
+    }
+
+    /// The signal that an exit code stands for: a shell ends with 128 and its number if a signal ended what it ran.
+    pub fn signal(exit_code: i32) -> Option<i32> {
+        /// The greatest number of a signal that ends programs; those above are for the programs' own use.
+        const LAST: i32 = 31;
+        let signal = exit_code - 128;
+        (cfg!(unix) && (1..=LAST).contains(&signal)).then_some(signal)
     }
 
     /// Why a command that wrote such [`unreadable`](Self::unreadable) lines is no evidence, in words: what they told is
@@ -147,7 +160,7 @@ pub trait Backend: Send + Sync {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>>;
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>>;
 
     /// Runs a command and reads its protocol.
     fn run<'a>(
@@ -215,7 +228,7 @@ impl<B: Backend + ?Sized> Backend for &B {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         (**self).embed(provider, model, text, timeout)
     }
 
@@ -238,5 +251,34 @@ impl<B: Backend + ?Sized> Backend for &B {
         question: &'a ScriptQuestion,
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
         (**self).script(question)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_code_above_128_is_a_signal() {
+        for (code, broken_off) in [
+            (Some(0), None),
+            (Some(1), None),
+            (Some(126), Some("exit code 126")),
+            (Some(127), Some("was not found")),
+            (Some(128), None),
+            (Some(130), Some("signal 2 ended the command")),
+            (Some(137), Some("signal 9 ended the command before it was done (exit code 137)")),
+            (Some(143), Some("signal 15")),
+            (Some(159), Some("signal 31")),
+            (Some(160), None),
+            (Some(255), None),
+            (Some(-1), None),
+            (None, Some("a signal ended the command")),
+        ] {
+            let broken_off = broken_off.filter(|_| cfg!(unix) || code.is_none_or(|it| it <= 128));
+            let why = CommandOutput::broken_off(code);
+            assert_eq!(why.is_some(), broken_off.is_some(), "{code:?}");
+            assert!(why.unwrap_or_default().contains(broken_off.unwrap_or_default()), "{code:?}");
+        }
     }
 }

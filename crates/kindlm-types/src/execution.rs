@@ -1,6 +1,7 @@
 //! The evidence: what happened when one test case ran once on one model.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -45,7 +46,7 @@ pub struct Turn {
     pub user: Option<String>,
     /// The agent's last text of the turn.
     pub text: String,
-    /// What of the text nobody understands, in words; see [`Execution::unread`].
+    /// Why the text is incomplete, in words; see [`Execution::unread`].
     pub unread: Option<String>,
     /// The turn's structured output, where the source gives it apart from the text.
     pub output_json: Option<Value>,
@@ -76,8 +77,8 @@ pub struct Execution {
     pub input: Vec<Message>,
     /// The last text that the model or the agent gave.
     pub output: String,
-    /// What else belongs to the answer and is of a type that nobody understands, in words: then the output is only what
-    /// could be read of it.
+    /// Why the output is only a part of the answer, in words: the rest is of an unsupported type, or an answer on the way
+    /// to it was cut. See [`incomplete_output`](Self::incomplete_output).
     pub unread: Option<String>,
     /// Structured output, where the source gives it apart from the text (`output_json` of a command).
     pub output_json: Option<Value>,
@@ -127,6 +128,8 @@ pub struct Execution {
     pub recorded_events: Vec<Event>,
     /// For which kinds of evidence the source tells everything.
     pub coverage: Coverage,
+    /// Which kinds of evidence the suite declares complete, whatever the source says.
+    pub declared: BTreeSet<Channel>,
     /// What an instrumented agent told of its steps.
     pub trace: Option<Box<Trace>>,
     /// What the agent left behind in the folder in which it worked, if it had one of its own.
@@ -166,9 +169,45 @@ impl Execution {
         }
     }
 
-    /// Whether everything of a kind is told: its source says so of itself, and nothing speaks against it.
+    /// True if everything of a kind was recorded: its source says so, or the suite, nothing is known to be missing, and
+    /// no answer is incomplete in which more of it may have been.
     pub fn tells_all(&self, channel: Channel) -> bool {
-        self.gaps.is_empty() && self.coverage.includes(channel)
+        let is_of_answers = matches!(
+            channel,
+            Channel::Messages
+                | Channel::Actions
+                | Channel::Subagents
+                | Channel::Skills
+                | Channel::InputRequests
+        );
+        self.gaps.is_empty()
+            && (self.coverage.includes(channel) || self.declared.contains(&channel))
+            && !(is_of_answers && self.incomplete_answer().is_some())
+    }
+
+    /// Why the last answer is incomplete, in words: a part of it is unsupported, or it was cut at the token limit or by a
+    /// filter. `None` if all of it is in [`output`](Self::output).
+    pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
+        let unread = self.unread.as_deref().map(Cow::Borrowed);
+        unread.or_else(|| self.finish_reason.as_ref()?.cut().map(Cow::Owned))
+    }
+
+    /// The same for the answers of all turns.
+    pub fn incomplete_answer(&self) -> Option<Cow<'_, str>> {
+        let earlier = || self.turns.iter().find_map(|it| it.unread.as_deref()).map(Cow::Borrowed);
+        self.incomplete_output().or_else(earlier)
+    }
+
+    /// The kinds of evidence that are complete only because the suite declares it: declared, not observed.
+    pub fn only_declared(&self) -> BTreeSet<Channel> {
+        self.declared.iter().copied().filter(|it| !self.coverage.includes(*it)).collect()
+    }
+
+    /// Which evidence is complete only because the suite declares it, in words for people.
+    pub fn declared_note(&self) -> Option<String> {
+        let kinds: Vec<&str> = self.only_declared().into_iter().map(Channel::as_str).collect();
+        (!kinds.is_empty())
+            .then(|| format!("declared complete by the suite, not observed: {}", kinds.join(", ")))
     }
 
     /// The money that was spent on it in US dollars; `None` if that is not known.

@@ -13,11 +13,26 @@ pub trait Files: Send + Sync {
     /// Lists the files that a glob pattern matches, as paths that [`read`](Files::read) takes, sorted.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
-    /// What a path leads to, with a digest of all that is in it but `.git` and `.kindlm`.
-    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
+    /// What a path leads to, with a digest of all that is in it but `.git` and `.kindlm`. If there is more in it than is
+    /// allowed, none of it is read.
+    fn tree(&self, path: &str, _limits: TreeLimits) -> Result<FileTree, FileError> {
         let message = "folders are not read here".to_owned();
         Err(FileError::Other { path: path.to_owned(), message })
     }
+}
+
+/// The most that may be in a folder that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeLimits {
+    /// In all files together.
+    pub bytes: u64,
+    /// How many files.
+    pub files: u64,
+}
+
+impl TreeLimits {
+    /// No limits.
+    pub const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
 }
 
 /// A file, or a folder with everything in it.
@@ -65,6 +80,16 @@ pub enum FileError {
         bytes: u64,
         /// The largest size allowed.
         limit: u64,
+    },
+    /// There is more in the folder than is allowed.
+    #[error("`{path}` has more than the {limit} {unit} that are allowed")]
+    TooMuch {
+        /// As written.
+        path: String,
+        /// What is allowed.
+        limit: u64,
+        /// What is counted: `files` or `bytes`.
+        unit: &'static str,
     },
     /// The file is not UTF-8 text.
     #[error("`{path}` is not UTF-8 text: invalid byte at offset {offset}")]

@@ -38,7 +38,6 @@ mod report;
 mod result;
 mod scores;
 pub mod script;
-mod secret;
 mod sum;
 mod summary;
 mod trace;
@@ -57,12 +56,12 @@ pub use ask::{Answer, Answers, AskError, Question};
 pub use backend::{Backend, BoxFuture, CommandOutput, CommandSpec, Purse};
 pub use cases::{CaseError, CaseMark, CaseSource};
 pub use event::{
-    Action, ActionState, ActionStatus, Channel, Coverage, Event, Facts, InputOption, InputRequest,
-    Speaker, SubagentCall, ToolKind, exit_code,
+    Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Facts,
+    InputOption, InputRequest, Speaker, SubagentCall, ToolKind, exit_code,
 };
 pub use execution::{Execution, ExecutionError, ExecutionResult, ToolCall, Turn, Written};
 pub use exit::ExitStatus;
-pub use files::{FileError, FileTree, Files, NoFiles};
+pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
 pub use host::HostPattern;
 pub use limits::Limits;
 pub use price::Price;
@@ -80,7 +79,6 @@ pub use result::{
     GateResult, NOT_ASSERT_SET, NamedScore, ScoreSummary,
 };
 pub use scores::{named_scores, weighted_score};
-pub use secret::mask_secrets;
 pub use sum::{ExactSum, Mean};
 pub use summary::{
     AssertionSummary, Breakdown, ErrorFinding, FailingCase, Finding, ModelTotals, NAMED_FAILURES,
@@ -89,7 +87,7 @@ pub use summary::{
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
 pub use transcript::Transcript;
-pub use twice::{place_of_twice, twice};
+pub use twice::{place_of_twice, twice, twice_of};
 pub use usage::{Usage, UsageSum};
 pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

@@ -25,7 +25,7 @@ impl Price {
     /// What this usage costs, in US dollars.
     #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
     pub fn cost(&self, usage: &Usage) -> f64 {
-        let cached = usage.cached_input_tokens.min(usage.input_tokens);
+        let cached = usage.cached_input_tokens.unwrap_or(0).min(usage.input_tokens);
         let fresh = usage.input_tokens - cached;
         (fresh as f64 * self.input
             + cached as f64 * self.cached_input.unwrap_or(self.input)
@@ -55,7 +55,7 @@ mod tests {
             input_tokens: 1_000_000,
             output_tokens: 100_000,
             total_tokens: 1_100_000,
-            cached_input_tokens: 400_000,
+            cached_input_tokens: Some(400_000),
             ..Usage::default()
         };
         assert!((PRICE.cost(&usage) - (1.2 + 0.2 + 1.0)).abs() < 1e-12);

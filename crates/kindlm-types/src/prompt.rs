@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{ToolCall, Usage};
+use crate::{Coverage, Event, ToolCall, Usage};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -237,6 +237,25 @@ impl FinishReason {
         }
     }
 
+    /// Why an answer that stopped for this reason is incomplete, in words; `None` for one that came to its end. A refusal
+    /// is a whole answer.
+    pub fn cut(&self) -> Option<String> {
+        let advice = match self.meant() {
+            Self::Refusal => return None,
+            Self::Length => "; raise `maxTokens` of the model",
+            _ => "",
+        };
+        self.broke_off().map(|why| format!("{why}{advice}"))
+    }
+
+    /// The reason that a vendor's own word means.
+    fn meant(&self) -> Self {
+        match self {
+            Self::Other(word) => Self::of_vendor(word),
+            known => known.clone(),
+        }
+    }
+
     /// Whether nobody knows what the word says of the end: neither that it was a good one, nor that it was not.
     pub fn is_unclear(&self) -> bool {
         // Where the source has no word for it, it tells no reason.
@@ -294,8 +313,13 @@ pub struct Reply {
     pub text: String,
     /// The answer as a value, where the source gives one; the text is the same as JSON.
     pub output_json: Option<Value>,
-    /// The tool calls it asks for, in order.
+    /// The tool calls it asks for, in order. A call with a response was made and answered already: it is evidence.
     pub tool_calls: Vec<ToolCall>,
+    /// What happened on the way to the answer, in order, where the source reports more than the words of this type.
+    pub events: Vec<Event>,
+    /// For which kinds of evidence the source records everything. A model's own API does for all; a program around an
+    /// agent only for what it vouches for.
+    pub coverage: Coverage,
     /// Tokens, as the provider counted them.
     pub usage: Usage,
     /// Why it stopped.
@@ -327,6 +351,8 @@ impl Reply {
             text: text.into(),
             output_json: None,
             tool_calls: Vec::new(),
+            events: Vec::new(),
+            coverage: Coverage::Complete,
             usage: Usage::default(),
             finish_reason: FinishReason::Stop,
             model: String::new(),
@@ -359,6 +385,7 @@ mod tests {
             ("unknown", false, false),
         ] {
             let reason = FinishReason::of_vendor(word);
+            assert_eq!(reason.cut().is_some(), breaks_off, "{word}");
             let found = (reason.broke_off().is_some(), reason.is_failure());
             assert_eq!(found, (breaks_off, is_failure), "{word}");
         }

@@ -41,7 +41,7 @@ pub enum ScriptRuntime {
 }
 
 /// What is run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ScriptSource {
     /// The body of a function.
     Body {
@@ -69,7 +69,7 @@ pub enum ScriptSource {
 }
 
 /// What is done with something that a file exports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExportUse {
     /// A function is called with the arguments; anything else is the result itself.
     Value,
@@ -80,6 +80,9 @@ pub enum ExportUse {
 
 /// Runs scripts for a reader that has to wait: one script, to its end.
 pub type RunScript = dyn Fn(&ScriptQuestion) -> Result<ScriptAnswer, ScriptError> + Send + Sync;
+
+/// Compiles a script and runs nothing of it; what its files load is not looked at.
+pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Send + Sync;
 
 /// Runs scripts.
 pub trait ScriptRunner: Send + Sync {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::DeclaredEvidence;
+
 /// How traces of a running agent are received and read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
@@ -14,6 +16,8 @@ pub struct TraceSettings {
     pub mapping: SpanMapping,
     /// Which spans count.
     pub filter: SpanFilter,
+    /// Which evidence of the spans the suite declares complete.
+    pub evidence: DeclaredEvidence,
 }
 
 /// The original's: port 4318, as everyone's for OTLP/HTTP, and half a minute.
@@ -24,6 +28,7 @@ impl Default for TraceSettings {
             timeout: Duration::from_secs(30),
             mapping: SpanMapping::default(),
             filter: SpanFilter::default(),
+            evidence: DeclaredEvidence::default(),
         }
     }
 }

@@ -18,7 +18,19 @@ use crate::pointer;
 /// assert_eq!(twice(r#"[{"a": 1}, {"a": 2}]"#), None);
 /// ```
 pub fn twice(json: &str) -> Option<String> {
-    Some(find(json)?.key)
+    Some(find(json, &|_| true)?.key)
+}
+
+/// The first of certain keys that a JSON text gives twice in one object, however deep.
+///
+/// ```
+/// use kindlm_types::twice_of;
+///
+/// let json = r#"{"id": 1, "id": 2, "a": {"text": 1, "text": 2}}"#;
+/// assert_eq!(twice_of(json, |key| key == "text").as_deref(), Some("text"));
+/// ```
+pub fn twice_of(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
+    Some(find(json, &is_meant)?.key)
 }
 
 /// Where such a key is: a JSON pointer to it.
@@ -29,7 +41,7 @@ pub fn twice(json: &str) -> Option<String> {
 /// assert_eq!(place_of_twice(r#"[1, {"a": {"b": 1, "b": 2}}]"#).as_deref(), Some("/1/a/b"));
 /// ```
 pub fn place_of_twice(json: &str) -> Option<String> {
-    let Found { key, mut above } = find(json)?;
+    let Found { key, mut above } = find(json, &|_| true)?;
     above.insert(0, key);
     let parts: Vec<String> = above.iter().rev().map(|it| pointer::segment(it)).collect();
     Some(format!("/{}", parts.join("/")))
@@ -41,15 +53,19 @@ struct Found {
     above: Vec<String>,
 }
 
-fn find(json: &str) -> Option<Found> {
+fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Found> {
     let mut found = None;
     // What is no JSON at all is not this module's to say.
-    let _ = Once(&mut found).deserialize(&mut serde_json::Deserializer::from_str(json));
+    let once = Once { found: &mut found, is_meant };
+    let _ = once.deserialize(&mut serde_json::Deserializer::from_str(json));
     found
 }
 
-/// Anything in which no object gives a key twice; else it says where.
-struct Once<'f>(&'f mut Option<Found>);
+/// Anything in which no object gives a key twice that matters; else it says where.
+struct Once<'f> {
+    found: &'f mut Option<Found>,
+    is_meant: &'f dyn Fn(&str) -> bool,
+}
 
 /// A text that is copied only where it has escapes.
 #[derive(Deserialize, PartialEq, Eq, Hash)]
@@ -86,9 +102,14 @@ impl<'de> DeserializeSeed<'de> for Once<'_> {
 }
 
 impl Once<'_> {
+    /// The same search, one level deeper.
+    fn inner(&mut self) -> Once<'_> {
+        Once { found: self.found, is_meant: self.is_meant }
+    }
+
     /// What is found within is within this.
     fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
-        if let (Err(_), Some(found)) = (&result, self.0.as_mut()) {
+        if let (Err(_), Some(found)) = (&result, self.found.as_mut()) {
             found.above.push(at());
         }
         result
@@ -105,10 +126,10 @@ impl<'de> Visitor<'de> for Once<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         let mut keys = Keys::default();
         while let Some(key) = map.next_key::<Key<'de>>()? {
-            let read = map.next_value_seed(Once(self.0));
+            let read = map.next_value_seed(self.inner());
             self.within(read, || key.0.clone().into_owned())?;
-            if let Some(Key(key)) = keys.add(key) {
-                *self.0 = Some(Found { key: key.into_owned(), above: Vec::new() });
+            if let Some(Key(key)) = keys.add(key).filter(|it| (self.is_meant)(&it.0)) {
+                *self.found = Some(Found { key: key.into_owned(), above: Vec::new() });
                 return Err(A::Error::custom("twice"));
             }
         }
@@ -117,7 +138,7 @@ impl<'de> Visitor<'de> for Once<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
         for index in 0_usize.. {
-            let read = items.next_element_seed(Once(self.0));
+            let read = items.next_element_seed(self.inner());
             let is_end = matches!(read, Ok(None));
             self.within(read.map(|_| ()), || index.to_string())?;
             if is_end {

@@ -1,11 +1,14 @@
 //! Tokens, as far as they were counted.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Tokens as the provider counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+///
+/// In JSON, a count that was not reported is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Tokens of the prompt, cached ones included.
     pub input_tokens: u64,
@@ -13,37 +16,29 @@ pub struct Usage {
     pub output_tokens: u64,
     /// All tokens. Providers may count more than input plus output (reasoning, for example).
     pub total_tokens: u64,
-    /// The part of the input tokens that was read from the provider's prompt cache.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub cached_input_tokens: u64,
+    /// The part of the input tokens that was read from the provider's prompt cache; `None` if it was not reported.
+    pub cached_input_tokens: Option<u64>,
     /// Whether this is not all: the tokens of the prompt or those of the answer were not counted, or those of one answer
     /// of several.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// Whether only the sum is known, of one answer at least, and not how much of it was the prompt.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub total_only: bool,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 impl Usage {
-    /// What a source has counted, `None` for what it does not tell: that is not the same as no token.
+    /// What a source has counted, `None` for what it does not report: that is not the same as no token.
     ///
     /// ```
     /// use kindlm_types::Usage;
     ///
-    /// assert!(Usage::counted(Some(12), Some(0), None, 0).is_whole());
-    /// assert!(!Usage::counted(Some(12), None, None, 0).is_whole());
+    /// assert!(Usage::counted(Some(12), Some(0), None, None).is_whole());
+    /// assert!(!Usage::counted(Some(12), None, None, None).is_whole());
     /// ```
     pub fn counted(
         input: Option<u64>,
         output: Option<u64>,
         total: Option<u64>,
-        cached_input_tokens: u64,
+        cached_input: impl Into<Option<u64>>,
     ) -> Self {
         let (input, output) = match (input, output, total) {
             // Of a sum and one of its parts the other follows.
@@ -56,9 +51,10 @@ impl Usage {
             input_tokens,
             output_tokens,
             total_tokens: total.unwrap_or_else(|| input_tokens.saturating_add(output_tokens)),
-            cached_input_tokens,
+            cached_input_tokens: cached_input.into(),
             ..Self::default()
-        };
+        }
+        .without_lone_zero();
         let total_only = input.is_none() && output.is_none() && counted.total_tokens > 0;
         // Who counts no token at all has not counted, and not a part either.
         let is_half = (input.is_none() || output.is_none()) && counted != Self::default();
@@ -72,9 +68,26 @@ impl Usage {
             input_tokens: self.input_tokens.saturating_sub(part.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(part.output_tokens),
             total_tokens: self.total_tokens.saturating_sub(part.total_tokens),
-            cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),
+            cached_input_tokens: self
+                .cached_input_tokens
+                .map(|it| it.saturating_sub(part.cached_input_tokens.unwrap_or(0))),
             ..self
         }
+        .without_lone_zero()
+    }
+
+    /// A source that counts no token has not counted, even where it says that none of them was cached.
+    fn without_lone_zero(self) -> Self {
+        let counts = self.input_tokens > 0
+            || self.output_tokens > 0
+            || self.total_tokens > 0
+            || self.cached_input_tokens.is_some_and(|it| it > 0);
+        if counts { self } else { Self { cached_input_tokens: None, ..self } }
+    }
+
+    /// True if no token was reported. That is not the same as 0 tokens.
+    pub fn is_unreported(&self) -> bool {
+        *self == Self::default()
     }
 
     /// What of it cannot be, in words: there are more tokens in its parts than in all.
@@ -99,11 +112,17 @@ impl Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
+        self.cached_input_tokens = if self.is_unreported() {
+            other.cached_input_tokens
+        } else if other.is_unreported() {
+            self.cached_input_tokens
+        } else {
+            let both = self.cached_input_tokens.zip(other.cached_input_tokens);
+            both.map(|(a, b)| a.saturating_add(b))
+        };
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
-        self.cached_input_tokens =
-            self.cached_input_tokens.saturating_add(other.cached_input_tokens);
         self.partial |= other.partial;
         self.total_only |= other.total_only;
     }
@@ -114,7 +133,7 @@ impl std::ops::AddAssign for Usage {
 /// ```
 /// use kindlm_types::{Usage, UsageSum};
 ///
-/// let counted = Usage::counted(Some(12), Some(3), None, 0);
+/// let counted = Usage::counted(Some(12), Some(3), None, None);
 /// let mut sum = UsageSum::default();
 /// sum.add(Usage::default());
 /// assert_eq!(sum.total(), Usage::default(), "nothing was counted that could be taken for all");
@@ -166,6 +185,63 @@ impl From<Usage> for UsageSum {
     }
 }
 
+/// Tokens as they are written: a count that was not reported is absent.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Reported {
+    /// Tokens of the prompt, cached ones included; absent if they were not reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    input_tokens: Option<u64>,
+    /// Tokens of the answer; absent if they were not reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    output_tokens: Option<u64>,
+    /// All tokens. Providers may count more than input plus output (reasoning, for example).
+    total_tokens: u64,
+    /// The part of the input tokens that was read from the provider's prompt cache; absent if it was not reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    cached_input_tokens: Option<u64>,
+    /// True if this is not all: the tokens of the prompt, of the answer, or of one answer of several were not reported.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    partial: bool,
+    /// True if only the sum of at least one answer is known, and not how much of it was the prompt.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    total_only: bool,
+}
+
+impl JsonSchema for Usage {
+    fn schema_name() -> Cow<'static, str> {
+        "Usage".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Reported::json_schema(generator);
+        schema.insert("description".to_owned(), "Tokens as the provider counted them.".into());
+        schema
+    }
+}
+
+impl Serialize for Usage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { total_tokens, cached_input_tokens, partial, total_only, .. } = *self;
+        let has_all = !partial && !total_only;
+        let reported = |count: u64| Some(count).filter(|it| has_all || *it > 0);
+        let (input_tokens, output_tokens) =
+            (reported(self.input_tokens), reported(self.output_tokens));
+        Reported {
+            input_tokens,
+            output_tokens,
+            total_tokens,
+            cached_input_tokens,
+            partial,
+            total_only,
+        }
+        .serialize(serializer)
+    }
+}
+
 impl<'de> Deserialize<'de> for Usage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         /// As it is told: what is absent was not counted.
@@ -175,19 +251,27 @@ impl<'de> Deserialize<'de> for Usage {
             input_tokens: Option<u64>,
             output_tokens: Option<u64>,
             total_tokens: Option<u64>,
-            #[serde(default)]
-            cached_input_tokens: u64,
+            cached_input_tokens: Option<u64>,
             #[serde(default)]
             partial: bool,
             #[serde(default)]
             total_only: bool,
         }
         let told = Told::deserialize(deserializer)?;
-        let total = told.total_tokens;
-        let counted =
-            Self::counted(told.input_tokens, told.output_tokens, total, told.cached_input_tokens);
-        let partial = counted.partial || told.partial;
-        Ok(Self { partial, total_only: counted.total_only || told.total_only, ..counted })
+        let (input, output, total) = (told.input_tokens, told.output_tokens, told.total_tokens);
+        if !told.partial && !told.total_only {
+            return Ok(Self::counted(input, output, total, told.cached_input_tokens));
+        }
+        // Of a sum that is not all, the missing part does not follow.
+        let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
+        Ok(Self {
+            input_tokens,
+            output_tokens,
+            total_tokens: total.unwrap_or_else(|| input_tokens.saturating_add(output_tokens)),
+            cached_input_tokens: told.cached_input_tokens,
+            partial: told.partial,
+            total_only: told.total_only,
+        })
     }
 }
 
@@ -221,6 +305,48 @@ mod tests {
     }
 
     #[test]
+    fn a_count_that_was_not_reported_is_absent() {
+        for (json, written) in [
+            (
+                r#"{"inputTokens":5,"outputTokens":2}"#,
+                r#"{"inputTokens":5,"outputTokens":2,"totalTokens":7}"#,
+            ),
+            (
+                r#"{"inputTokens":5,"outputTokens":0,"cachedInputTokens":0}"#,
+                r#"{"inputTokens":5,"outputTokens":0,"totalTokens":5,"cachedInputTokens":0}"#,
+            ),
+            (r#"{"inputTokens":5}"#, r#"{"inputTokens":5,"totalTokens":5,"partial":true}"#),
+            (r#"{"totalTokens":9}"#, r#"{"totalTokens":9,"totalOnly":true}"#),
+        ] {
+            let usage = read(json);
+            assert_eq!(serde_json::to_string(&usage).unwrap(), written);
+            assert_eq!(read(written), usage, "{written}");
+        }
+        assert!(
+            read(r#"{"inputTokens":0,"outputTokens":0,"cachedInputTokens":0}"#).is_unreported()
+        );
+    }
+
+    #[test]
+    fn cached_tokens_are_summed_where_each_answer_reports_them() {
+        let (cached, silent) = (
+            read(r#"{"inputTokens":5,"outputTokens":2,"cachedInputTokens":3}"#),
+            read(r#"{"inputTokens":5,"outputTokens":2}"#),
+        );
+        for (answers, expected) in [
+            (vec![cached, cached], Some(6)),
+            (vec![cached, silent], None),
+            (vec![Usage::default(), cached], Some(3)),
+        ] {
+            let mut sum = UsageSum::default();
+            for it in answers {
+                sum.add(it);
+            }
+            assert_eq!(sum.total().cached_input_tokens, expected);
+        }
+    }
+
+    #[test]
     fn a_sum_with_a_part_that_was_not_counted_is_not_whole() {
         let mut sum = read(r#"{"inputTokens":5,"outputTokens":2}"#);
         sum += read(r#"{"inputTokens":5}"#);
@@ -230,7 +356,7 @@ mod tests {
 
     #[test]
     fn sums_that_are_put_together_know_what_was_not_counted() {
-        let counted = Usage::counted(Some(12), Some(3), None, 0);
+        let counted = Usage::counted(Some(12), Some(3), None, None);
         let mut uncounted = UsageSum::default();
         uncounted.add(Usage::default());
         for (mut sum, partial) in [

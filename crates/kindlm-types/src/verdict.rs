@@ -90,6 +90,8 @@ impl FailureCode {
     pub const SCRIPT_THREW: Self = Self::new("SCRIPT_THREW");
     /// A question was not asked, as the run's budget does not allow it.
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
+    /// A check asks a model, and no model is configured that could answer.
+    pub const JUDGE_NOT_CONFIGURED: Self = Self::new("JUDGE_NOT_CONFIGURED");
     /// KindLM itself could not do what was asked.
     pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
 

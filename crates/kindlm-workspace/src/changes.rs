@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How much of a file tells whether it is text, in bytes.
 const SAMPLE: usize = 8 * 1024;
 
-/// Globs of paths of which no changes are told: `node_modules/**`. `*` stays within one part of a path.
-pub(crate) fn ignore(globs: &[String]) -> Result<GlobSet, String> {
+/// Globs of paths, such as `node_modules/**`. `*` stays within one part of a path.
+pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
         let built = GlobBuilder::new(glob).literal_separator(true).build();

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use kindlm_types::FileTree;
 
+use crate::inside::without_setuid;
 use crate::tree::{Count, Limits};
 
 /// What is not copied, by its real place: files that an agent must not see.
@@ -51,7 +52,7 @@ pub(crate) fn copy(
             } else if kind.is_file() {
                 reflink_copy::reflink_or_copy(&source, &target)
                     .map_err(|err| cannot("copy", &source, &err))?;
-                fs::set_permissions(&target, metadata.permissions())
+                fs::set_permissions(&target, without_setuid(&metadata.permissions()))
                     .map_err(|err| cannot("copy", &source, &err))?;
             } else {
                 return Err(format!(
@@ -145,7 +146,7 @@ mod tests {
         fs::write(from.join(".git/HEAD"), "x").unwrap();
         fs::write(from.join("run.sh"), "#!/bin/sh\n").unwrap();
         fs::write(from.join("secret.test"), "hidden").unwrap();
-        fs::set_permissions(from.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(from.join("run.sh"), fs::Permissions::from_mode(0o6755)).unwrap();
         symlink("../run.sh", from.join("bin/run")).unwrap();
         symlink("not-there-yet", from.join("dangling")).unwrap();
         let to = folder.path().join("to");
@@ -153,7 +154,7 @@ mod tests {
         let except = [from.canonicalize().unwrap().join("secret.test")];
         copy(&from, &to, &except, Limits::NONE, "it").unwrap();
         let mode = fs::metadata(to.join("run.sh")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o755);
+        assert_eq!(mode & 0o7777, 0o755, "a copy does not run with the rights of its owner");
         assert_eq!(fs::read_link(to.join("bin/run")).unwrap(), Path::new("../run.sh"));
         assert!(to.join("empty").is_dir() && fs::read_link(to.join("dangling")).is_ok());
         assert!(!to.join(".git").exists() && !to.join("secret.test").exists());

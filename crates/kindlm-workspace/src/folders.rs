@@ -125,7 +125,7 @@ fn resolve(options: &FoldersOptions, path: &str, key: &str) -> Result<PathBuf, W
 }
 
 /// The name of an execution as a part of a file name.
-fn slug(of: &WorkFor<'_>) -> String {
+pub(crate) fn slug(of: &WorkFor<'_>) -> String {
     let plain = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' };
     let case: String = of.case.chars().take(40).map(plain).collect();
     let model: String = of.model.chars().take(20).map(plain).collect();

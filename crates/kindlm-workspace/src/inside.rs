@@ -11,8 +11,6 @@ use std::path::{Component, Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, Permissions, ReadDir};
 
-use kindlm_types::FileTree;
-
 /// An open folder.
 #[derive(Debug)]
 pub(crate) struct Inside {
@@ -107,24 +105,55 @@ impl Inside {
         }
     }
 
-    /// Puts a file, or all that is in a folder, at a place.
-    pub(crate) fn put(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut open = vec![(from.to_path_buf(), to.to_path_buf())];
-        while let Some((from, to)) = open.pop() {
-            let metadata = fs::metadata(&from)?;
-            if metadata.is_file() {
-                self.write(&to, &fs::read(&from)?)?;
-                self.dir.set_permissions(&to, Permissions::from_std(metadata.permissions()))?;
-                continue;
-            }
-            for item in fs::read_dir(&from)? {
-                let item = item?;
-                if !FileTree::leaves_out(&item.file_name()) {
-                    open.push((item.path(), to.join(item.file_name())));
-                }
-            }
+    /// Makes a folder, unless there is one.
+    pub(crate) fn make_dir(&self, path: &Path) -> io::Result<()> {
+        if self.dir.symlink_metadata(path).is_ok_and(|it| it.is_dir()) {
+            return Ok(());
         }
-        Ok(())
+        self.make_way(path)?;
+        self.dir.create_dir(path)
+    }
+
+    /// Copies a file of the suite to a place.
+    pub(crate) fn put(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.write(to, &fs::read(from)?)?;
+        self.set_mode(to, &fs::metadata(from)?.permissions())
+    }
+
+    /// True if there is a regular file with the content of a file of the suite.
+    pub(crate) fn is_like(&self, from: &Path, at: &Path) -> io::Result<bool> {
+        match self.dir.symlink_metadata(at) {
+            Ok(it) if it.is_file() && it.len() == fs::metadata(from)?.len() => {
+                Ok(self.dir.read(at)? == fs::read(from)?)
+            }
+            Ok(_) => Ok(false),
+            Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Ok(false)
+            }
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Copies a file or a link from another folder to the same place. Pipes, sockets and devices are left out.
+    pub(crate) fn bring(&self, from: &Self, path: &Path) -> io::Result<()> {
+        let metadata = from.dir.symlink_metadata(path)?;
+        if metadata.is_symlink() {
+            self.make_way(path)?;
+            return link(&self.dir, &from.dir.read_link_contents(path)?, path);
+        }
+        if !metadata.is_file() {
+            return self.remove(path);
+        }
+        self.make_way(path)?;
+        let mut options = OpenOptions::new();
+        let mut to = self.dir.open_with(path, options.write(true).create_new(true))?.into_std();
+        io::copy(&mut from.dir.open(path)?.into_std(), &mut to)?;
+        self.set_mode(path, &from.dir.metadata(path)?.permissions().into_std(&to)?)
+    }
+
+    /// What runs with the rights of another user (`setuid`) elsewhere does not here.
+    fn set_mode(&self, path: &Path, permissions: &fs::Permissions) -> io::Result<()> {
+        self.dir.set_permissions(path, Permissions::from_std(without_setuid(permissions)))
     }
 
     /// Makes the folders above a path real ones, and removes what is there itself.
@@ -147,6 +176,29 @@ impl Inside {
         }
         self.remove(path)
     }
+}
+
+/// Permissions without the bits that let a program run with the rights of its owner or group.
+#[cfg(unix)]
+pub(crate) fn without_setuid(permissions: &fs::Permissions) -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::Permissions::from_mode(permissions.mode() & 0o777)
+}
+
+/// There are no such bits here.
+#[cfg(not(unix))]
+pub(crate) fn without_setuid(permissions: &fs::Permissions) -> fs::Permissions {
+    permissions.clone()
+}
+
+#[cfg(unix)]
+fn link(dir: &Dir, leads_to: &Path, at: &Path) -> io::Result<()> {
+    dir.symlink_contents(leads_to, at)
+}
+
+#[cfg(not(unix))]
+fn link(_dir: &Dir, _leads_to: &Path, _at: &Path) -> io::Result<()> {
+    Err(io::Error::new(ErrorKind::Unsupported, "links cannot be made on this system"))
 }
 
 /// Whether a path leads to an open folder, and not by a link.

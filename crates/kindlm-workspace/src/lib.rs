@@ -20,6 +20,7 @@ mod inside;
 mod isolation;
 mod open;
 pub mod reports;
+mod score;
 mod start;
 mod tree;
 

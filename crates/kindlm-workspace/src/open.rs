@@ -12,12 +12,12 @@ use kindlm_types::{
 };
 use tempfile::TempDir;
 
-use crate::changes::ignore;
+use crate::changes::globs;
 use crate::finish::{Finish, finish};
-use crate::folders::FoldersOptions;
+use crate::folders::{FoldersOptions, slug};
 use crate::inside::Inside;
 use crate::isolation::Wrap;
-use crate::start::{Start, blocking, copy_start};
+use crate::start::{Start, blocking};
 
 /// The variable that tells an agent where the suite is.
 const SUITE: &str = "KINDLM_SUITE";
@@ -35,13 +35,17 @@ pub(crate) struct Open {
     folder: PathBuf,
     /// The same, opened before the agent started.
     inside: Arc<Inside>,
+    /// The top of the checkout in which it is, where it is one.
+    checkout: Option<Arc<Inside>>,
     /// Paths of which no changes are told.
     ignore: GlobSet,
     keep: bool,
     timeout: Duration,
+    /// The execution, as a part of names of folders.
+    name: String,
     /// Removed before that in which it is; absent when everything has ended.
     work: Option<TempDir>,
-    _root: Arc<TempDir>,
+    root: Arc<TempDir>,
 }
 
 impl Open {
@@ -54,27 +58,17 @@ impl Open {
         of: WorkFor<'_>,
         backend: &dyn Backend,
     ) -> Result<Self, WorkspaceError> {
-        // In a folder of its own: what is beside it in `..` is nobody else's work.
-        let folder = work.path().join("work");
-        let folder = if let Some(worktrees) = &start.worktrees {
-            worktrees.like(&start.folder, &folder, backend).await?
-        } else {
-            std::fs::create_dir(&folder).map_err(|err| {
-                WorkspaceError(format!(
-                    "cannot make a folder in `{}`: {err}",
-                    work.path().display()
-                ))
-            })?;
-            copy_start(&start.folder, &folder).await?;
-            folder
-        };
-        let ignore = ignore(&spec.ignore).map_err(WorkspaceError)?;
+        // In a folder of its own: what is beside it in `..` is no other agent's work.
+        let folder = start.copy_to(&work.path().join("work"), backend).await?;
+        let ignore = globs(&spec.ignore).map_err(WorkspaceError)?;
         let is_guarded = wrap.is_sandbox();
-        let inside = blocking({
+        let (inside, checkout) = blocking({
             let (start, folder, ignore) = (Arc::clone(&start), folder.clone(), ignore.clone());
             move || {
                 start.is_as_made(&ignore, is_guarded)?;
-                Inside::open(&folder).map(Arc::new)
+                let top = start.worktrees.as_ref().map(|it| Inside::open(it.top(&folder)));
+                let top = top.transpose()?.map(Arc::new);
+                Ok((Arc::new(Inside::open(&folder)?), top))
             }
         })
         .await?;
@@ -86,11 +80,13 @@ impl Open {
             wrap,
             folder,
             inside,
+            checkout,
             ignore,
             keep,
             timeout,
+            name: slug(&of),
             work,
-            _root: root,
+            root,
         })
     }
 
@@ -100,16 +96,22 @@ impl Open {
         wanted: &[Gather],
         backend: &dyn Backend,
     ) -> Result<Workspace, WorkspaceError> {
-        let Self { spec, start, hidden, wrap, folder, inside, ignore, timeout, .. } = self;
-        let timeout = *timeout;
-        let mut workspace = finish(
-            Finish { spec, start, hidden, wrap, folder, inside, ignore, timeout },
-            execution,
-            wanted,
-            backend,
-        )
-        .await?;
-        workspace.kept = self.keep.then(|| folder.display().to_string());
+        let task = Finish {
+            spec: &self.spec,
+            start: &self.start,
+            hidden: &self.hidden,
+            wrap: &self.wrap,
+            folder: &self.folder,
+            inside: &self.inside,
+            checkout: self.checkout.as_ref(),
+            ignore: &self.ignore,
+            timeout: self.timeout,
+            root: self.root.path(),
+            name: &self.name,
+            keep: self.keep,
+        };
+        let mut workspace = finish(task, execution, wanted, backend).await?;
+        workspace.kept = self.keep.then(|| self.folder.display().to_string());
         Ok(workspace)
     }
 

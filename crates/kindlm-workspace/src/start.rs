@@ -110,6 +110,21 @@ impl Start {
         Ok(Self { folder: at, inside, tree, worktrees, _made: made })
     }
 
+    /// Makes a folder that is like it, at a place where there is none yet; gives the folder to work in.
+    pub(crate) async fn copy_to(
+        &self,
+        at: &Path,
+        backend: &dyn Backend,
+    ) -> Result<PathBuf, WorkspaceError> {
+        if let Some(worktrees) = &self.worktrees {
+            return worktrees.like(&self.folder, at, backend).await;
+        }
+        std::fs::create_dir(at)
+            .map_err(|err| WorkspaceError(format!("cannot make `{}`: {err}", at.display())))?;
+        copy_start(&self.folder, at).await?;
+        Ok(at.to_path_buf())
+    }
+
     /// That nobody has written to it since: what agents get is copied from it, and what they did is held against it.
     ///
     /// That holds for what is ignored, too: no changes of it are told, but everybody works with it. Where agents cannot
@@ -225,7 +240,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Copies a start, whose size is known to be allowed, to where an agent will work.
+/// Copies a start, whose size is known to be allowed, to a folder.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
     blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await

@@ -13,8 +13,9 @@ use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only, question_of,
+    Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, Respondent, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only,
+    question_of,
 };
 use crate::nearness::{EMBEDDING_FAILED, Metric};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -87,20 +88,18 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
 }
 
 /// The questions that were made up with their similarities, and the judge that made them up.
-type Found<'a> = (Vec<(String, f64)>, &'a str);
+type Found<'a> = (Vec<(String, f64)>, Respondent<'a>);
 
 impl AnswerRelevance {
     /// Asks for one of the questions that the output answers.
     fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, Unasked> {
         let output = &evidence.execution.output;
         let vars = [("answer", json!(output))];
-        let inquiry = self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: format!(
-                "{}\n\nGive question {} of {COUNT}.",
-                fenced("answer", output),
-                number + 1
-            ),
-            format: Some(("question", question_schema())),
+        let inquiry = self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let own =
+                OwnWords::about("", fenced("answer", output), ("question", question_schema()));
+            let user = format!("{}\n\nGive question {} of {COUNT}.", own.user, number + 1);
+            OwnWords { user, ..own }
         })?;
         // A prompt of the user's own is the same text each time.
         Ok(Inquiry { sample: number, ..inquiry })
@@ -117,7 +116,7 @@ impl AnswerRelevance {
         &self,
         evidence: &Evidence<'a>,
         text: &str,
-    ) -> Result<&'a [f32], Box<AssertionResult>> {
+    ) -> Result<&'a [f64], Box<AssertionResult>> {
         match evidence.answers.get(&self.embedding(text)) {
             Some(Ok(Answer::Vector(vector))) => Ok(vector),
             Some(Err(err)) => {
@@ -136,22 +135,16 @@ impl AnswerRelevance {
             Unasked::First(_) => Box::new(self.frame.unfinished()),
         };
         let query = question_of(&self.frame, evidence.execution).map_err(unasked)?;
-        let (mut found, mut by) = (Vec::new(), "");
+        let (mut found, mut by) = (Vec::new(), Respondent::default());
         for number in 0..COUNT {
             let inquiry = self.inquiry(evidence, number).map_err(unasked)?;
             let verdict = inquiry.verdict(evidence.answers, read_question);
-            let (question, judge) = verdict.map_err(|it| Box::new(self.frame.lost(&it)))?;
-            by = judge;
+            let (question, respondent) = verdict.map_err(|it| Box::new(self.frame.lost(&it)))?;
+            by = respondent.after(by);
             let (wanted, own) = (self.vector(evidence, &query)?, self.vector(evidence, &question)?);
-            if wanted.len() != own.len() {
-                let message = "The embeddings cannot be compared: they are of different lengths";
-                return Err(Box::new(self.frame.errored(EMBEDDING_FAILED, message)));
-            }
             let similarity = Metric::Cosine.measure(wanted, own);
-            if similarity.is_nan() {
-                let message = "The embeddings cannot be compared: one of them is nothing but zeros";
-                return Err(Box::new(self.frame.errored(EMBEDDING_FAILED, message)));
-            }
+            let similarity = similarity
+                .map_err(|message| Box::new(self.frame.errored(EMBEDDING_FAILED, message)))?;
             found.push((question, similarity));
         }
         Ok((found, by))
@@ -185,20 +178,20 @@ impl Assertion for AnswerRelevance {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let (found, judge) = match self.found(evidence) {
+        let (found, by) = match self.found(evidence) {
             Ok(found) => found,
             Err(result) => return vec![*result],
         };
         let mean = found.iter().map(|it| it.1).sum::<f64>() / f64::from(COUNT);
-        // Embeddings are of single precision: the digits beyond are noise.
-        let score = (mean * 1e6).round() / 1e6;
+        // The digits beyond are noise of the arithmetic: the mean of 1, 1 and 0.4 is 0.8.
+        let score = (mean * 1e12).round() / 1e12;
         let generated = found
             .iter()
             .map(|(question, similarity)| json!({"question": question, "similarity": similarity}));
         let graded = Graded::from(self.held(score))
             .with("generatedQuestions", generated.collect::<Value>())
             .with("averageSimilarity", score);
-        vec![self.frame.result(graded).with_metadata("judgeModel", judge)]
+        vec![by.note(self.frame.result(graded))]
     }
 
     fn instructions(&self) -> Option<Instructions<'_>> {
@@ -212,25 +205,25 @@ impl Assertion for AnswerRelevance {
 }
 
 /// The question in a reply: in JSON, or the reply itself.
-fn read_question(reply: &str) -> Result<String, String> {
+fn read_question(reply: &str) -> Result<String, Flaw> {
     let objects = objects(reply)?;
     let question = match only(&objects, "question")? {
         Some(Value::String(question)) => question.trim().to_owned(),
-        Some(other) => return Err(format!("`question` is {}, not a text", ecma::stringify(other))),
-        None if !objects.is_empty() => return Err("`question` is missing".to_owned()),
+        Some(other) => {
+            return Err(format!("`question` is {}, not a text", ecma::stringify(other)).into());
+        }
+        None if !objects.is_empty() => return Err("`question` is missing".into()),
         // A reply that is a value of JSON by itself, such as `null`, asks nothing.
         None => match serde_json::from_str(reply) {
             Ok(Value::String(question)) => question.trim().to_owned(),
-            Ok(other) => return Err(format!("it is {}, not a question", ecma::stringify(&other))),
+            Ok(other) => {
+                return Err(format!("it is {}, not a question", ecma::stringify(&other)).into());
+            }
             Err(_) => reply.trim().to_owned(),
         },
     };
     // Words, not marks: what has none cannot be compared with anything.
-    if question.contains(char::is_alphanumeric) {
-        Ok(question)
-    } else {
-        Err("it is empty".to_owned())
-    }
+    if question.contains(char::is_alphanumeric) { Ok(question) } else { Err("it is empty".into()) }
 }
 
 fn question_schema() -> Value {
@@ -267,12 +260,8 @@ mod tests {
             (r#"{"question": "?"}"#, Err("it is empty")),
             (" ", Err("it is empty")),
         ] {
-            let read = read_question(reply);
-            assert_eq!(
-                read.as_deref(),
-                expected.map_err(str::to_owned).as_ref().copied(),
-                "{reply}"
-            );
+            let read = read_question(reply).map_err(|flaw| flaw.to_string());
+            assert_eq!(read.as_deref().map_err(String::as_str), expected, "{reply}");
         }
     }
 

@@ -117,7 +117,7 @@ impl Assertion for Set {
     }
 
     fn needs_workspace(&self) -> bool {
-        self.checks.iter().any(|it| it.assertion.needs_workspace())
+        self.checks.iter().any(Check::needs_workspace)
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

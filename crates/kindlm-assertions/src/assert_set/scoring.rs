@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ID, LABEL, SCORING_FAILED};
 use crate::grade::Grade;
-use crate::scripting::{JAVASCRIPT, ScriptSettings, script_file};
+use crate::scripting::{JAVASCRIPT, ScriptSettings, compiled, script_file};
 use crate::{Evidence, Setup};
 
 /// What the function is called in a Python file that is named without one.
@@ -38,7 +38,9 @@ impl Scoring {
         let function = file.function.or(is_python.then(|| PYTHON.to_owned()));
         let settings = setup.scripts.clone();
         let runtime = if is_python { ScriptRuntime::Python } else { settings.runtime };
-        Ok(Self { runtime, source: ScriptSource::File { path: file.path, function }, settings })
+        let source = ScriptSource::File { path: file.path, function };
+        compiled(setup, runtime, &settings, &source)?;
+        Ok(Self { runtime, source, settings })
     }
 
     /// What is asked once all checks of the set have their answers.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Gap, Undecided, Wanted};
+use super::{Gap, Undecided, Wanted, literal};
 use crate::{Evidence, Setup};
 
 /// A tool by its name, or a call of it with more to be said.
@@ -107,7 +107,7 @@ impl Calls<'_> {
                 || (asks_input && (it.input.is_null() || is_unreadable(it, execution)))
         };
         if !execution.tells_all(Channel::Actions) {
-            Gap::Untold(Channel::Actions)
+            Gap::untold(execution, Channel::Actions)
         } else if self.actions.iter().any(is_half) {
             Gap::Half(Channel::Actions, open)
         } else {
@@ -120,6 +120,9 @@ impl Tool {
     /// Ready to be looked for; `at` is where it is written.
     pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         match self {
+            Self::Name(tool) if let Some(problem) = literal::refused_name(&tool, at) => {
+                Err(vec![problem])
+            }
             Self::Name(tool) => Ok(CallPattern {
                 tool,
                 input: None,
@@ -150,6 +153,11 @@ impl Call {
             }
             Ok(Some(Box::new(pattern)))
         };
+        // `called-tool` names its tool under `value`, every other call under `tool`.
+        let named_at = if at.is_empty() { "/value".to_owned() } else { format!("{at}/tool") };
+        if let Some(problem) = literal::refused_name(&self.tool, &named_at) {
+            return Err(vec![problem]);
+        }
         Ok(CallPattern {
             tool: self.tool,
             input: wanted(self.input, "input")?,

@@ -60,8 +60,18 @@ impl Count {
         self.0.surely_holds(least, most)
     }
 
+    /// The expected count, in words: `exactly 2 times`, `at least once`, and the other way round with `not-`.
+    pub(crate) fn expected(self, negate: bool) -> String {
+        match (self.0.min, self.0.max) {
+            (Some(1), None) if negate => "never".to_owned(),
+            (Some(0), Some(0)) if negate => "at least once".to_owned(),
+            _ if negate => format!("not {}", self.words()),
+            _ => self.words(),
+        }
+    }
+
     /// In words: `exactly 2 times`, `at least once`.
-    pub(crate) fn words(self) -> String {
+    fn words(self) -> String {
         let times = |count: u64| match count {
             1 => "once".to_owned(),
             2 => "twice".to_owned(),
@@ -103,7 +113,20 @@ mod tests {
         ] {
             let count = Count::new(serde_json::from_value(written.clone()).unwrap()).unwrap();
             assert_eq!(count.holds(least, most), holds, "{written}: {least} to {most:?}");
-            assert_eq!(count.words(), words);
+            assert_eq!(count.expected(false), words);
+        }
+    }
+
+    #[test]
+    fn with_not_the_opposite_is_expected() {
+        for (written, words) in [
+            (Value::Null, "never"),
+            (json!(0), "at least once"),
+            (json!(2), "not exactly twice"),
+            (json!({"atMost": 3}), "not at most 3 times"),
+        ] {
+            let count = Count::new(serde_json::from_value(written).unwrap()).unwrap();
+            assert_eq!(count.expected(true), words);
         }
     }
 

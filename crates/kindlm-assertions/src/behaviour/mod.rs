@@ -7,6 +7,7 @@ mod call;
 mod count;
 mod event_type;
 mod limit;
+mod literal;
 mod phrase;
 mod undecided;
 mod wanted;
@@ -17,12 +18,14 @@ pub(crate) use call::{Call, CallPattern, Calls, Fit, State, Tool, shown};
 pub(crate) use count::{Count, Counted};
 pub(crate) use event_type::EventType;
 pub(crate) use limit::Limit;
+pub(crate) use literal::refused as refused_literal;
 pub(crate) use phrase::{Phrase, PhrasePattern};
 pub(crate) use undecided::Undecided;
 pub(crate) use wanted::Wanted;
 
 use crate::Own;
 use crate::codes::EVIDENCE_MISSING;
+pub(crate) use crate::evidence::Source;
 use crate::grade::Grade;
 use crate::pattern::SearchError;
 
@@ -40,8 +43,8 @@ pub(crate) struct Finding {
 /// What is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
-    /// Whether everything of this kind was told.
-    Untold(Channel),
+    /// How complete evidence of this kind is, and how its source declares it complete.
+    Untold(Channel, Source),
     /// How so many calls ended, or what they gave.
     Unanswered(usize),
     /// Of so many calls of this kind more than that: what was called, with what, or where.
@@ -58,7 +61,7 @@ impl Finding {
         reason: impl Into<String>,
     ) -> Self {
         let holds = if seen { Some(true) } else { execution.tells_all(channel).then_some(false) };
-        Self { holds, reason: reason.into(), gap: Gap::Untold(channel) }
+        Self { holds, reason: reason.into(), gap: Gap::untold(execution, channel) }
     }
 
     /// The same for something that must not have been seen.
@@ -83,16 +86,18 @@ impl Finding {
 }
 
 impl Gap {
+    /// That not everything of a kind is known to be recorded.
+    pub(crate) fn untold(execution: &Execution, channel: Channel) -> Self {
+        Self::Untold(channel, Source::of(execution))
+    }
+
     /// What is not known, and what to do so that it is.
     pub(crate) fn words(self) -> String {
         match self {
-            Self::Untold(channel) => {
-                let (word, what) = (channel.as_str(), of(channel));
-                format!(
-                    "it is not known whether all {what} were told. A command says so with \
-                     {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, a record with \
-                     `complete_for: [{word}]`"
-                )
+            Self::Untold(channel, source) => {
+                let what = of(channel);
+                let advice = source.declares(channel);
+                format!("it is not known whether all {what} were recorded; {advice}")
             }
             Self::Unanswered(1) => {
                 "it is not known how a call ended, or what it gave: tell its `action.result`"

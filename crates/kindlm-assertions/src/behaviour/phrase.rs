@@ -6,6 +6,7 @@ use kindlm_types::Problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::literal;
 use crate::pattern::{Pattern, SearchError};
 
 /// A text, or a pattern for one.
@@ -44,7 +45,10 @@ impl Phrase {
                 Problem::new(at, "the text to look for is empty")
                     .with_help("an empty text is in every text: write what must be there"),
             ]),
-            Self::Text(text) => Ok(PhrasePattern::Text(text)),
+            Self::Text(text) => match literal::refused(&text, at, false) {
+                Some(problem) => Err(vec![problem]),
+                None => Ok(PhrasePattern::Text(text)),
+            },
             Self::Regex(Regex { regex }) => Pattern::compile(&regex)
                 .map(PhrasePattern::Regex)
                 .map_err(|err| vec![err.problem(format!("{at}/$regex"))]),

@@ -3,7 +3,7 @@
 use kindlm_types::{Problem, Question, ecma, pointer};
 use serde_json::{Map, Value};
 
-use super::Undecided;
+use super::{Undecided, literal};
 use crate::compare::equal;
 use crate::grade::text;
 use crate::pattern::{Pattern, PatternError};
@@ -55,6 +55,9 @@ impl Wanted {
                 let wanted =
                     wanted.map(|(index, it)| Self::new(it, &format!("{at}/{index}"), setup));
                 Ok(Self::List(wanted.collect::<Result<_, _>>()?))
+            }
+            Value::String(text) if let Some(problem) = literal::refused(text, at, true) => {
+                Err(vec![problem])
             }
             value => Ok(Self::Equal(value.clone())),
         }

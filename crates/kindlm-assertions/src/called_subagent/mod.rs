@@ -113,13 +113,13 @@ impl Assertion for CalledSubagent {
         let gap = if complete {
             Gap::Half(Channel::Subagents, unanswered)
         } else {
-            Gap::Untold(Channel::Subagents)
+            Gap::untold(evidence.execution, Channel::Subagents)
         };
         let all = calls.iter().map(|it| it.name.unwrap_or("(unknown)"));
         let reason = format!(
             "Calls of `{}` like this: {found}, expected {}; other agents called: {}",
             self.name,
-            self.count.words(),
+            self.count.expected(self.own.negate),
             names(all)
         );
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)

@@ -129,9 +129,9 @@ impl CalledTool {
             Some(difference) => format!("; of a call of it, {difference}"),
             None => format!("; called: {}", names(facts.actions.iter().filter_map(|it| it.name))),
         };
-        let (tool, expected) = (&self.pattern.tool, self.count.words());
+        let (tool, expected) = (&self.pattern.tool, self.count.expected(self.own.negate));
         let times = times(found.len());
-        let reason = format!("`{tool}` was called so {times}, expected {expected}{details}");
+        let reason = format!("`{tool}` was called like this {times}, expected {expected}{details}");
         let most = complete.then_some(found.len() + open);
         let holds = self.count.holds(found.len(), most);
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)

@@ -9,6 +9,7 @@ use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Sev
 use serde_json::Value;
 
 use crate::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::on::Selector;
 use crate::scripting::{Seen, View, see};
 use crate::untold::{half_read, is_untold, not_understood, said_nothing, untold};
 use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
@@ -121,7 +122,24 @@ impl Check {
     ///
     /// A check that is skipped wants to know nothing.
     pub fn gathers(&self) -> Vec<Gather> {
-        if self.options.skip.is_some() { Vec::new() } else { self.assertion.gathers() }
+        if self.options.skip.is_some() {
+            return Vec::new();
+        }
+        let seen = self.selectors().filter_map(Selector::gathers);
+        seen.chain(self.assertion.gathers()).collect()
+    }
+
+    /// True if it looks at the agent's workspace, so that it cannot be made in a test without one.
+    pub fn needs_workspace(&self) -> bool {
+        self.assertion.needs_workspace() || self.selectors().any(Selector::needs_workspace)
+    }
+
+    /// The values of the execution that it is shown instead of the output.
+    fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        self.views.iter().filter_map(|it| match it {
+            View::On(selector) => Some(selector),
+            View::Script(_) => None,
+        })
     }
 
     /// What must still be found out: first by the transforms, then by the assertion; see
@@ -229,13 +247,29 @@ impl Check {
         self.assertion.needs_output() && is_untold(evidence.execution)
     }
 
-    /// What of that which it looks at nobody could read.
-    fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<&'e str> {
+    /// Why the text that it looks at is incomplete.
+    fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
+        if !self.assertion.needs_output() {
+            return None;
+        }
         let execution = evidence.execution;
-        let turns = || execution.turns.iter().filter(|_| self.assertion.sees_turns());
-        let unread = execution.unread.as_deref();
-        let unread = unread.or_else(|| turns().find_map(|it| it.unread.as_deref()));
-        unread.filter(|_| self.assertion.needs_output())
+        if self.assertion.sees_turns() {
+            execution.incomplete_answer()
+        } else {
+            execution.incomplete_output()
+        }
+    }
+
+    /// True if a result stays valid although the text it was found in is incomplete.
+    fn stands(&self, result: &AssertionResult, execution: &Execution) -> bool {
+        // Only the end is missing where nothing else is.
+        let is_cut =
+            execution.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none());
+        if is_cut {
+            self.assertion.stands_when_cut(result, &execution.output)
+        } else {
+            self.assertion.stands(result)
+        }
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -250,8 +284,8 @@ impl Check {
             }
         }
         if let Some(why) = self.unread(evidence) {
-            for result in results.iter_mut().filter(|it| !self.assertion.stands(it)) {
-                half_read(why, result);
+            for result in results.iter_mut().filter(|it| !self.stands(it, evidence.execution)) {
+                half_read(&why, result);
             }
         }
         if let Some(threshold) = self.options.threshold {
@@ -262,7 +296,9 @@ impl Check {
         if self.options.negate {
             results = negate_unless(|it| self.assertion.is_tie(it), self.meta.id, results);
         }
-        let why = said_nothing(evidence.execution).filter(|_| self.assertion.sees_output());
+        let sees_output =
+            self.assertion.sees_output() && self.selectors().all(Selector::is_of_output);
+        let why = said_nothing(evidence.execution).filter(|_| sees_output);
         for result in results.iter_mut().filter(|it| it.verdict == Verdict::Pass) {
             if let Some(message) = why.clone() {
                 (result.score, result.reasoning) = (None, None);
@@ -279,10 +315,7 @@ impl Check {
         // Of several results of one check, each may have a share of its own.
         result.weight *= options.weight;
         result.metric.clone_from(&options.metric);
-        let on = self.views.iter().find_map(|it| match it {
-            View::On(selector) => Some(selector),
-            View::Script(_) => None,
-        });
+        let on = self.selectors().next();
         match (&options.label, on) {
             (Some(label), _) => result.label.clone_from(label),
             // Two checks of different values are two checks, also in what is summed up by label.
@@ -317,6 +350,7 @@ impl Check {
 fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
     let gap = execution.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
     gap.or_else(|| not_understood(execution).map(Cow::Owned))
+        .or_else(|| execution.incomplete_answer())
 }
 
 /// Says what is missing where evidence is, and that is known: it is not for the source to vouch for it then.

@@ -10,7 +10,7 @@ use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
     OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
@@ -106,13 +106,14 @@ impl Grader for Classifier {
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
         let output = &evidence.execution.output;
         let vars = [("labels", json!(self.labels)), ("output", json!(output))];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: format!("Labels: {}\n\n{}", json!(self.labels), fenced("output", output)),
-            format: Some(("scores", reply_schema(&self.labels))),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let labels = format!("Labels: {}", json!(self.labels));
+            let form = ("scores", reply_schema(&self.labels));
+            OwnWords::about(&labels, fenced("output", output), form)
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, String> {
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw> {
         read_scores(reply, &self.labels)
     }
 
@@ -133,24 +134,24 @@ impl Grader for Classifier {
 }
 
 /// The score of each label in a reply: each exactly once, from 0 to 1.
-fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, String> {
+fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
-        return Err("it holds no JSON object".to_owned());
+        return Err("it holds no JSON object".into());
     }
     let scores = only(&objects, "scores")?.ok_or("`scores` is missing")?;
     let scores = scores.as_object().ok_or("`scores` is not an object")?;
     if let Some(unknown) = scores.keys().find(|it| !labels.contains(it)) {
-        return Err(format!("`{unknown}` is none of the labels"));
+        return Err(format!("`{unknown}` is none of the labels").into());
     }
     let score = |label: &String| {
         let value = scores.get(label).ok_or_else(|| format!("`{label}` has no score"))?;
         match value.as_f64() {
             Some(score) if (0.0..=1.0).contains(&score) => Ok((label.clone(), score)),
-            _ => Err(format!(
-                "the score of `{label}` is {}, not a number from 0 to 1",
-                ecma::stringify(value)
-            )),
+            _ => {
+                let value = ecma::stringify(value);
+                Err(format!("the score of `{label}` is {value}, not a number from 0 to 1").into())
+            }
         }
     };
     labels.iter().map(score).collect()
@@ -196,6 +197,7 @@ mod tests {
         ] {
             let read = read_scores(reply, &labels);
             let read = read.map(|it| it.into_iter().map(|(_, score)| score).collect());
+            let read = read.map_err(|flaw| flaw.to_string());
             assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
         }
     }

@@ -100,9 +100,9 @@ impl Faithfulness {
         context_of(&self.frame, &self.context, evidence)?;
         let output = &evidence.execution.output;
         let vars = [("question", json!(query)), ("answer", json!(output))];
-        self.frame.inquiry_by(&self.statements, evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: fenced_together(&[("question", &query), ("answer", output)]),
-            format: Some(("statements", statements_schema())),
+        self.frame.inquiry_by(&self.statements, evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("question", &query), ("answer", output)]);
+            OwnWords::about("", data, ("statements", statements_schema()))
         })
     }
 
@@ -117,17 +117,15 @@ impl Faithfulness {
             let numbered = statements.iter().enumerate();
             let numbered = numbered.map(|(index, it)| format!("{}. {it}", index + 1));
             let list = numbered.collect::<Vec<_>>().join("\n");
-            OwnWords {
-                user: fenced_together(&[("context", &context.text), ("statements", &list)]),
-                format: Some(("verdicts", verdicts_schema())),
-            }
+            let data = fenced_together(&[("context", &context.text), ("statements", &list)]);
+            OwnWords::about("", data, ("verdicts", verdicts_schema()))
         })
     }
 
     fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, Unasked> {
         let lost = |obstacle: &_| Unasked::Never(Box::new(self.frame.lost(obstacle)));
         let first = self.ask_statements(evidence)?;
-        let (statements, judge) =
+        let (statements, by) =
             first.verdict(evidence.answers, read_statements).map_err(|it| lost(&it))?;
         if statements.is_empty() {
             let reason = "the output makes no statement that could be checked";
@@ -135,14 +133,15 @@ impl Faithfulness {
         }
         let second = self.ask_verdicts(evidence, &statements)?;
         let read = |reply: &str| read_verdicts(reply, statements.len());
-        let (verdicts, _) = second.verdict(evidence.answers, read).map_err(|it| lost(&it))?;
+        let (verdicts, respondent) =
+            second.verdict(evidence.answers, read).map_err(|it| lost(&it))?;
         let supported = verdicts.iter().filter(|it| **it).count();
         let pairs = statements.iter().zip(&verdicts);
         let listed = pairs.map(|(text, held)| json!({"statement": text, "supported": held}));
         let threshold = self.frame.own.threshold;
         let graded = Graded::from(share_held("Faithfulness", supported, verdicts.len(), threshold))
             .with("statements", listed.collect::<Value>());
-        Ok(self.frame.result(graded).with_metadata("judgeModel", judge))
+        Ok(respondent.after(by).note(self.frame.result(graded)))
     }
 }
 

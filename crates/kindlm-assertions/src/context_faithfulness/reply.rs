@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::judging::{objects, only, unmarked};
+use crate::judging::{Flaw, objects, only, unmarked};
 
 /// How prose begins the list of all verdicts.
 const IN_ORDER: &str = "final verdict for each statement in order:";
@@ -10,7 +10,7 @@ const IN_ORDER: &str = "final verdict for each statement in order:";
 const VERDICT: &str = "verdict:";
 
 /// The statements in a reply: in JSON, or a line for each. A list in JSON may be empty.
-pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, String> {
+pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, Flaw> {
     if let Some(statements) = only(&objects(reply)?, "statements")? {
         let items = statements.as_array().ok_or("`statements` is not a list")?;
         let text = |it: &Value| it.as_str().map(str::to_owned).ok_or("a statement is not a text");
@@ -18,11 +18,11 @@ pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, String> {
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned()).filter(|it| !it.is_empty());
     let lines: Vec<String> = lines.collect();
-    if lines.is_empty() { Err("it is empty".to_owned()) } else { Ok(lines) }
+    if lines.is_empty() { Err("it is empty".into()) } else { Ok(lines) }
 }
 
 /// Whether each statement is supported, as the reply says: one verdict for each of `count`.
-pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, String> {
+pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, Flaw> {
     let objects = objects(reply)?;
     let verdicts = match only(&objects, "verdicts")? {
         Some(Value::Array(items)) => {
@@ -30,17 +30,18 @@ pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, Stri
             let read: Option<Vec<bool>> = items.iter().map(supported).collect();
             read.ok_or("`supported` of a verdict is neither true nor false")?
         }
-        Some(_) => return Err("`verdicts` is not a list".to_owned()),
+        Some(_) => return Err("`verdicts` is not a list".into()),
         None => in_prose(reply)?,
     };
     if verdicts.len() == count {
         Ok(verdicts)
     } else {
-        Err(format!("there are {count} statements, and it has verdicts on {}", verdicts.len()))
+        Err(format!("there are {count} statements, and it has verdicts on {}", verdicts.len())
+            .into())
     }
 }
 
-fn in_prose(reply: &str) -> Result<Vec<bool>, String> {
+fn in_prose(reply: &str) -> Result<Vec<bool>, Flaw> {
     let lower = reply.to_lowercase();
     if let Some((_, list)) = lower.rsplit_once(IN_ORDER) {
         return words(list).map(verdict).collect();
@@ -48,7 +49,7 @@ fn in_prose(reply: &str) -> Result<Vec<bool>, String> {
     let one = |text: &str| {
         let line = text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default();
         if is_both(line) {
-            return Err("a verdict is both yes and no".to_owned());
+            return Err(Flaw::Contradiction("a verdict is both yes and no".to_owned()));
         }
         verdict(words(line).next().unwrap_or("nothing"))
     };
@@ -68,11 +69,11 @@ fn is_both(line: &str) -> bool {
     }
 }
 
-fn verdict(word: &str) -> Result<bool, String> {
+fn verdict(word: &str) -> Result<bool, Flaw> {
     match word {
         "yes" => Ok(true),
         "no" => Ok(false),
-        other => Err(format!("the verdict `{other}` is neither yes nor no")),
+        other => Err(format!("the verdict `{other}` is neither yes nor no").into()),
     }
 }
 
@@ -108,7 +109,8 @@ mod tests {
                 Err("`supported` of a verdict is neither true nor false"),
             ),
         ] {
-            assert_eq!(read_verdicts(reply, 2), expected.map_err(str::to_owned), "{reply}");
+            let read = read_verdicts(reply, 2).map_err(|flaw| flaw.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
         }
     }
 
@@ -121,7 +123,7 @@ mod tests {
             (r#"{"statements": [1]}"#, Err("a statement is not a text")),
             (" \n", Err("it is empty")),
         ] {
-            let read = read_statements(reply);
+            let read = read_statements(reply).map_err(|flaw| flaw.to_string());
             let expected = expected.map(|it| it.into_iter().map(str::to_owned).collect());
             assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
         }

@@ -9,7 +9,7 @@ use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    ContextSource, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
     fenced_together, objects, only, share_held, unmarked,
 };
@@ -94,13 +94,13 @@ impl Grader for ContextRecall {
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
         let context = context_of(&self.frame, &self.context, evidence)?;
         let vars = [("context", context.value), ("groundTruth", json!(self.truth))];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: fenced_together(&[("context", &context.text), ("answer", &self.truth)]),
-            format: Some(("attribution", reply_schema())),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("context", &context.text), ("answer", &self.truth)]);
+            OwnWords::about("", data, ("attribution", reply_schema()))
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Statement>, String> {
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Statement>, Flaw> {
         read_statements(reply)
     }
 
@@ -121,44 +121,42 @@ impl Grader for ContextRecall {
 }
 
 /// The statements in a reply: in JSON, or lines that end with `[Attributed]` or `[Not Attributed]`.
-fn read_statements(reply: &str) -> Result<Vec<Statement>, String> {
+fn read_statements(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let objects = objects(reply)?;
     let statements: Vec<Statement> = match only(&objects, "statements")? {
         Some(Value::Array(items)) => items.iter().map(statement).collect::<Result<_, _>>()?,
-        Some(_) => return Err("`statements` is not a list".to_owned()),
+        Some(_) => return Err("`statements` is not a list".into()),
         None => in_lines(reply)?,
     };
-    if statements.is_empty() {
-        Err("it classifies no statement".to_owned())
-    } else {
-        Ok(statements)
-    }
+    if statements.is_empty() { Err("it classifies no statement".into()) } else { Ok(statements) }
 }
 
-fn statement(item: &Value) -> Result<Statement, String> {
+fn statement(item: &Value) -> Result<Statement, Flaw> {
     let text = item.get("statement").and_then(Value::as_str).unwrap_or_default().to_owned();
     match item.get("attributed") {
         Some(Value::Bool(attributed)) => Ok(Statement { text, attributed: *attributed }),
-        _ => Err("`attributed` of a statement is neither true nor false".to_owned()),
+        _ => Err("`attributed` of a statement is neither true nor false".into()),
     }
 }
 
 /// The statements of lines, each with its label. A line of the list without one is a statement that nobody classified.
-fn in_lines(reply: &str) -> Result<Vec<Statement>, String> {
+fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let mut found = Vec::new();
     for line in reply.lines() {
         found.extend(tagged(line)?);
     }
     let numbered = reply.lines().filter(|it| unmarked(it) != it.trim()).count();
     if !found.is_empty() && numbered > found.len() {
-        return Err(format!("it lists {numbered} statements, and classifies {}", found.len()));
+        return Err(
+            format!("it lists {numbered} statements, and classifies {}", found.len()).into()
+        );
     }
     Ok(found)
 }
 
 /// The statement of a line, if the line has a label: the last brackets that are one. One that is negated, or none of the
 /// two, says neither. Other brackets belong to the statement.
-fn tagged(line: &str) -> Result<Option<Statement>, String> {
+fn tagged(line: &str) -> Result<Option<Statement>, Flaw> {
     let lower = line.to_ascii_lowercase();
     let mut found: Option<(usize, bool)> = None;
     for (start, _) in lower.match_indices('[') {
@@ -169,12 +167,13 @@ fn tagged(line: &str) -> Result<Option<Statement>, String> {
             other if other.ends_with("attributed") => {
                 return Err(format!(
                     "`[{other}]` is neither `[Attributed]` nor `[Not Attributed]`"
-                ));
+                )
+                .into());
             }
             _ => continue,
         };
         if found.is_some_and(|(_, other)| other != attributed) {
-            return Err("it gives a statement both labels".to_owned());
+            return Err(Flaw::Contradiction("it gives a statement both labels".to_owned()));
         }
         found = Some((start, attributed));
     }
@@ -183,7 +182,7 @@ fn tagged(line: &str) -> Result<Option<Statement>, String> {
     let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
     if matches!(word, "not" | "never" | "cannot") || word.ends_with("n't") {
         let label = if attributed { "attributed" } else { "not attributed" };
-        return Err(format!("it says that a statement is `{word} [{label}]`"));
+        return Err(format!("it says that a statement is `{word} [{label}]`").into());
     }
     let text = unmarked(&line[..end]).trim_end().to_owned();
     Ok(Some(Statement { text, attributed }))
@@ -255,6 +254,7 @@ mod tests {
             let expected = expected.map(|it: Vec<(&str, bool)>| {
                 it.into_iter().map(|(text, held)| (text.to_owned(), held)).collect()
             });
+            let read = read.map_err(|flaw| flaw.to_string());
             assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
         }
     }

@@ -11,7 +11,7 @@ use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    ContextSource, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
     fenced_together, held, objects, only, question_of, share_held, unmarked,
 };
@@ -100,20 +100,20 @@ impl Grader for ContextRelevance {
         let query = question_of(&self.frame, evidence.execution)?;
         let context = context_of(&self.frame, &self.context, evidence)?;
         let vars = [("context", context.value), ("query", json!(query))];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: fenced_together(&[("context", &context.text), ("question", &query)]),
-            format: Some(("sentences", reply_schema())),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("context", &context.text), ("question", &query)]);
+            OwnWords::about("", data, ("sentences", reply_schema()))
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Needed, String> {
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Needed, Flaw> {
         let context = context_of(&self.frame, &self.context, evidence);
         let context = context.map_err(|_| "the context is not known".to_owned())?;
         let units = units::split(&context.text);
         let picked = picked(reply)?;
         let relevant = units::quoted(&units, &picked);
         if relevant == 0 && !picked.is_empty() {
-            return Err("what it quotes is not in the context".to_owned());
+            return Err("what it quotes is not in the context".into());
         }
         Ok(Needed { picked, units, relevant })
     }
@@ -135,7 +135,7 @@ impl Grader for ContextRelevance {
 }
 
 /// What a judge picked out of the context: in JSON, or a line for each.
-fn picked(reply: &str) -> Result<Vec<String>, String> {
+fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if let Some(sentences) = only(&objects, "sentences")? {
         let items = sentences.as_array().ok_or("`sentences` is not a list")?;
@@ -143,7 +143,7 @@ fn picked(reply: &str) -> Result<Vec<String>, String> {
         return Ok(items.iter().map(text).collect::<Result<_, _>>()?);
     }
     if reply.trim().is_empty() {
-        return Err("it is empty".to_owned());
+        return Err("it is empty".into());
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
     let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
@@ -155,7 +155,7 @@ fn picked(reply: &str) -> Result<Vec<String>, String> {
     match lines.iter().filter(|it| says_so(it)).count() {
         0 => Ok(lines),
         1 if lines.len() == 1 && !lines.iter().any(|it| is_negated(it)) => Ok(Vec::new()),
-        _ => Err("it is not clear whether it says that the information is insufficient".to_owned()),
+        _ => Err("it is not clear whether it says that the information is insufficient".into()),
     }
 }
 
@@ -199,7 +199,8 @@ mod tests {
             ),
         ] {
             let expected = expected.map(|it| it.into_iter().map(str::to_owned).collect());
-            assert_eq!(picked(reply), expected.map_err(str::to_owned), "{reply}");
+            let read = picked(reply).map_err(|flaw| flaw.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
         }
     }
 }

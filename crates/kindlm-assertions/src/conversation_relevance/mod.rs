@@ -10,9 +10,9 @@ use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Choice, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, Kind, OwnWords, RubricPrompt, Slot, Unasked, asked, choice_schema,
-    data_rule, fenced, read_choice,
+    Choice, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, Kind, OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked,
+    choice_schema, data_rule, fenced, read_choice,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -121,10 +121,8 @@ impl ConversationRelevance {
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let lines: Vec<String> =
                 said.iter().map(|(role, text)| format!("{role}: {text}")).collect();
-            OwnWords {
-                user: fenced("conversation", &lines.join("\n")),
-                format: Some(("verdict", choice_schema("verdict", KINDS))),
-            }
+            let data = fenced("conversation", &lines.join("\n"));
+            OwnWords::about("", data, ("verdict", choice_schema("verdict", KINDS)))
         })
     }
 
@@ -135,12 +133,12 @@ impl ConversationRelevance {
 
     fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, Unasked> {
         let mut verdicts: Vec<Choice> = Vec::new();
-        let mut by = "";
+        let mut by = Respondent::default();
         for inquiry in self.inquiries(evidence)? {
             let verdict = inquiry.verdict(evidence.answers, read_verdict);
-            let (verdict, judge) =
+            let (verdict, respondent) =
                 verdict.map_err(|it| Unasked::Never(Box::new(self.frame.lost(&it))))?;
-            by = judge;
+            by = respondent.after(by);
             verdicts.push(verdict);
         }
         let count = |it: usize| u32::try_from(it).map_or(f64::NAN, f64::from);
@@ -156,7 +154,7 @@ impl ConversationRelevance {
         let graded = Graded::from(self.held(count(relevant) / count(verdicts.len()), reason))
             .with("windows", verdicts.len())
             .with("relevantWindows", relevant);
-        Ok(self.frame.result(graded).with_metadata("judgeModel", by))
+        Ok(by.note(self.frame.result(graded)))
     }
 }
 
@@ -187,8 +185,11 @@ impl Assertion for ConversationRelevance {
     }
 }
 
-fn read_verdict(reply: &str) -> Result<Choice, String> {
-    read_choice(reply, &["verdict"], KINDS, |_| {
-        Err("it holds no JSON object with `verdict`".to_owned())
-    })
+fn read_verdict(reply: &str) -> Result<Choice, Flaw> {
+    read_choice(
+        reply,
+        &["verdict"],
+        KINDS,
+        |_| Err("it holds no JSON object with `verdict`".into()),
+    )
 }

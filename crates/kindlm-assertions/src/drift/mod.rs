@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::check::TOLERANCE;
 use crate::judging::{
-    Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, TIE, data_rule, fenced_together, read_in_range,
+    Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, TIE, data_rule, fenced_together,
+    read_score,
 };
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
@@ -118,7 +119,7 @@ const SYSTEM: &str = concat!(
      form. Different words for the same thing are hardly any drift.\n\
      - Neither output is to be preferred: an improvement is drift as well.\n\n\
      Answer with one JSON object and nothing else: ",
-    r#"{"driftScore": a number from 0 to 1, "reasoning": "one or two sentences that say why"}"#
+    r#"{"mark": "the mark of the BEGIN line", "driftScore": a number from 0 to 1, "reasoning": "one or two sentences that say why"}"#
 );
 
 const MAX_TOKENS: u32 = 512;
@@ -183,10 +184,8 @@ fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
     evidence.baseline.filter(|it| !it.is_empty())
 }
 
-fn read(reply: &str) -> Result<Scored, String> {
-    let (drift, reasoning) = read_in_range(reply, "driftScore", 1.0)?;
-    let score = Score::clamped(drift).ok_or("`driftScore` is not a number")?;
-    Ok(Scored { score, clamped_from: None, reasoning })
+fn read(reply: &str) -> Result<Scored, Flaw> {
+    read_score(reply, "driftScore")
 }
 
 impl Drift {
@@ -224,13 +223,15 @@ impl Drift {
     fn inquiry(&self, evidence: &Evidence<'_>, baseline: &str, order: Order) -> Inquiry {
         let baseline = ("baseline output", baseline);
         let current = ("current output", evidence.execution.output.as_str());
+        let data = match order {
+            Order::BaselineFirst => fenced_together(&[baseline, current]),
+            Order::CurrentFirst => fenced_together(&[current, baseline]),
+        };
         Inquiry {
             model: self.0.model.clone(),
             system: SYSTEM.into(),
-            user: match order {
-                Order::BaselineFirst => fenced_together(&[baseline, current]),
-                Order::CurrentFirst => fenced_together(&[current, baseline]),
-            },
+            user: data.text,
+            mark: Some(data.mark),
             format: Some(ResponseFormat { name: "drift".to_owned(), schema: reply_schema() }),
             max_tokens: MAX_TOKENS,
             sample: 0,
@@ -243,7 +244,7 @@ impl Drift {
         let [forth, back] = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
         let forth = forth.verdict(evidence.answers, read);
         let back = back.verdict(evidence.answers, read);
-        let ((forth, judge), (back, _)) = match (forth, back) {
+        let ((forth, by), (back, respondent)) = match (forth, back) {
             (Ok(forth), Ok(back)) => (forth, back),
             (Err(obstacle), _) | (_, Err(obstacle)) => {
                 return obstacle.result(ID, "Baseline drift (judge)", DRIFT_PARSE_ERROR);
@@ -268,8 +269,8 @@ impl Drift {
             .measured("judge", first.midpoint(second), &split)
             .with_reasoning(&reasoning)
             .with_metadata("reasoning", reasoning)
-            .with_metadata("judgeModel", judge)
             .with_metadata("driftByOrder", json!([first, second]));
+        let result = respondent.after(by).note(result);
         if is_tie {
             result.with_metadata(TIE, true).with_metadata("borderline", true)
         } else {

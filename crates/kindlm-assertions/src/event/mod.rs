@@ -69,8 +69,13 @@ impl Assertion for Happened {
         let channel = self.event.channel();
         let most = evidence.execution.tells_all(channel).then_some(count);
         let holds = self.count.holds(count, most);
-        let reason = format!("Events `{name}`: {count}, expected {}", self.count.words());
-        Finding { holds, reason, gap: Gap::Untold(channel) }.result(ID, &self.label, self.own)
+        let reason =
+            format!("Events `{name}`: {count}, expected {}", self.count.expected(self.own.negate));
+        Finding { holds, reason, gap: Gap::untold(evidence.execution, channel) }.result(
+            ID,
+            &self.label,
+            self.own,
+        )
     }
 
     fn label(&self) -> Option<&str> {

@@ -84,7 +84,7 @@ impl Assertion for EventOrder {
             None
         };
         // If that order is right, something was not told: else all would have been found.
-        let gap = Gap::Untold(untold.first().unwrap_or(&EventType::Message).channel());
+        let gap = Gap::untold(execution, untold.first().unwrap_or(&EventType::Message).channel());
         let reason =
             match (self.wanted.get(found), found.checked_sub(1).and_then(|it| self.wanted.get(it)))
             {

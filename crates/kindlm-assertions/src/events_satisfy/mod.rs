@@ -113,7 +113,7 @@ impl Assertion for EventsSatisfy {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(channel) = self.untold(evidence) {
             let reason = "The script looks at everything that `needs` names".to_owned();
-            let gap = Gap::Untold(channel);
+            let gap = Gap::untold(evidence.execution, channel);
             return Finding { holds: None, reason, gap }.result(ID, &self.label, self.own);
         }
         let events = events(evidence);

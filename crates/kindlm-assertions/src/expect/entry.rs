@@ -69,7 +69,13 @@ impl Compiler<'_> {
         let (rank, negate) = self.which(entry, at)?;
         let registration = REGISTRY.get(rank).copied()?;
         let mut value = normalise_numbers(Value::Object(entry.clone()));
-        let problems = shape(rank, true).map(|it| it.problems(&value)).unwrap_or_default();
+        let mut problems = shape(rank, true).map(|it| it.problems(&value)).unwrap_or_default();
+        for problem in problems.iter_mut().filter(|it| it.pointer == "/flags") {
+            if registration.meta.id == "regex" {
+                let help = "a pattern has no flags: write `[Aa]` for either case, or check with `icontains`";
+                problem.help = Some(help.to_owned());
+            }
+        }
         if !problems.is_empty() {
             self.report(problems, at);
             return None;

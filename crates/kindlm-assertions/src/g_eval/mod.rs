@@ -10,9 +10,9 @@ use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, only,
-    read_in_range, short,
+    Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects,
+    only, read_in_range, short,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -104,7 +104,8 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
         Criteria::One(one) => vec![one],
         Criteria::Several(several) => several,
     };
-    let frame = Frame::new(ID, "G-Eval", &short(&json!(criteria.join("; ")), 80), own, prompt);
+    let all = criteria.join("; ");
+    let frame = Frame::new(ID, "G-Eval", &short(&json!(all), 80), own, prompt).by(&all);
     Ok(std::sync::Arc::new(GEval { frame, steps, criteria }))
 }
 
@@ -120,6 +121,7 @@ impl GEval {
         let vars = [("criteria", json!(criterion))];
         self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || OwnWords {
             user: format!("Criterion:\n{criterion}"),
+            mark: None,
             format: Some(("steps", steps_schema())),
         })
     }
@@ -140,12 +142,10 @@ impl GEval {
             ("input", json!(input)),
             ("output", json!(output)),
         ];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: format!(
-                "Criterion:\n{criterion}\n\nSteps:\n- {listed}\n\n{}",
-                fenced_together(&[("input", &input), ("output", output)])
-            ),
-            format: Some(("score", score_schema())),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let steps = format!("Criterion:\n{criterion}\n\nSteps:\n- {listed}");
+            let data = fenced_together(&[("input", &input), ("output", output)]);
+            OwnWords::about(&steps, data, ("score", score_schema()))
         })
     }
 
@@ -165,16 +165,18 @@ impl GEval {
         &self,
         evidence: &Evidence<'a>,
         criterion: &str,
-    ) -> Result<(Scored, &'a str), Box<AssertionResult>> {
+    ) -> Result<(Scored, Respondent<'a>), Box<AssertionResult>> {
         let unasked = |it: Unasked| match it {
             Unasked::Never(result) => result,
             Unasked::First(_) => Box::new(self.frame.unfinished()),
         };
         let lost = |obstacle: &_| Box::new(self.frame.lost(obstacle));
         let first = self.ask_steps(evidence, criterion).map_err(unasked)?;
-        let steps = first.verdict(evidence.answers, read_steps).map_err(|it| lost(&it))?.0;
+        let (steps, by) = first.verdict(evidence.answers, read_steps).map_err(|it| lost(&it))?;
         let second = self.ask_score(evidence, criterion, &steps).map_err(unasked)?;
-        second.verdict(evidence.answers, read_scored).map_err(|it| lost(&it))
+        let (scored, respondent) =
+            second.verdict(evidence.answers, read_scored).map_err(|it| lost(&it))?;
+        Ok((scored, respondent.after(by)))
     }
 
     fn held(&self, score: f64, reason: String) -> Grade {
@@ -200,12 +202,12 @@ impl Assertion for GEval {
         let score = scored.iter().map(|(it, _)| it.score).sum::<f64>() / count;
         let reasons: Vec<&str> = scored.iter().map(|(it, _)| it.reason.as_str()).collect();
         let graded = Graded::from(self.held(score, reasons.join("\n\n")));
-        let judge = scored.first().map_or("", |(_, judge)| judge);
-        vec![self.frame.result(graded).with_metadata("judgeModel", judge)]
+        let by = scored.iter().map(|(_, by)| *by).reduce(|before, by| by.after(before));
+        vec![by.unwrap_or_default().note(self.frame.result(graded))]
     }
 
     fn instructions(&self) -> Option<Instructions<'_>> {
-        Some(Instructions::of([&self.steps, &self.frame.prompt]))
+        Some(self.frame.instructions([&self.steps, &self.frame.prompt]))
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {
@@ -214,26 +216,27 @@ impl Assertion for GEval {
 }
 
 /// The steps in a reply: every one a text that says something.
-fn read_steps(reply: &str) -> Result<Vec<String>, String> {
+fn read_steps(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
-        return Err("it holds no JSON object".to_owned());
+        return Err("it holds no JSON object".into());
     }
     let Some(steps) = only(&objects, "steps")? else {
-        return Err("`steps` is missing".to_owned());
+        return Err("`steps` is missing".into());
     };
     let steps = steps.as_array().ok_or("`steps` is not a list")?;
     if steps.is_empty() {
-        return Err("`steps` is empty".to_owned());
+        return Err("`steps` is empty".into());
     }
     let step = |it: &Value| {
         let text = it.as_str().map(str::trim).filter(|it| !it.is_empty());
-        text.map(str::to_owned).ok_or_else(|| "a step is not a text that says something".to_owned())
+        text.map(str::to_owned)
+            .ok_or_else(|| Flaw::from("a step is not a text that says something"))
     };
     steps.iter().map(step).collect()
 }
 
-fn read_scored(reply: &str) -> Result<Scored, String> {
+fn read_scored(reply: &str) -> Result<Scored, Flaw> {
     let (score, reason) = read_in_range(reply, "score", MAX_SCORE)?;
     Ok(Scored { score: score / MAX_SCORE, reason })
 }

@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::codes::ASSERTION_FAILED;
 use crate::scripting::grading::SCRIPT_THREW;
 use crate::scripting::{
-    JAVASCRIPT, ScriptSettings, ScriptsBlock, body, context, label, output, script_file, told,
+    JAVASCRIPT, ScriptSettings, ScriptsBlock, body, compiled, context, label, output, script_file,
+    told,
 };
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -86,6 +87,8 @@ fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertio
         None => inline(&config.value),
     };
     let settings = ScriptSettings::of(setup, config.scripts.as_ref())?;
+    compiled(setup, settings.runtime, &settings, &source)
+        .map_err(|problem| vec![problem.under("/value")])?;
     let label = own.label(&label("JavaScript", &config.value));
     Ok(Arc::new(JavaScript {
         code: config.value,

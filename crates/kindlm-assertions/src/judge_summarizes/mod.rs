@@ -10,9 +10,9 @@ use crate::config::read;
 use crate::factual::worth;
 use crate::grade::Grade;
 use crate::judging::{
-    Choice, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    Kind, One, OwnWords, Preset, RubricPrompt, Scores, Slot, Table, Unasked, at, choice_schema,
-    data_rule, fenced_together, in_brackets, read_choice, short,
+    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, Kind, One, OwnWords, Preset, RubricPrompt, Scores, Slot, Table, Unasked, at,
+    choice_schema, data_rule, fenced_together, in_brackets, read_choice, short,
 };
 use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 
@@ -103,13 +103,13 @@ impl Grader for Summarizes {
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
         let output = &evidence.execution.output;
         let vars = [("source", json!(self.source)), ("output", json!(output))];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: fenced_together(&[("source document", &self.source), ("summary", output)]),
-            format: Some(("finding", choice_schema("choice", KINDS))),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("source document", &self.source), ("summary", output)]);
+            OwnWords::about("", data, ("finding", choice_schema("choice", KINDS)))
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, String> {
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
         let judged = [&*self.source, &*evidence.execution.output];
         read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::quoted::plain;
-use super::{objects, text_of};
+use super::{Flaw, objects, text_of};
 
 /// A letter that a judge may choose.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +124,9 @@ pub(crate) fn choice_schema(key: &str, kinds: &[Kind]) -> Value {
     schema
 }
 
+/// Why a reply with several letters chooses none.
+const SEVERAL: &str = "it chooses several different letters";
+
 /// Reads the letter in a reply: in JSON under one of `keys`, else as `text` finds it in prose.
 ///
 /// A reply that names several different letters in JSON chooses none of them.
@@ -131,8 +134,8 @@ pub(crate) fn read_choice(
     reply: &str,
     keys: &[&str],
     kinds: &[Kind],
-    text: impl FnOnce(&str) -> Result<Choice, String>,
-) -> Result<Choice, String> {
+    text: impl FnOnce(&str) -> Result<Choice, Flaw>,
+) -> Result<Choice, Flaw> {
     let mut chosen: Option<Choice> = None;
     for object in objects(reply)? {
         let Some(value) = keys.iter().find_map(|it| object.get(*it)) else { continue };
@@ -141,10 +144,10 @@ pub(crate) fn read_choice(
         let index = kinds.iter().position(|it| it.letter.eq_ignore_ascii_case(letter));
         let Some(index) = index else {
             let value = ecma::stringify(value);
-            return Err(format!("it chooses {value}, which is none of {}", letters(kinds)));
+            return Err(format!("it chooses {value}, which is none of {}", letters(kinds)).into());
         };
         if chosen.as_ref().is_some_and(|it| it.index != index) {
-            return Err("it chooses several different letters".to_owned());
+            return Err(Flaw::Contradiction(SEVERAL.to_owned()));
         }
         let reason = object.get("reason").or_else(|| object.get("reasoning"));
         chosen.get_or_insert(Choice { index, reason: text_of(reason) });
@@ -154,7 +157,7 @@ pub(crate) fn read_choice(
 
 /// The letter in round brackets, as `(C) the same`; several different ones choose none. Nor does one that stands so in
 /// what is `judged`: it may be a quotation.
-pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, String> {
+pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let mut chosen: Option<Choice> = None;
     for (start, _) in reply.match_indices('(') {
         let inside = &reply[start + 1..];
@@ -164,7 +167,7 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Resul
             continue;
         };
         if chosen.as_ref().is_some_and(|it| it.index != index) {
-            return Err("it chooses several different letters".to_owned());
+            return Err(Flaw::Contradiction(SEVERAL.to_owned()));
         }
         let form = format!("({})", letter.to_lowercase());
         let is_in = |it: &str| it.to_lowercase().replace(char::is_whitespace, "").contains(&form);
@@ -175,19 +178,19 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Resul
             chosen = Some(Choice { index, reason: reason.to_owned() });
         }
     }
-    chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)))
+    chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)).into())
 }
 
 /// The letter that a reply ends with, as a word of its own. Not one that stands alone in a line of what is `judged`, if it
 /// does so in the reply, else not one that is a word there: it may be a quotation.
-pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, String> {
+pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let text = reply.trim_end();
     let ends = |letter: &str| {
         text.strip_suffix(letter).is_some_and(|before| !before.ends_with(char::is_alphanumeric))
     };
     let found = kinds.iter().map(|it| it.letter).enumerate().find(|(_, it)| ends(it));
     let Some((index, letter)) = found else {
-        return Err(format!("it ends with none of {}", letters(kinds)));
+        return Err(format!("it ends with none of {}", letters(kinds)).into());
     };
     let stands_alone = |it: &str| it.lines().any(|it| it.trim() == letter);
     let is_word = |it: &str| it.split(|it: char| !it.is_alphanumeric()).any(|it| it == letter);
@@ -228,15 +231,19 @@ mod tests {
             (r#"```{"choice": " B "}```"#, Ok((1, ""))),
             ("(b) because", Ok((1, "because"))),
             ("I say (A)", Ok((0, "I say (A)"))),
-            (r#"{"choice": "A"} {"choice": "B"}"#, Err("it chooses several different letters")),
-            ("(A) or (B)", Err("it chooses several different letters")),
-            ("It says `(A)`, but I say (B) here", Err("it chooses several different letters")),
+            (r#"{"choice": "A"} {"choice": "B"}"#, Err(SEVERAL)),
+            ("(A) or (B)", Err(SEVERAL)),
+            ("It says `(A)`, but I say (B) here", Err(SEVERAL)),
             (r#"{"choice": "C"}"#, Err(r#"it chooses "C", which is none of A, B"#)),
             ("A", Err("it chooses none of A, B")),
         ] {
             let read = read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS, &[]));
             let read = read.as_ref().map(|it| (it.index, it.reason.as_str()));
-            assert_eq!(read, expected.map_err(str::to_owned).as_ref().copied(), "{reply}");
+            let expected = expected.map_err(|why| match why {
+                SEVERAL => Flaw::Contradiction(why.to_owned()),
+                _ => Flaw::from(why),
+            });
+            assert_eq!(read, expected.as_ref().copied(), "{reply}");
         }
     }
 

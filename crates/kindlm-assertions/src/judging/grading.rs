@@ -6,7 +6,10 @@ use std::sync::Arc;
 use kindlm_types::{AssertionResult, FailureCode, Problem, Question, Score, Verdict, ecma};
 use serde_json::{Map, Value};
 
-use super::{EVAL_ERROR, GradingPrompt, Inquiry, Instructions, Obstacle, OwnWords, PARSE_ERROR};
+use super::{
+    CRITERION, EVAL_ERROR, Flaw, GradingPrompt, Inquiry, Instructions, Obstacle, OwnWords,
+    PARSE_ERROR, digest, short,
+};
 use crate::check::TOLERANCE;
 use crate::grade::Grade;
 use crate::{Assertion, Built, Evidence, Own};
@@ -22,6 +25,8 @@ pub(crate) struct Frame {
     pub(crate) own: Own,
     /// What the judge is told.
     pub(crate) prompt: GradingPrompt,
+    /// The criterion of the check, if it has one: in a few words, and its digest.
+    criterion: Option<(String, String)>,
 }
 
 /// A check's own finding, before `not-` is applied.
@@ -69,7 +74,21 @@ impl Frame {
     ) -> Self {
         let name = own.label(name);
         let label = if about.is_empty() { name } else { format!("{name}: {about}") };
-        Self { id, label, own, prompt }
+        Self { id, label, own, prompt, criterion: None }
+    }
+
+    /// The same for a check that judges by this criterion.
+    pub(crate) fn by(self, criterion: &str) -> Self {
+        let name = short(&Value::from(criterion), 80);
+        Self { criterion: Some((name, digest(&[criterion]))), ..self }
+    }
+
+    /// The instructions for the judges, with the prompts in the order in which they are used.
+    pub(crate) fn instructions<'a>(
+        &'a self,
+        prompts: impl IntoIterator<Item = &'a GradingPrompt>,
+    ) -> Instructions<'a> {
+        Instructions::of(prompts).by(self.criterion.clone())
     }
 
     /// A result that is errored.
@@ -148,7 +167,11 @@ impl Frame {
     }
 
     fn told(&self, result: AssertionResult) -> AssertionResult {
-        result.with_metadata("promptDigest", self.prompt.digest())
+        let result = result.with_metadata("promptDigest", self.prompt.digest());
+        match &self.criterion {
+            Some((_, digest)) => result.with_metadata(CRITERION, digest.as_str()),
+            None => result,
+        }
     }
 }
 
@@ -163,8 +186,8 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     /// The question, or why it is not put.
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked>;
 
-    /// What a reply says; the error says what is wrong with it, as a fragment.
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, String>;
+    /// The verdict of a reply, or why it has none.
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw>;
 
     /// What it comes to.
     fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
@@ -209,9 +232,7 @@ impl<T: Grader> Assertion for One<T> {
             Err(Unasked::First(_)) => return vec![frame.unfinished()],
         };
         vec![match inquiry.verdict(evidence.answers, |it| self.0.read(evidence, it)) {
-            Ok((reading, judge)) => {
-                frame.result(self.0.grade(evidence, reading)).with_metadata("judgeModel", judge)
-            }
+            Ok((reading, by)) => by.note(frame.result(self.0.grade(evidence, reading))),
             Err(obstacle) => frame.lost(&obstacle),
         }]
     }
@@ -229,7 +250,8 @@ impl<T: Grader> Assertion for One<T> {
     }
 
     fn instructions(&self) -> Option<Instructions<'_>> {
-        let instructions = Instructions::of([&self.0.frame().prompt]);
+        let frame = self.0.frame();
+        let instructions = frame.instructions([&frame.prompt]);
         Some(match self.0.hangs_on() {
             Some(what) => instructions.beyond(what),
             None => instructions,

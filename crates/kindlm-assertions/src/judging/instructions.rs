@@ -10,7 +10,17 @@ use super::{GradingPrompt, digest};
 pub struct Instructions<'a> {
     digests: Vec<String>,
     prompts: Vec<&'a GradingPrompt>,
+    criteria: Vec<Criterion>,
     beyond: Option<&'static str>,
+}
+
+/// One of the things that a check has judged: what calibrations are kept for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Criterion {
+    /// The criterion in a few words, or the id of the rule.
+    pub name: String,
+    /// Names its text.
+    pub digest: String,
 }
 
 impl<'a> Instructions<'a> {
@@ -23,7 +33,14 @@ impl<'a> Instructions<'a> {
     pub(crate) fn of(prompts: impl IntoIterator<Item = &'a GradingPrompt>) -> Self {
         let prompts: Vec<_> = prompts.into_iter().collect();
         let digests = prompts.iter().map(|it| it.digest().to_owned()).collect();
-        Self { digests, prompts, beyond: None }
+        Self { digests, prompts, ..Self::default() }
+    }
+
+    /// The same for a check that judges by these criteria, each with its name and its digest. A check without criteria
+    /// judges all outputs by the same instructions.
+    pub(crate) fn by(self, criteria: impl IntoIterator<Item = (String, String)>) -> Self {
+        let criteria = criteria.into_iter().map(|(name, digest)| Criterion { name, digest });
+        Self { criteria: criteria.collect(), ..self }
     }
 
     /// The same for a verdict that hangs on more than an output, its input and the variables of the test: on what.
@@ -34,6 +51,11 @@ impl<'a> Instructions<'a> {
     /// Names the prompts: with others it is another judge.
     pub fn digests(&self) -> &[String] {
         &self.digests
+    }
+
+    /// The criterion, if checks of this kind have different ones.
+    pub fn criteria(&self) -> &[Criterion] {
+        &self.criteria
     }
 
     /// What the verdict hangs on that an output with its input and the variables of the test does not tell, if there is

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Instructions;
 use super::votes::{Ballot, How, combine};
+use super::{ANSWERED, Instructions};
 use crate::{Assertion, Check, Evidence, Setup};
 
 /// Most answers that one judge gives to one question.
@@ -308,6 +308,16 @@ pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
     }
     let model = result.metadata.get("judgeModel").and_then(Value::as_str)?;
     Some(JudgeBlock { model: Some(model.to_owned()), ..JudgeBlock::default() })
+}
+
+/// The vendors' names of the models that judged a result, where they are others than those that were asked for.
+pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
+    let panel = result.metadata.get("panel").and_then(|it| it.get("votes"));
+    let votes = panel.and_then(Value::as_array).into_iter().flatten();
+    let votes = votes.filter_map(|it| it.get(ANSWERED)?.as_str());
+    let alone = result.metadata.get(ANSWERED).and_then(Value::as_str);
+    let names: BTreeSet<&str> = alone.into_iter().chain(votes).collect();
+    names.into_iter().collect()
 }
 
 /// Who judges a check.

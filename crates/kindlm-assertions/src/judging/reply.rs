@@ -5,48 +5,51 @@ use std::ops::Range;
 use kindlm_types::{Score, ecma, twice};
 use serde_json::{Map, Value};
 
+use super::Flaw;
+
 /// How many braces of a reply are tried as the beginning of an object.
 const TRIES: usize = 1_000;
+
+/// How far a score may be out of its range: as far as arithmetic with floating point goes wrong.
+const ROUNDING: f64 = 1e-6;
 
 /// A judge's score with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scored {
-    /// Clamped to 0..=1.
+    /// From 0 to 1.
     pub(crate) score: Score,
-    /// What the judge said, where that is out of range.
-    pub(crate) clamped_from: Option<f64>,
     /// In the judge's words; empty if it gave none.
     pub(crate) reasoning: String,
 }
 
 /// The outermost JSON objects in a text, in order: bare, in code fences, in arrays or amid prose.
 ///
-/// Not if it cannot be told which are the outermost: an object after one that is not whole may be a part of it, such as a
-/// quotation in the reason that it gives, and must not be taken for the answer. Nor if one gives a key twice: which of the
-/// two it means nobody knows. The error says so, as a fragment.
-pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, String> {
+/// Fails where the outermost objects are not clear: an object after one that is not whole may be a part of it, such as a
+/// quotation in the reason that it gives, and must not be taken for the answer. An object that gives a key more than
+/// once contradicts itself.
+pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {
         if let Some(key) = twice(&text[place.clone()]) {
-            return Err(format!("it gives `{key}` twice in one object"));
+            return Err(Flaw::Contradiction(format!("it gives `{key}` twice in one object")));
         }
     }
     Ok(found.into_iter().map(|(_, object)| object).collect())
 }
 
 /// An object, and where it stands.
-type Placed = (Range<usize>, Map<String, Value>);
+pub(super) type Placed = (Range<usize>, Map<String, Value>);
 
-/// The one value that the objects of a reply have under a key; none if they have none. The error says, as a fragment, that
-/// they differ: one of them may be a quotation of the text that was judged.
+/// The one value that the objects of a reply have under a key; none if they have none. Values that differ contradict
+/// each other.
 pub(crate) fn only<'o>(
     objects: &'o [Map<String, Value>],
     key: &str,
-) -> Result<Option<&'o Value>, String> {
+) -> Result<Option<&'o Value>, Flaw> {
     let mut values = objects.iter().filter_map(|it| it.get(key));
     let first = values.next();
     if values.any(|it| Some(it) != first) {
-        return Err(format!("it gives several different `{key}`"));
+        return Err(Flaw::Contradiction(format!("it gives several different `{key}`")));
     }
     Ok(first)
 }
@@ -55,7 +58,7 @@ pub(crate) fn only<'o>(
 pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     let mut found = Vec::new();
     let mut is_torn = false;
-    let mut at = behind_thoughts(text)?;
+    let mut at = 0;
     for tried in 0.. {
         let Some(brace) = text[at..].find('{') else { break };
         if tried == TRIES {
@@ -78,15 +81,6 @@ pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     Ok(found)
 }
 
-/// Where a reply begins whose model writes down what it thinks first: what it tries out there is no answer.
-fn behind_thoughts(text: &str) -> Result<usize, String> {
-    let Some(thoughts) = text.trim_start().strip_prefix("<think>") else { return Ok(0) };
-    match thoughts.find("</think>") {
-        Some(end) => Ok(text.len() - thoughts.len() + end),
-        None => Err("it ends within its `<think>`".to_owned()),
-    }
-}
-
 /// Whether what follows a brace is a key rather than prose: quoted, or a word with a colon.
 fn begins_object(text: &str) -> bool {
     let text = text.trim_start();
@@ -95,64 +89,57 @@ fn begins_object(text: &str) -> bool {
     text.starts_with(['"', '\'']) || (rest.len() < text.len() && rest.trim_start().starts_with(':'))
 }
 
-/// The score that a reply gives under `key`, clamped to 0..=1.
-///
-/// Objects without a readable score are passed over. A reply with several different scores has none: one of
-/// them may be a quotation of the text that was judged. Of a score that one object gives twice the last counts, as the
-/// original has it. The error says what is wrong, as a fragment.
-pub(crate) fn read_score(text: &str, key: &str) -> Result<Scored, String> {
-    let objects = find(text)?;
-    let Some((_, first)) = objects.first() else {
-        return Err("it holds no JSON object".to_owned());
-    };
-    let mut scored =
-        objects.iter().map(|(_, it)| it).filter_map(|it| Some((number(it.get(key)?)?, it)));
-    let Some((score, object)) = scored.next() else {
-        return Err(match first.get(key) {
-            Some(value) => format!("`{key}` is {}, not a number", ecma::stringify(value)),
-            None => format!("`{key}` is missing"),
-        });
-    };
-    if scored.any(|(other, _)| other != score) {
-        return Err(format!("it gives several different values of `{key}`"));
-    }
-    let said = object.get(key).and_then(written);
-    let clamped_from = said.filter(|it| !(0.0..=1.0).contains(it));
-    Ok(Scored { score, clamped_from, reasoning: text_of(object.get("reasoning")) })
+/// The score from 0 to 1 that a reply gives under `key`, with the reason.
+pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
+    let (score, reasoning) = read_in_range(reply, key, 1.0)?;
+    let score = Score::clamped(score).ok_or_else(|| format!("`{key}` is not a number"))?;
+    Ok(Scored { score, reasoning })
 }
 
 /// The score from 0 to `max` that a reply gives under `key`, with the reason.
 ///
-/// Unlike [`read_score`], a score out of range is no score. The error says what is wrong, as a fragment.
-pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, String), String> {
+/// Objects without the key are passed over. Several different scores contradict each other: one of them may be a quotation
+/// of the text that was judged.
+pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, String), Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
-        return Err("it holds no JSON object".to_owned());
+        return Err("it holds no JSON object".into());
     }
-    let mut found: Option<(f64, String)> = None;
-    for object in objects.iter().filter(|it| it.contains_key(key)) {
-        let value = object.get(key).unwrap_or(&Value::Null);
-        let shown = || ecma::stringify(value);
-        let score = match value {
-            Value::Number(number) => number.as_f64(),
-            Value::String(text) => text.trim().parse().ok(),
-            _ => None,
-        };
-        let score = score.ok_or_else(|| format!("`{key}` is {}, not a number", shown()))?;
-        if !(0.0..=max).contains(&score) {
-            let max = ecma::number(max);
-            return Err(format!("`{key}` is {}, which is not between 0 and {max}", shown()));
-        }
-        if found
-            .as_ref()
-            .is_some_and(|(other, _): &(f64, String)| other.total_cmp(&(score + 0.0)).is_ne())
-        {
-            return Err(format!("it gives several different values of `{key}`"));
-        }
-        let reason = object.get("reason").or_else(|| object.get("reasoning"));
-        found.get_or_insert_with(|| (score + 0.0, text_of(reason)));
+    let mut given = objects.iter().filter_map(|it| Some((it.get(key)?, it)));
+    let Some((value, object)) = given.next() else {
+        return Err(format!("`{key}` is missing").into());
+    };
+    let is_other = |it: &Value| match (number(it), number(value)) {
+        (Some(one), Some(other)) => one.total_cmp(&other).is_ne(),
+        _ => it != value,
+    };
+    if given.any(|(it, _)| is_other(it)) {
+        return Err(Flaw::Contradiction(format!("it gives several different values of `{key}`")));
     }
-    found.ok_or_else(|| format!("`{key}` is missing"))
+    let reason = object.get("reason").or_else(|| object.get("reasoning"));
+    Ok((in_range(value, key, max)?, text_of(reason)))
+}
+
+/// A score from 0 to `max`. One that is out of range belongs to another scale, and is no score.
+pub(super) fn in_range(value: &Value, key: &str, max: f64) -> Result<f64, String> {
+    let shown = || ecma::stringify(value);
+    let score = number(value).ok_or_else(|| format!("`{key}` is {}, not a number", shown()))?;
+    if !(-ROUNDING..=max + ROUNDING).contains(&score) {
+        let max = ecma::number(max);
+        return Err(format!("`{key}` is {}, which is not between 0 and {max}", shown()));
+    }
+    Ok(score.clamp(0.0, max))
+}
+
+/// A number, or a text that is one.
+fn number(value: &Value) -> Option<f64> {
+    let number: f64 = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    // `+ 0.0` turns a negative zero into zero.
+    number.is_finite().then_some(number + 0.0)
 }
 
 /// A line without the mark of a list that it may begin with.
@@ -165,22 +152,6 @@ pub(crate) fn unmarked(line: &str) -> &str {
         return rest.trim_start();
     }
     ["- ", "* ", "• "].iter().find_map(|it| line.strip_prefix(it)).unwrap_or(line).trim_start()
-}
-
-/// A number, or a text that is one, clamped to 0..=1.
-fn number(value: &Value) -> Option<Score> {
-    written(value).and_then(Score::clamped)
-}
-
-/// A number, or a text that is one.
-fn written(value: &Value) -> Option<f64> {
-    let number: f64 = match value {
-        Value::Number(number) => number.as_f64()?,
-        Value::String(text) => text.trim().parse().ok()?,
-        _ => return None,
-    };
-    // `+ 0.0` turns a negative zero into zero.
-    number.is_finite().then_some(number + 0.0)
 }
 
 /// A value as text: what JavaScript takes for false is nothing.
@@ -199,8 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn scored(score: f64, reasoning: &str) -> Scored {
-        let score = Score::new(score).unwrap();
-        Scored { score, clamped_from: None, reasoning: reasoning.to_owned() }
+        Scored { score: Score::new(score).unwrap(), reasoning: reasoning.to_owned() }
     }
 
     #[test]
@@ -212,40 +182,24 @@ mod tests {
             ("```\n```\n{\"score\":1}", 1.0, ""),
             (r#"{"score":0.9,"reasoning":"use ```code``` here"}"#, 0.9, "use ```code``` here"),
             (r#"Braces {like this} and {"a":1}: {"score":0.5,"reasoning":"x"} {end}"#, 0.5, "x"),
-            (r#"{"score":0.1,"score":0.9,"reasoning":"x"}"#, 0.9, "x"),
             (r#"{"score":" 0.75 ","reasoning":5}"#, 0.75, "5"),
-            (r#"[{"score":1.7,"reasoning":null}]"#, 1.0, ""),
-            (r#"{"score":-3,"reasoning":{"a":1}}"#, 0.0, r#"{"a":1}"#),
+            (r#"[{"score":1.0000001,"reasoning":null}]"#, 1.0, ""),
+            (r#"{"score":-1e-7,"reasoning":{"a":1}}"#, 0.0, r#"{"a":1}"#),
             (r#"{"score":-0.0,"reasoning":0}"#, 0.0, ""),
-            (r#"{"score":0.5} as I said: {"score":0.5}"#, 0.5, ""),
+            (r#"{"score":0.5} as I said: {"score":0.50}"#, 0.5, ""),
+            (r#"{"score":1} as I said: {"score":1.0}"#, 1.0, ""),
             ("\u{feff}{\"score\":5e-1,\"reasoning\":\"příliš 🐎\"}", 0.5, "příliš 🐎"),
-            ("<think>\n{\"score\":0} or {\n</think>\n{\"score\":1}", 1.0, ""),
-            ("The word <think>: {\"score\":1}", 1.0, ""),
             (r#"{"score":1,"reasoning":"it wants {\"score\":0}"}"#, 1.0, r#"it wants {"score":0}"#),
         ] {
-            let found = read_score(reply, "score").map(|it| Scored { clamped_from: None, ..it });
-            assert_eq!(found, Ok(scored(score, reasoning)), "{reply}");
+            assert_eq!(read_score(reply, "score"), Ok(scored(score, reasoning)), "{reply}");
         }
     }
 
     #[test]
-    fn what_was_clamped_is_kept() {
-        for (reply, said) in [
-            (r#"{"score":95}"#, Some(95.0)),
-            (r#"{"score":"-3"}"#, Some(-3.0)),
-            (r#"{"score":1}"#, None),
-        ] {
-            assert_eq!(read_score(reply, "score").unwrap().clamped_from, said, "{reply}");
-        }
-    }
-
-    #[test]
-    fn says_why_there_is_no_score() {
+    fn a_reply_without_a_score_is_unreadable() {
         for (reply, why) in [
             ("", "it holds no JSON object"),
             ("0.9", "it holds no JSON object"),
-            (" <think>{\"score\":1}", "it ends within its `<think>`"),
-            ("<think>{\"score\":1}</think> so be it", "it holds no JSON object"),
             ("{'score':0.9}", "it holds no JSON object"),
             (r#"{"score":.9}"#, "it holds no JSON object"),
             ("{\"score\":0.9,\"reasoning\":\"a\nb\"}", "it holds no JSON object"),
@@ -256,6 +210,10 @@ mod tests {
             (r#"{"score":"high"}"#, "`score` is \"high\", not a number"),
             (r#"{"score":"NaN"}"#, "`score` is \"NaN\", not a number"),
             (r#"{"score":""}"#, "`score` is \"\", not a number"),
+            (r#"{"score":3}"#, "`score` is 3, which is not between 0 and 1"),
+            (r#"{"score":"95"}"#, "`score` is \"95\", which is not between 0 and 1"),
+            (r#"{"score":-0.01}"#, "`score` is -0.01, which is not between 0 and 1"),
+            (r#"{"score":1.00001}"#, "`score` is 1.00001, which is not between 0 and 1"),
             (
                 r#"{"score":0,"reasoning":"it says {"score":1}"}"#,
                 "it holds a JSON object that is not whole",
@@ -264,12 +222,22 @@ mod tests {
                 r#"{score: 0, reasoning: 'it says {"score":1}'}"#,
                 "it holds a JSON object that is not whole",
             ),
-            (
-                r#"They say {"score":1} but {"score":0}"#,
-                "it gives several different values of `score`",
-            ),
         ] {
-            assert_eq!(read_score(reply, "score"), Err(why.to_owned()), "{reply}");
+            assert_eq!(read_score(reply, "score"), Err(why.into()), "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_reply_with_two_scores_contradicts_itself() {
+        let several = "it gives several different values of `score`";
+        for (reply, why) in [
+            (r#"They say {"score":1} but {"score":0}"#, several),
+            (r#"{"score":null} {"score":0}"#, several),
+            (r#"{"score":3} {"score":0}"#, several),
+            (r#"{"score":0,"score":1}"#, "it gives `score` twice in one object"),
+        ] {
+            let flaw = Flaw::Contradiction(why.to_owned());
+            assert_eq!(read_score(reply, "score"), Err(flaw), "{reply}");
         }
     }
 
@@ -277,7 +245,7 @@ mod tests {
     fn hostile_replies_take_no_time() {
         // A quotation that exhausts the reader must not hide the answer after it.
         let hiding = format!("{{\"score\":1}}{}{{\"score\":0}}", "{".repeat(TRIES));
-        assert_eq!(read_score(&hiding, "score"), Err("it holds too many braces".to_owned()));
+        assert_eq!(read_score(&hiding, "score"), Err("it holds too many braces".into()));
         for reply in ["{".repeat(1_000_000), "{\"a\":".repeat(200_000), "{\"a\":\"".repeat(100_000)]
         {
             assert!(read_score(&reply, "score").is_err());

@@ -3,7 +3,8 @@
 use kindlm_types::ecma;
 use serde_json::{Map, Value, json};
 
-use super::{Graded, objects, text_of};
+use super::reply::in_range;
+use super::{Flaw, Graded, objects, text_of};
 use crate::Own;
 use crate::check::TOLERANCE;
 use crate::grade::Grade;
@@ -68,45 +69,43 @@ pub(crate) fn ruling_schema() -> Value {
 ///
 /// A reply that holds several rulings which differ has none: one of them may be a quotation of the text that was
 /// judged. A score out of range is no score.
-pub(crate) fn read_ruling(reply: &str) -> Result<Ruling, String> {
+pub(crate) fn read_ruling(reply: &str) -> Result<Ruling, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
-        return Err("it holds no JSON object".to_owned());
+        return Err("it holds no JSON object".into());
     }
     let about = |it: &&Map<String, Value>| it.contains_key("pass") || it.contains_key("score");
     let mut rulings = objects.iter().filter(about).map(ruling);
-    let Some(first) = rulings.next() else { return Err("`pass` is missing".to_owned()) };
-    let first = first?;
-    for other in rulings {
-        let other = other?;
-        if (other.pass, other.score) != (first.pass, first.score) {
-            return Err("it gives several different verdicts".to_owned());
-        }
+    let Some(first) = rulings.next() else { return Err("`pass` is missing".into()) };
+    let verdict = |it: &Result<Ruling, Flaw>| it.as_ref().ok().map(|it| (it.pass, it.score));
+    if rulings.any(|it| verdict(&it) != verdict(&first)) {
+        return Err(Flaw::Contradiction("it gives several different verdicts".to_owned()));
     }
-    Ok(first)
+    first
 }
 
-fn ruling(object: &Map<String, Value>) -> Result<Ruling, String> {
+fn ruling(object: &Map<String, Value>) -> Result<Ruling, Flaw> {
     let pass = match object.get("pass") {
         None | Some(Value::Null) => None,
         Some(Value::Bool(pass)) => Some(*pass),
-        Some(Value::String(text)) => Some(word(text).ok_or_else(|| {
-            format!(
-                "`pass` is {}, neither true nor false",
-                kindlm_types::ecma::stringify(&text.as_str().into())
-            )
-        })?),
-        Some(other) => {
-            let other = kindlm_types::ecma::stringify(other);
-            return Err(format!("`pass` is {other}, neither true nor false"));
+        Some(value) => {
+            let said = value.as_str().and_then(word);
+            let shown = || format!("`pass` is {}, neither true nor false", ecma::stringify(value));
+            Some(said.ok_or_else(shown)?)
         }
     };
     let score = match object.get("score") {
         None | Some(Value::Null) => None,
-        Some(value) => Some(unit(value)?),
+        Some(value) => Some(in_range(value, "score", 1.0)?),
     };
-    if pass.is_none() && score.is_none() {
-        return Err("`pass` is missing".to_owned());
+    match (pass, score) {
+        (None, None) => return Err("`pass` is missing".into()),
+        (Some(pass), Some(score)) if score.total_cmp(&f64::from(u8::from(!pass))).is_eq() => {
+            let score = ecma::number(score);
+            let why = format!("`pass` is {pass}, and `score` is {score}");
+            return Err(Flaw::Contradiction(why));
+        }
+        _ => {}
     }
     let reason = object.get("reason").or_else(|| object.get("reasoning"));
     let reason = Some(text_of(reason)).filter(|it| !it.is_empty());
@@ -119,21 +118,6 @@ fn word(text: &str) -> Option<bool> {
         "true" | "yes" | "pass" | "y" => Some(true),
         "false" | "no" | "fail" | "n" => Some(false),
         _ => None,
-    }
-}
-
-/// A score from 0 to 1, as a number or a text that is one.
-fn unit(value: &Value) -> Result<f64, String> {
-    let score = match value {
-        Value::Number(number) => number.as_f64(),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    };
-    let shown = || kindlm_types::ecma::stringify(value);
-    match score {
-        Some(score) if (0.0..=1.0).contains(&score) => Ok(score + 0.0),
-        Some(_) => Err(format!("`score` is {}, which is not between 0 and 1", shown())),
-        None => Err(format!("`score` is {}, not a number", shown())),
     }
 }
 
@@ -150,24 +134,34 @@ mod tests {
             (r#"{"score": "0.25", "pass": null}"#, Ok((None, Some(0.25)))),
             (r#"{"a": 1} {"pass": true}"#, Ok((Some(true), None))),
             (r#"{"pass": true} and again {"pass": true}"#, Ok((Some(true), None))),
-            (
-                r#"They say {"pass": true}, I say {"pass": false}"#,
-                Err("it gives several different verdicts"),
-            ),
             (r#"{"pass": 1}"#, Err("`pass` is 1, neither true nor false")),
             (r#"{"pass": "maybe"}"#, Err("`pass` is \"maybe\", neither true nor false")),
             (r#"{"pass": true, "score": 7}"#, Err("`score` is 7, which is not between 0 and 1")),
-            (
-                r#"{"pass": true, "score": "NaN"}"#,
-                Err("`score` is \"NaN\", which is not between 0 and 1"),
-            ),
+            (r#"{"pass": true, "score": "NaN"}"#, Err("`score` is \"NaN\", not a number")),
             (r#"{"pass": true, "score": []}"#, Err("`score` is [], not a number")),
             (r#"{"reason": "x"}"#, Err("`pass` is missing")),
             (r#"{"PASS": true}"#, Err("`pass` is missing")),
             ("pass", Err("it holds no JSON object")),
         ] {
             let read = read_ruling(reply).map(|it| (it.pass, it.score));
-            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+            assert_eq!(read, expected.map_err(Flaw::from), "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_ruling_may_contradict_itself() {
+        for (reply, why) in [
+            (
+                r#"They say {"pass": true}, I say {"pass": false}"#,
+                "it gives several different verdicts",
+            ),
+            (r#"{"pass": "maybe"} {"pass": false}"#, "it gives several different verdicts"),
+            (r#"{"pass": true, "score": 0}"#, "`pass` is true, and `score` is 0"),
+            (r#"{"pass": false, "score": 1}"#, "`pass` is false, and `score` is 1"),
+            (r#"{"pass": false, "pass": true}"#, "it gives `pass` twice in one object"),
+        ] {
+            let flaw = Flaw::Contradiction(why.to_owned());
+            assert_eq!(read_ruling(reply), Err(flaw), "{reply}");
         }
     }
 

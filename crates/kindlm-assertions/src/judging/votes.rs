@@ -4,7 +4,7 @@ use kindlm_types::ask::Seat;
 use kindlm_types::{AssertionResult, FailureCode, Score, Verdict};
 use serde_json::{Map, Value, json};
 
-use super::TIE;
+use super::{ANSWERED, ASKED, TIE};
 
 /// How votes become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct Ballot {
 }
 
 /// What one vote says of itself alone: of several it is not known by that whether they agree.
-const OF_ONE_VOTE: [&str; 2] = ["borderline", "driftByOrder"];
+const OF_ONE_VOTE: [&str; 3] = ["borderline", "driftByOrder", ASKED];
 
 /// The rule by which a check turns a score into a verdict.
 type Decide<'a> = &'a dyn Fn(Score) -> Option<Verdict>;
@@ -98,6 +98,7 @@ fn one(
     if jurors.len() > 1 || several_samples {
         // The judge of one vote is not the judge of the verdict.
         result.metadata.remove("judgeModel");
+        result.metadata.remove(ANSWERED);
     }
     if split {
         if let Verdict::Fail { message, .. } = &mut result.verdict {
@@ -218,6 +219,8 @@ fn panel(
         let judge = vote.metadata.get("judgeModel").cloned();
         let judge = judge.or_else(|| seat.model.clone().map(Value::from));
         told.extend(judge.map(|it| ("judge".to_owned(), it)));
+        let answered = vote.metadata.get(ANSWERED).cloned();
+        told.extend(answered.map(|it| (ANSWERED.to_owned(), it)));
         if several {
             told.insert("sample".to_owned(), seat.sample.into());
         }

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::evidence::said;
+use crate::folded::Folded;
+use crate::needles::empty_texts;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
 
 const ID: &str = "keywords";
@@ -56,31 +58,59 @@ struct Keywords {
 #[derive(Debug)]
 struct Keyword {
     written: String,
-    lower: String,
+    plain: Plain,
 }
 
 impl Keyword {
     fn new(written: String) -> Self {
-        Self { lower: written.to_lowercase(), written }
+        Self { plain: Plain::new(&written), written }
     }
 
-    fn is_in(&self, lower_output: &str) -> bool {
-        lower_output.contains(&self.lower)
+    fn is_in(&self, output: &Plain) -> bool {
+        // A keyword that cannot be seen is looked for as it is written.
+        output.lower.contains(&self.plain.lower)
+            || !self.plain.folded().is_empty() && output.folded().contains(self.plain.folded())
+    }
+}
+
+/// A text in lower case, as it is written and as it is read.
+#[derive(Debug)]
+struct Plain {
+    lower: String,
+    /// Without what hides words: characters without width, full-width and decomposed letters.
+    folded: Option<String>,
+}
+
+impl Plain {
+    fn new(text: &str) -> Self {
+        let folded = Folded::new(text).map(|it| it.text.to_lowercase());
+        Self { lower: text.to_lowercase(), folded }
+    }
+
+    fn folded(&self) -> &str {
+        self.folded.as_deref().unwrap_or(&self.lower)
     }
 }
 
 fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let empty = [("deny", &config.deny), ("allow", &config.allow)]
+        .into_iter()
+        .flat_map(|(key, words)| empty_texts(key, words))
+        .collect::<Vec<_>>();
+    if !empty.is_empty() {
+        return Err(empty);
+    }
     let keywords = |words: Vec<String>| words.into_iter().map(Keyword::new).collect();
     Ok(Arc::new(Keywords { deny: keywords(config.deny), allow: keywords(config.allow) }))
 }
 
 impl Assertion for Keywords {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let said: Vec<(Option<&str>, String)> = said(evidence.execution)
+        let said: Vec<(Option<&str>, Plain)> = said(evidence.execution)
             .into_iter()
-            .map(|(turn, text)| (turn, text.to_lowercase()))
+            .map(|(turn, text)| (turn, Plain::new(text)))
             .collect();
         let found = |keyword: &Keyword| {
             let turn = said.iter().find(|(_, text)| keyword.is_in(text))?.0;
@@ -91,7 +121,7 @@ impl Assertion for Keywords {
             results.push(AssertionResult::pass(ID, "Keyword deny list"));
         }
         if !self.allow.is_empty() {
-            results.push(self.allowed(&evidence.execution.output.to_lowercase()));
+            results.push(self.allowed(&Plain::new(&evidence.execution.output)));
         }
         results
     }
@@ -120,7 +150,7 @@ fn denied(keyword: &Keyword, turn: Option<&str>) -> AssertionResult {
 }
 
 impl Keywords {
-    fn allowed(&self, output: &str) -> AssertionResult {
+    fn allowed(&self, output: &Plain) -> AssertionResult {
         if self.allow.iter().any(|it| it.is_in(output)) {
             return AssertionResult::pass(ID, ALLOWED);
         }

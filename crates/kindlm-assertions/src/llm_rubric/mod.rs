@@ -9,7 +9,7 @@ use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
     OwnWords, RubricPrompt, Ruling, Slot, Unasked, data_rule, fenced, output_for_templates,
     read_ruling, ruling_schema, short, too_low,
 };
@@ -65,7 +65,8 @@ struct Rubric {
 fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
-    let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt);
+    let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt)
+        .by(&crate::grade::text(&config.value));
     One::built(Rubric { frame, value: config.value })
 }
 
@@ -83,16 +84,16 @@ impl Grader for Rubric {
             ("output", output_for_templates(output)),
             ("rubric", Value::String(rubric.clone().into_owned())),
         ];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: format!("Rubric:\n{rubric}\n\n{}", fenced("output", output)),
-            format: Some(("ruling", ruling_schema())),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let rubric = format!("Rubric:\n{rubric}");
+            OwnWords::about(&rubric, fenced("output", output), ("ruling", ruling_schema()))
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, String> {
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {
         let ruling = read_ruling(reply)?;
         if ruling.pass.is_none() && self.frame.own.threshold.is_none() {
-            return Err("`pass` is missing, and there is no threshold for the score".to_owned());
+            return Err("`pass` is missing, and there is no threshold for the score".into());
         }
         Ok(ruling)
     }

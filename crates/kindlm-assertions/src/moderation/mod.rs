@@ -11,7 +11,7 @@ use crate::codes::ASSERTION_FAILED;
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
     OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects, only,
     text_of,
 };
@@ -109,16 +109,13 @@ impl Grader for Moderation {
         let categories = self.categories.join(", ");
         let vars =
             [("categories", json!(categories)), ("input", json!(input)), ("output", json!(output))];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: format!(
-                "Categories: {categories}\n\n{}",
-                fenced_together(&[("input", &input), ("output", output)])
-            ),
-            format: Some(("flags", reply_schema())),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("input", &input), ("output", output)]);
+            OwnWords::about(&format!("Categories: {categories}"), data, ("flags", reply_schema()))
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Flag>, String> {
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Flag>, Flaw> {
         read_flags(reply)
     }
 
@@ -140,10 +137,10 @@ impl Grader for Moderation {
 }
 
 /// The flags in a reply; an empty list is a reply, too.
-fn read_flags(reply: &str) -> Result<Vec<Flag>, String> {
+fn read_flags(reply: &str) -> Result<Vec<Flag>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
-        return Err("it holds no JSON object".to_owned());
+        return Err("it holds no JSON object".into());
     }
     let list = only(&objects, "flags")?.ok_or("`flags` is missing")?;
     let items = list.as_array().ok_or("`flags` is not a list")?;
@@ -151,7 +148,8 @@ fn read_flags(reply: &str) -> Result<Vec<Flag>, String> {
     let is_flagged = only(&objects, "flagged")?;
     if is_flagged.is_some_and(|it| it.as_bool() != Some(!items.is_empty())) {
         let flagged = ecma::stringify(is_flagged.unwrap_or(&Value::Null));
-        return Err(format!("`flagged` is {flagged}, and there are {} flags", items.len()));
+        let why = format!("`flagged` is {flagged}, and there are {} flags", items.len());
+        return Err(Flaw::Contradiction(why));
     }
     let flag = |it: &Value| {
         let code = it.get("code").and_then(Value::as_str).filter(|it| !it.is_empty());
@@ -214,7 +212,7 @@ mod tests {
             ("{}", Err("`flags` is missing")),
             ("nothing found", Err("it holds no JSON object")),
         ] {
-            let read = read_flags(reply).map(|it| it.len());
+            let read = read_flags(reply).map(|it| it.len()).map_err(|flaw| flaw.to_string());
             assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
         }
     }

@@ -62,12 +62,14 @@ impl Assertion for NoFailedActions {
         let failed = calls.iter().filter(|it| it.2);
         let failed: Vec<&str> = failed.map(|it| it.0.unwrap_or("(unknown)")).collect();
         let pending = calls.iter().filter(|it| it.1 == ActionState::Pending).count();
-        let untold = [Channel::Actions, Channel::Subagents];
+        // All actions are recorded and no other agent was called, so no other action can have failed.
+        let untold = [(Channel::Actions, true), (Channel::Subagents, !facts.subagents.is_empty())];
+        let untold = untold.into_iter().filter(|(_, matters)| *matters).map(|(it, _)| it);
         let untold = untold.into_iter().find(|it| !execution.tells_all(*it));
         let known = untold.is_none() && pending == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
         let reason = format!("Failed: {}", names(failed));
-        let gap = untold.map_or(Gap::Unanswered(pending), Gap::Untold);
+        let gap = untold.map_or(Gap::Unanswered(pending), |it| Gap::untold(execution, it));
         Finding { holds, reason, gap }.result(ID, &self.label, self.own)
     }
 

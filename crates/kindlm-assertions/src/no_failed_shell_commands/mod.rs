@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_types::workspace::ShellRun;
-use kindlm_types::{AssertionResult, Channel, Class, Facts, ToolKind};
+use kindlm_types::{Action, ActionState, AssertionResult, Channel, Class, Facts, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -60,21 +60,23 @@ impl Assertion for NoFailedShellCommands {
         let execution = evidence.execution;
         let events = execution.events();
         let facts = Facts::of(&events);
-        let shells = facts.actions.iter().filter(|it| it.kind == ToolKind::Shell);
-        let runs: Vec<ShellRun> = shells.map(ShellRun::of).collect();
+        let shells = || facts.actions.iter().filter(|it| it.kind == ToolKind::Shell);
         // Of a call of which only the result was told nobody knows whether a shell ran it. If it went well, it does
         // not matter.
         let unnamed = facts.actions.iter().filter(|it| it.name.is_none());
-        let unnamed = unnamed.filter(|it| ShellRun::of(it).success != Some(true)).count();
-        let failed = runs.iter().filter(|it| it.success == Some(false));
-        let failed: Vec<&str> = failed.map(|it| it.command.as_str()).collect();
-        let pending = runs.iter().filter(|it| it.success.is_none()).count();
+        let may_have_failed =
+            |it: &&Action<'_>| it.has_failed() || it.state == ActionState::Pending;
+        let unnamed = unnamed.filter(may_have_failed).count();
+        // One that was not allowed did not run, so it did not fail.
+        let failed = shells().filter(|it| it.has_failed());
+        let failed: Vec<String> = failed.map(|it| ShellRun::of(it).command).collect();
+        let pending = shells().filter(|it| it.state == ActionState::Pending).count();
         let told = execution.tells_all(Channel::Actions);
         let known = told && pending + unnamed == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
-        let reason = format!("Failed: {}", names(failed));
+        let reason = format!("Failed: {}", names(failed.iter().map(String::as_str)));
         let gap = match unnamed {
-            _ if !told => Gap::Untold(Channel::Actions),
+            _ if !told => Gap::untold(execution, Channel::Actions),
             0 => Gap::Unanswered(pending),
             unnamed => Gap::Half(Channel::Actions, unnamed),
         };

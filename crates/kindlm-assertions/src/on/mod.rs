@@ -5,6 +5,7 @@ mod path;
 use std::borrow::Cow;
 use std::fmt;
 
+use kindlm_types::workspace::{FileSeen, Gather};
 use kindlm_types::{
     ActionState, AssertionResult, Channel, Coverage, Event, Execution, Facts, Problem, ecma,
 };
@@ -13,11 +14,12 @@ use serde_json::{Map, Value, json};
 use crate::evidence::{missing, untold_of};
 use crate::grade::parsed;
 use crate::scripting::{output_value, prompt};
-use crate::untold::{NO_OUTPUT, inputs_are_untold, is_untold};
+use crate::untold::{inputs_are_untold, is_untold, no_output};
+use crate::workspace::stays_inside;
 use path::{Step, follow, place, read, unknown};
 
 /// What a path may begin with.
-const ROOTS: [&str; 16] = [
+const ROOTS: [&str; 18] = [
     "output",
     "json",
     "input",
@@ -34,6 +36,8 @@ const ROOTS: [&str; 16] = [
     "vars",
     "metadata",
     "trace",
+    "diff",
+    "files",
 ];
 
 /// What is told of tokens.
@@ -77,6 +81,26 @@ impl Selector {
         let Some(root) = ROOTS.into_iter().find(|it| *it == word) else {
             return Err(unknown(written, word, &ROOTS));
         };
+        match (root, steps.as_slice()) {
+            ("files", [Step::Key(path)]) => {
+                if let Err(problems) = stays_inside(path, "") {
+                    return Err(problems.into_iter().next().unwrap_or_else(|| {
+                        Problem::new("", format!("`{path}` is no path of a file"))
+                    }));
+                }
+            }
+            ("files", _) => {
+                let message = format!("`{written}` names no file of the workspace");
+                return Err(Problem::new("", message)
+                    .with_help("write the path as a text in brackets: `files[\"src/cart.ts\"]`"));
+            }
+            ("diff", [_, ..]) => {
+                let message = format!("`{written}` names no value: the diff is one text");
+                return Err(Problem::new("", message)
+                    .with_help("write `diff`, or `files[\"…\"]` for one file"));
+            }
+            _ => {}
+        }
         let keys: (usize, &[&str]) = match root {
             "usage" => (0, &USAGE),
             "toolCalls" => (1, &CALL),
@@ -92,8 +116,36 @@ impl Selector {
         Ok(Self { root, steps })
     }
 
+    /// True if it names the output, or a part of it.
+    pub(crate) fn is_of_output(&self) -> bool {
+        matches!(self.root, "output" | "json" | "stdout")
+    }
+
+    /// The file of the workspace that it names.
+    fn file(&self) -> Option<&str> {
+        match (self.root, self.steps.as_slice()) {
+            ("files", [Step::Key(path)]) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The part of the workspace that it looks at when the agent has finished.
+    pub(crate) fn gathers(&self) -> Option<Gather> {
+        // A path was read already, so it can be read again.
+        let path = stays_inside(self.file()?, "").ok()?;
+        Some(Gather::File { path })
+    }
+
+    /// True if it names something of the agent's workspace.
+    pub(crate) fn needs_workspace(&self) -> bool {
+        matches!(self.root, "diff" | "files")
+    }
+
     /// The value that an execution has there.
     pub(crate) fn find(&self, execution: &Execution) -> Selected {
+        if self.needs_workspace() {
+            return self.in_workspace(execution);
+        }
         let from = match self.root(execution) {
             Ok(value) => value,
             Err(none) => return none,
@@ -105,6 +157,27 @@ impl Selector {
             Ok(value) => Selected::Value(value.clone()),
             Err(why) if self.is_told_by_the_agent() && !self.is_pending(&from) => Absent(why),
             Err(why) => Unknown(why),
+        }
+    }
+
+    /// True if the value is what the agent answered, or a part of it.
+    pub(crate) fn is_of_the_output(&self) -> bool {
+        matches!(self.root, "output" | "json")
+    }
+
+    /// The diff, or a file as the agent left it.
+    fn in_workspace(&self, execution: &Execution) -> Selected {
+        let Some(workspace) = &execution.workspace else {
+            return Unknown("the agent had no workspace: give the test a `workspace`".to_owned());
+        };
+        let Some(Gather::File { path }) = self.gathers() else {
+            return workspace.diff().map_or_else(Unknown, |diff| Selected::Value(diff.into()));
+        };
+        match workspace.files.iter().find(|it| it.path == path) {
+            Some(FileSeen { problem: Some(problem), .. }) => Unknown(problem.clone()),
+            Some(FileSeen { text: Some(text), .. }) => Selected::Value(text.as_str().into()),
+            Some(_) => Absent(format!("there is no `{path}`")),
+            None => Unknown(format!("`{path}` was not looked at when the agent had finished")),
         }
     }
 
@@ -152,7 +225,7 @@ impl Selector {
                 return Ok(());
             }
             let why = untold_of(execution, channel);
-            Err(Unknown(format!("the source does not tell all of it{why}")))
+            Err(Unknown(format!("the source does not record all of it{why}")))
         };
         let told = |value: Option<Value>, why: &str| {
             value.map(Cow::Owned).ok_or_else(|| Unknown(why.to_owned()))
@@ -181,8 +254,8 @@ impl Selector {
             }
             "usage" => {
                 let told_usage = told_usage(execution).filter(|it| {
-                    // What is only known in parts is not known as a whole.
-                    !self.steps.is_empty() || it.len() == USAGE.len()
+                    // A partly known object is not known as a whole. Many sources do not report cached tokens.
+                    !self.steps.is_empty() || it.contains_key(USAGE[0])
                 });
                 told(
                     told_usage.map(Value::Object),
@@ -229,11 +302,15 @@ impl Selector {
 fn told_usage(execution: &Execution) -> Option<Map<String, Value>> {
     let usage = execution.usage;
     let is_told = usage.is_whole() && execution.tells_all(Channel::Usage);
-    let counts =
-        [usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cached_input_tokens];
-    let counts = USAGE.into_iter().zip(counts);
-    // Where only the sum is told, nobody knows what of it was asked and what was answered.
-    let counts = counts.filter(|(key, _)| usage.has_parts() || *key == "totalTokens");
+    // If only the sum is reported, the shares of prompt and answer are unknown.
+    let part = |count: u64| usage.has_parts().then_some(count);
+    let counts = [
+        part(usage.input_tokens),
+        part(usage.output_tokens),
+        Some(usage.total_tokens),
+        usage.cached_input_tokens,
+    ];
+    let counts = USAGE.into_iter().zip(counts).filter_map(|(key, count)| Some((key, count?)));
     is_told.then(|| counts.map(|(key, count)| (key.to_owned(), count.into())).collect())
 }
 
@@ -242,7 +319,7 @@ fn said(execution: &Execution) -> Result<(), Selected> {
     if !is_untold(execution) {
         return Ok(());
     }
-    Err(Unknown(NO_OUTPUT.to_owned()))
+    Err(Unknown(no_output(execution)))
 }
 
 /// The value that a check sees: the output, or what `on` names. Where it is not known, the result of the check.
@@ -284,9 +361,19 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
     };
     // The value is there, whatever the source does not tell beside it.
     let (coverage, gaps) = (Coverage::Complete, Vec::new());
-    let (tool_calls, turns, unread) = (Vec::new(), Vec::new(), None);
+    let (tool_calls, turns, unread, finish_reason) = (Vec::new(), Vec::new(), None, None);
     let before = before.clone();
-    Execution { output, output_json, tool_calls, turns, unread, coverage, gaps, ..before }
+    Execution {
+        output,
+        output_json,
+        tool_calls,
+        turns,
+        unread,
+        finish_reason,
+        coverage,
+        gaps,
+        ..before
+    }
 }
 
 /// What nobody told of a call.
@@ -355,7 +442,7 @@ fn messages(events: &[Event]) -> Value {
     Value::Array(said.collect())
 }
 
-fn calls(events: &[Event]) -> Value {
+pub(crate) fn calls(events: &[Event]) -> Value {
     let facts = Facts::of(events);
     let calls = facts.actions.iter().map(|it| {
         let mut call = Map::new();

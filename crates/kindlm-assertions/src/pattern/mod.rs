@@ -132,6 +132,17 @@ impl Pattern {
         }
     }
 
+    /// True if a text has a match that stays one, whatever text follows it. One that ends before the last character does
+    /// (`\b` and `$` look at the next one), unless the pattern looks further ahead.
+    pub fn matches_whatever_follows(&self, text: &str) -> bool {
+        match &*self.program {
+            Program::Linear(regex) => {
+                regex.shortest_match(text).is_some_and(|end| end < text.len())
+            }
+            Program::Backtracking(_) => false,
+        }
+    }
+
     /// The matches in a text as byte ranges, as JavaScript's `match` with the flag `g` finds them.
     ///
     /// Ends after the first error. An empty match moves on by one character.

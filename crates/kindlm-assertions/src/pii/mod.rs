@@ -4,6 +4,7 @@ mod checksums;
 mod detectors;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_types::{AssertionResult, Class, Execution, FailureCode, Problem, Verdict, ecma};
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use crate::codes::EVIDENCE_MISSING;
 use crate::evidence::said;
+use crate::folded::Folded;
 use crate::pattern::Pattern;
 use crate::untold::{arguments_are_untold, untold_calls};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
@@ -312,17 +314,16 @@ impl Search {
     fn search(&self, searched: &Searched<'_>, found: &mut Found) -> Result<(), String> {
         let text = searched.text.as_ref();
         let before = found.count;
-        match &self.finder {
-            Finder::Pattern(pattern) => {
-                for range in pattern.find_iter(text) {
-                    // An empty match is nobody's data.
-                    match range.map_err(|err| err.to_string())? {
-                        range if range.is_empty() => {}
-                        range => found.add(&text[range]),
-                    }
-                }
+        let mut ranges = self.ranges(text)?;
+        // The same as a person reads it: characters without width and full-width digits hide nothing.
+        if let Some(folded) = Folded::new(text) {
+            let read = self.ranges(&folded.text)?;
+            if read.len() > ranges.len() {
+                ranges = read.iter().map(|it| folded.place(it)).collect();
             }
-            Finder::Detector(detector) => detector.find(text, |it| found.add(it)),
+        }
+        for range in ranges {
+            found.add(&text[range]);
         }
         if found.count > before {
             let place = Value::from(searched.place.as_ref());
@@ -331,6 +332,30 @@ impl Search {
             }
         }
         Ok(())
+    }
+}
+
+impl Search {
+    /// The places of its matches.
+    fn ranges(&self, text: &str) -> Result<Vec<Range<usize>>, String> {
+        let mut ranges = Vec::new();
+        match &self.finder {
+            Finder::Pattern(pattern) => {
+                for range in pattern.find_iter(text) {
+                    let range = range.map_err(|err| err.to_string())?;
+                    // An empty match is no personal data.
+                    if !range.is_empty() {
+                        ranges.push(range);
+                    }
+                }
+            }
+            Finder::Detector(detector) => detector.find(text, |it| {
+                // Every match is a part of the text.
+                let start = it.as_ptr().addr() - text.as_ptr().addr();
+                ranges.push(start..start + it.len());
+            }),
+        }
+        Ok(ranges)
     }
 }
 

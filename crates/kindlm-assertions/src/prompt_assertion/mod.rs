@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, Execution, FailureCode, PROMPT_ASSERTION as ID, Problem, Question,
+    Answers, AssertionResult, Class, Execution, FailureCode, PROMPT_ASSERTION as ID, Problem,
+    Question, ecma,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,7 +20,8 @@ use serde_json::Value;
 
 use crate::check::negate;
 use crate::judging::{
-    Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer, cannot_be_put, digest,
+    CRITERION, Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer,
+    cannot_be_put, digest,
 };
 use crate::template::Env;
 use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
@@ -30,6 +32,9 @@ use when::{Applies, When};
 
 const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
+
+/// The most rules that one question is about: models give so many verdicts within the limit of their answers.
+const MOST_RULES: usize = 100;
 
 /// Has a model judge a set of rules in one call.
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -43,7 +48,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
             Code { code: FAILED, summary: "A criterion of the rule is not met." },
             Code {
                 code: PARSE_ERROR,
-                summary: "Two replies of the judge had no single verdict on the rule.",
+                summary: "Two replies of the judge had no verdict on the rule, or the judge contradicts itself.",
             },
             JUDGE_EVAL_ERROR,
             Code {
@@ -141,55 +146,73 @@ impl PromptAssertion {
         rules.iter().map(told).collect()
     }
 
-    /// The results of the rules that apply, in their order, and those of ids that the judge has made up.
+    /// The questions about these rules, with the rules of each: one for a set of usual size.
+    fn inquiries<'s, 'r>(
+        &'s self,
+        rules: &'r [Cow<'r, Rule>],
+        execution: &'s Execution,
+    ) -> impl Iterator<Item = (&'r [Cow<'r, Rule>], Inquiry)> + use<'s, 'r> {
+        let parts = rules.len().div_ceil(MOST_RULES).max(1);
+        let each = rules.len().div_ceil(parts).max(1);
+        rules.chunks(each).map(|part| (part, inquiry(self.model.as_ref(), part, execution)))
+    }
+
+    /// The results of the rules that apply, in their order.
     fn judged(&self, rules: &[&Rule], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        if rules.is_empty() {
-            return Vec::new();
-        }
         let rules = match self.told(rules, evidence.execution) {
             Ok(rules) => rules,
             Err(why) => return rules.iter().map(|rule| unasked(rule, &why)).collect(),
         };
-        let inquiry = inquiry(self.model.as_ref(), &rules, evidence.execution);
-        let lost = |rule: &Rule, obstacle: &Obstacle<'_>| {
-            obstacle.result(ID, &rule.id, PARSE_ERROR).with_metadata("id", rule.id.as_str())
-        };
-        let first = match answer(evidence.answers, &inquiry.first()) {
-            Ok(reply) => reply,
-            Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
-        };
-        let said = |reply: &Reading<'_>| {
-            let own = inquiry.own_words(reply);
-            Judgements::read(own.as_deref().map_err(String::as_str), ids(&rules))
-        };
-        let (mut judgements, mut reply) = (said(&first), first);
-        let mut unanswered = None;
-        if let Some(why) = judgements.flaw() {
-            match answer(evidence.answers, &inquiry.again(reply.text, &why)) {
-                // What the first reply has said without ambiguity stays said where the second is silent.
-                Ok(again) => {
-                    judgements = said(&again).or(judgements);
-                    reply = again;
-                }
-                Err(obstacle) => unanswered = Some(obstacle),
-            }
-        }
-        let known = rules.iter().map(|rule| match &unanswered {
-            Some(obstacle) if judgements.of(&rule.id).is_err() => lost(rule, obstacle),
-            _ => known(rule, &judgements, &reply),
-        });
-        known.chain(judgements.unknown().map(|id| unknown(id, reply.judge))).collect()
+        let inquiries = self.inquiries(&rules, evidence.execution);
+        inquiries.flat_map(|(part, inquiry)| judged(part, &inquiry, evidence.answers)).collect()
     }
 }
 
-fn ids<'r>(rules: &'r [Cow<'_, Rule>]) -> impl Iterator<Item = &'r str> {
-    rules.iter().map(|rule| rule.id.as_str())
+/// The results of rules that one question is about.
+fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<AssertionResult> {
+    let lost = |rule: &Rule, obstacle: &Obstacle<'_>| obstacle.result(ID, &rule.id, PARSE_ERROR);
+    let mut reply = match answer(answers, &inquiry.first()) {
+        Ok(reply) => reply,
+        Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
+    };
+    let mut judgements = read(rules, inquiry, &reply);
+    let (mut asked, mut unanswered) = (1, None);
+    if let Some(again) = again(inquiry, &judgements, &reply) {
+        match answer(answers, &again) {
+            Ok(second) => {
+                judgements = judgements.completed_by(read(rules, inquiry, &second));
+                (reply, asked) = (second, 2);
+            }
+            Err(obstacle) => unanswered = Some(obstacle),
+        }
+    }
+    let result = |rule: &Cow<'_, Rule>| {
+        let judgement = judgements.of(&rule.id);
+        let result = match (judgement, &unanswered) {
+            (Err(Flaw::Unreadable(_)), Some(obstacle)) => return lost(rule, obstacle),
+            (judgement, _) => known(rule, judgement, &reply),
+        };
+        let result = reply.respondent(asked).note(result);
+        match judgements.unknown() {
+            [] => result,
+            unknown => result.with_metadata("unknownIds", unknown),
+        }
+    };
+    rules.iter().map(result).collect()
 }
 
-/// A reply is read in full only if it names every id exactly once.
-fn read_strictly(rules: &[Cow<'_, Rule>], reply: &str) -> Result<Judgements, String> {
-    let judgements = Judgements::read(Ok(reply), ids(rules));
-    judgements.flaw().map_or(Ok(judgements), Err)
+/// The verdicts of a reply, by rule.
+fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judgements {
+    let own = inquiry.own_words(reply);
+    let ids = rules.iter().map(|rule| rule.id.as_str());
+    Judgements::read(own.as_deref().map_err(String::as_str), ids)
+}
+
+/// The question about the rules that the reply has left open; none if it left none.
+fn again(inquiry: &Inquiry, judgements: &Judgements, reply: &Reading<'_>) -> Option<Question> {
+    let (open, why) = judgements.open()?;
+    let only = format!(", only for these ids: {}", ecma::stringify(&open.into()));
+    Some(inquiry.again(reply.text, &why, &only))
 }
 
 /// The rules that apply.
@@ -211,8 +234,16 @@ impl Assertion for PromptAssertion {
             return scripts;
         }
         let Ok(rules) = self.told(&rules, evidence.execution) else { return Vec::new() };
-        inquiry(self.model.as_ref(), &rules, evidence.execution)
-            .questions(evidence.answers, |reply| read_strictly(&rules, reply))
+        let mut questions = Vec::new();
+        for (part, inquiry) in self.inquiries(&rules, evidence.execution) {
+            let first = inquiry.first();
+            let reply = answer(evidence.answers, &first).ok();
+            let judgements = reply.as_ref().map(|it| read(part, &inquiry, it));
+            questions.push(first);
+            questions
+                .extend(judgements.zip(reply).and_then(|(it, reply)| again(&inquiry, &it, &reply)));
+        }
+        questions
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -237,15 +268,16 @@ impl Assertion for PromptAssertion {
                     weight: rule.weight.unwrap_or(it.weight),
                     ..it.with_metadata("id", rule.id.as_str())
                         .with_metadata("promptDigest", digest(&[SYSTEM]))
+                        .with_metadata(CRITERION, rule.digest())
                 }
             }));
         }
-        results.extend(judged);
         if self.negate { negate(ID, results) } else { results }
     }
 
     fn instructions(&self) -> Option<Instructions<'_>> {
-        Some(Instructions::fixed(SYSTEM))
+        let criteria = self.rules.iter().map(|(rule, _)| (rule.id.clone(), rule.digest()));
+        Some(Instructions::fixed(SYSTEM).by(criteria))
     }
 
     fn weighs(&self) -> bool {
@@ -259,8 +291,12 @@ fn unasked(rule: &Rule, why: &str) -> AssertionResult {
 }
 
 /// The result for one of the rules.
-fn known(rule: &Rule, judgements: &Judgements, reply: &Reading<'_>) -> AssertionResult {
-    let result = match judgements.of(&rule.id) {
+fn known(
+    rule: &Rule,
+    judgement: Result<&Judgement, &Flaw>,
+    reply: &Reading<'_>,
+) -> AssertionResult {
+    match judgement {
         Ok(Judgement { pass: true, reasoning }) => {
             AssertionResult::pass(ID, &rule.id).with_reasoning(reasoning)
         }
@@ -274,17 +310,7 @@ fn known(rule: &Rule, judgements: &Judgements, reply: &Reading<'_>) -> Assertion
             AssertionResult::errored(ID, &rule.id, PARSE_ERROR, message)
                 .with_metadata("reply", reply.shown())
         }
-    };
-    result.with_metadata("id", rule.id.as_str()).with_metadata("judgeModel", reply.judge)
-}
-
-/// The result for an id that the judge has made up.
-fn unknown(id: &str, judge: &str) -> AssertionResult {
-    let message = format!("The judge gave a verdict on \"{id}\", which is none of the assertions");
-    AssertionResult::errored(ID, id, PARSE_ERROR, message)
-        .with_metadata("id", id)
-        .with_metadata("judgeModel", judge)
-        .with_metadata("unknown", true)
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::judging::{Inquiry, data_rule, fenced_together};
 pub(super) const SYSTEM: &str = concat!(
     "You check whether the output of an AI agent keeps a set of rules.\n\n",
     data_rule!(),
-    "\n\nYou are given the input of the agent, its output, and the rules as a JSON array. Each rule has an \
+    "\n\nYou are given the rules as a JSON array, and after them the input of the agent and its output. Each rule has an \
      `id`, an `instruction` (what the agent was told to do) and `criteria` (questions about the output).\n\n\
      How to judge:\n\
      - Judge each rule by itself, and only by what the output says.\n\
@@ -21,13 +21,13 @@ pub(super) const SYSTEM: &str = concat!(
      - A rule that does not apply to this input is kept.\n\
      - Give every id exactly once, spelt as it is in the rules, and no other id.\n\n\
      Answer with one JSON object and nothing else: ",
-    r#"{"results": [{"id": "the rule's id", "pass": true or false, "reasoning": "one sentence that says why"}]}"#
+    r#"{"mark": "the mark of the BEGIN line", "results": [{"id": "the rule's id", "pass": true or false, "reasoning": "one sentence that says why"}]}"#
 );
 
 /// Tokens for the frame of the answer, and for each rule in it.
 const TOKENS: (u32, u32) = (256, 128);
 
-/// Asks about these rules. What never varies comes first, what varies most last.
+/// Asks about these rules. The rules come before the case: they are the same for all cases, so that prompt caches hit.
 pub(super) fn inquiry(
     model: Option<&String>,
     rules: &[Cow<'_, Rule>],
@@ -42,7 +42,8 @@ pub(super) fn inquiry(
     Inquiry {
         model: model.cloned(),
         system: SYSTEM.into(),
-        user: format!("{data}\n\nRules:\n{}", ecma::stringify(&rules)),
+        user: format!("Rules:\n{}\n\n{}", ecma::stringify(&rules), data.text),
+        mark: Some(data.mark),
         // The same for all rules: a schema that names the ids would be another text before the instructions.
         format: Some(ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() }),
         max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(count)),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::judging::{objects, text_of};
+use crate::judging::{Flaw, objects, text_of};
 
 /// A verdict on one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct Judgement {
 #[derive(Debug)]
 pub(super) struct Judgements {
     /// For each rule its verdict, or why there is none, in the order of the rules.
-    rules: Vec<(String, Result<Judgement, String>)>,
+    rules: Vec<(String, Result<Judgement, Flaw>)>,
     /// Ids that are none of the rules', in the order of the reply.
     unknown: Vec<String>,
 }
@@ -24,22 +24,25 @@ impl Judgements {
     /// Reads a reply about the rules with these ids, or why none of it is the judge's. Never fails: what cannot be read is
     /// a rule without verdict.
     pub(super) fn read<'a>(reply: Result<&str, &str>, ids: impl Iterator<Item = &'a str>) -> Self {
-        let objects = reply.map_err(str::to_owned).and_then(objects);
+        let objects = reply.map_err(Flaw::from).and_then(objects);
         let found = objects.as_deref().unwrap_or_default();
         let entries = entries(found);
         let entries: Vec<(String, &Map<String, Value>)> =
             entries.into_iter().map(|it| (text_of(it.get("id")), it)).collect();
-        let mut rules: Vec<(String, Result<Judgement, String>)> = Vec::new();
+        let mut rules: Vec<(String, Result<Judgement, Flaw>)> = Vec::new();
         for id in ids {
-            let mut about = entries.iter().filter(|(it, _)| it == id).map(|(_, entry)| *entry);
-            let verdict = match (about.next(), about.next()) {
-                (None, _) => Err(match &objects {
+            let mut about =
+                entries.iter().filter(|(it, _)| it == id).map(|(_, it)| judgement(id, it));
+            let verdict = match about.next() {
+                None => Err(match &objects {
                     Err(why) => why.clone(),
-                    Ok(none) if none.is_empty() => "the reply holds no JSON object".to_owned(),
-                    Ok(_) => format!("`{id}` is missing"),
+                    Ok(none) if none.is_empty() => "the reply holds no JSON object".into(),
+                    Ok(_) => format!("`{id}` is missing").into(),
                 }),
-                (Some(entry), None) => judgement(id, entry),
-                (Some(_), Some(_)) => Err(format!("`{id}` is given more than once")),
+                Some(first) if about.any(|it| pass(&it) != pass(&first)) => {
+                    Err(Flaw::Contradiction(format!("`{id}` is given more than once, and differs")))
+                }
+                Some(first) => first.map_err(Flaw::from),
             };
             rules.push((id.to_owned(), verdict));
         }
@@ -52,41 +55,58 @@ impl Judgements {
         Self { rules, unknown }
     }
 
-    /// What is wrong with the reply, if anything, as a fragment.
-    pub(super) fn flaw(&self) -> Option<String> {
-        let mut flaws: Vec<String> = Vec::new();
-        let whys = self.rules.iter().filter_map(|(_, verdict)| verdict.as_ref().err().cloned());
+    /// The rules that the judge is asked about again, and what was wrong with the reply, as a fragment; `None` if no
+    /// second reply can change anything.
+    pub(super) fn open(&self) -> Option<(Vec<&str>, String)> {
+        let is_open = |it: &&(String, _)| matches!(it.1, Err(Flaw::Unreadable(_)));
+        let open: Vec<&(String, Result<Judgement, Flaw>)> =
+            self.rules.iter().filter(is_open).collect();
+        if open.is_empty() {
+            return None;
+        }
+        let whys = open.iter().filter_map(|(_, it)| it.as_ref().err().map(ToString::to_string));
         let unknown = self.unknown.iter().map(|id| format!("`{id}` is none of the ids"));
+        let mut flaws: Vec<String> = Vec::new();
         for flaw in whys.chain(unknown) {
             if !flaws.contains(&flaw) {
                 flaws.push(flaw);
             }
         }
-        (!flaws.is_empty()).then(|| flaws.join("; "))
+        Some((open.iter().map(|(id, _)| id.as_str()).collect(), flaws.join("; ")))
     }
 
     /// The verdict on a rule, or why there is none.
-    pub(super) fn of(&self, id: &str) -> Result<&Judgement, &str> {
-        match self.rules.iter().find(|(it, _)| it == id) {
-            Some((_, verdict)) => verdict.as_ref().map_err(String::as_str),
-            None => Err("it is none of the rules"),
-        }
+    pub(super) fn of(&self, id: &str) -> Result<&Judgement, &Flaw> {
+        const UNKNOWN: &Flaw = &Flaw::Unreadable(String::new());
+        let rule = self.rules.iter().find(|(it, _)| it == id);
+        rule.map_or(Err(UNKNOWN), |(_, verdict)| verdict.as_ref())
     }
 
     /// Ids that are none of the rules'.
-    pub(super) fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.unknown.iter().map(String::as_str)
+    pub(super) fn unknown(&self) -> &[String] {
+        &self.unknown
     }
 
-    /// These verdicts, and for rules without one those of an earlier reply.
-    pub(super) fn or(mut self, earlier: Self) -> Self {
-        for ((_, verdict), (_, before)) in self.rules.iter_mut().zip(earlier.rules) {
-            if verdict.is_err() && before.is_ok() {
-                *verdict = before;
+    /// These verdicts with those of a second reply. A verdict of the first reply stays; one of the second reply that
+    /// differs from it contradicts it.
+    pub(super) fn completed_by(mut self, second: Self) -> Self {
+        for ((id, verdict), (_, again)) in self.rules.iter_mut().zip(second.rules) {
+            match (&verdict, &again) {
+                (Err(Flaw::Unreadable(_)), _) => *verdict = again,
+                (Ok(first), Ok(other)) if first.pass != other.pass => {
+                    let why = format!("two replies give different verdicts on `{id}`");
+                    *verdict = Err(Flaw::Contradiction(why));
+                }
+                _ => {}
             }
         }
+        self.unknown.extend(second.unknown);
         self
     }
+}
+
+fn pass(judgement: &Result<Judgement, String>) -> Option<bool> {
+    judgement.as_ref().ok().map(|it| it.pass)
 }
 
 /// The verdicts in a reply: the items of every `results`, and objects that stand by themselves.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::expect::fault;
+use crate::judging::digest;
 use crate::template::{Variables, is_template};
 
 /// One rule that a prompt sets. What is serialized of it is what the judge is told.
@@ -50,6 +51,12 @@ impl Rule {
         let criteria = criteria.map(|(index, it)| (format!("/criteria/{index}"), it));
         let texts = std::iter::once(("/instruction".to_owned(), &self.instruction)).chain(criteria);
         texts.filter_map(|(at, text)| Some(fault(text)?.under(&at)))
+    }
+
+    /// Names what the rule says, as it is written: people's labels are about one text.
+    pub(super) fn digest(&self) -> String {
+        let texts = [&self.id, &self.instruction].into_iter().chain(&self.criteria);
+        digest(&texts.map(String::as_str).collect::<Vec<_>>())
     }
 
     /// Whether what the judge is told of it depends on variables.

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::question::SYSTEM;
 use super::*;
 
-const ONE: &str = r#"{"id":"a","pass":true,"reasoning":"Fine."}"#;
-const TWO: &str = r#"{"id":"b","pass":false,"reasoning":"Rude."}"#;
+const ONE: &str = r#"{"mark":"MARK","id":"a","pass":true,"reasoning":"Fine."}"#;
+const TWO: &str = r#"{"mark":"MARK","id":"b","pass":false,"reasoning":"Rude."}"#;
 
 fn setup() -> Setup<'static> {
     Setup::new(&NoFiles, None)
@@ -46,12 +46,18 @@ fn judge(replies: &[&str]) -> (Vec<AssertionResult>, usize) {
         }
         for question in new {
             let answer = match replies.next() {
-                Some(&text) => Ok(Answer::said(text, "judge")),
+                Some(text) => Ok(Answer::said(marked(text, &question), "judge")),
                 None => Err(AskError::NobodyToAsk { message: "nobody".to_owned() }),
             };
             answers.insert(&question, answer);
         }
     }
+}
+
+/// A reply with the mark of the question in place of `MARK`.
+fn marked(reply: &str, question: &Question) -> String {
+    let Question::Judge(question) = question else { panic!("{question:?}") };
+    reply.replace("MARK", kindlm_types::ask::mark_in(&question.user).unwrap())
 }
 
 fn summary(results: &[AssertionResult]) -> Vec<String> {
@@ -60,12 +66,14 @@ fn summary(results: &[AssertionResult]) -> Vec<String> {
 
 #[test]
 fn one_reply_that_names_every_id_once_is_enough() {
-    let listed = format!(r#"{{"results":[{TWO},{ONE}]}}"#);
+    let listed = format!(r#"{{"mark":"MARK","results":[{TWO},{ONE}]}}"#);
     for reply in [
         listed.clone(),
         format!("```json\n{listed}\n```"),
         format!("Here: {listed} done {{end}}"),
-        format!("{{\"results\":[{ONE}]}} and {TWO}"),
+        format!(r#"{{"mark":"MARK","results":[{ONE}]}} and {TWO}"#),
+        // The same verdict twice for one id counts once.
+        format!("[{ONE},{TWO},{ONE}]"),
         format!("[{ONE},{TWO}]"),
         format!("{ONE}\n{TWO}"),
     ] {
@@ -83,35 +91,46 @@ fn one_reply_that_names_every_id_once_is_enough() {
 }
 
 #[test]
-fn a_flawed_reply_is_asked_about_once_and_what_stays_open_is_errored() {
-    let three = r#"{"id":"c","pass":true,"reasoning":""}"#;
-    let vague = r#"{"id":"b","pass":"yes","reasoning":""}"#;
+fn only_open_rules_are_asked_again_and_no_verdict_is_overturned() {
+    let three = r#"{"mark":"MARK","id":"c","pass":true,"reasoning":""}"#;
+    let [vague, yes, no] = ["\"yes\"", "true", "false"]
+        .map(|it| format!(r#"{{"mark":"MARK","id":"b","pass":{it},"reasoning":""}}"#));
+    let other = ONE.replace("true", "false");
     let good = format!("[{ONE},{TWO}]");
-    for (first, second, expected) in [
-        ("no idea".to_owned(), good.clone(), &["a passed", "b failed"][..]),
-        ("no idea".to_owned(), "none".to_owned(), &["a errored", "b errored"]),
-        (format!("[{ONE}]"), format!("[{ONE}]"), &["a passed", "b errored"]),
-        (format!("[{ONE}]"), format!("[{TWO}]"), &["a passed", "b failed"]),
-        (format!("[{ONE},{ONE},{TWO}]"), good.clone(), &["a passed", "b failed"]),
+    let none = || "no idea".to_owned();
+    for (first, second, expected, asked) in [
+        (none(), good.clone(), ["a passed", "b failed"], 2),
+        (none(), none(), ["a errored", "b errored"], 2),
+        (format!("[{ONE}]"), format!("[{ONE}]"), ["a passed", "b errored"], 2),
+        (format!("[{ONE}]"), format!("[{TWO}]"), ["a passed", "b failed"], 2),
+        // A verdict of the first reply stays; a second one that differs contradicts it.
+        (format!("[{other}]"), format!("[{yes}]"), ["a failed", "b passed"], 2),
+        (format!("[{other}]"), format!("[{ONE},{yes}]"), ["a errored", "b passed"], 2),
+        (format!("[{ONE}]"), format!("[{other},{no}]"), ["a errored", "b failed"], 2),
+        // One reply that says both is not asked about again.
+        (format!("[{ONE},{other},{TWO}]"), good.clone(), ["a errored", "b failed"], 1),
+        (format!("[{ONE},{TWO},{vague}]"), good.clone(), ["a passed", "b errored"], 1),
+        // Verdicts on other ids change nothing.
+        (format!("[{ONE},{TWO},{three}]"), good.clone(), ["a passed", "b failed"], 1),
+        (good.replace("\"b\"", "\"c\""), format!("[{TWO},{three}]"), ["a passed", "b failed"], 2),
+        (format!("[{ONE},{vague}]"), format!("[{ONE},{vague}]"), ["a passed", "b errored"], 2),
+        // A reply without the mark is unreadable.
         (
-            format!("[{ONE},{ONE},{TWO}]"),
-            format!("[{ONE},{ONE},{TWO}]"),
-            &["a errored", "b failed"],
+            good.replace("MARK", "0123456789abcdef"),
+            format!("[{TWO}]"),
+            ["a errored", "b failed"],
+            2,
         ),
-        (format!("[{ONE},{TWO},{three}]"), good.clone(), &["a passed", "b failed"]),
-        (
-            good.replace("\"b\"", "\"c\""),
-            format!("[{ONE},{TWO},{three}]"),
-            &["a passed", "b failed", "c errored"],
-        ),
-        (format!("[{ONE},{vague}]"), format!("[{ONE},{vague}]"), &["a passed", "b errored"]),
     ] {
-        let (results, asked) = judge(&[&first, &second]);
-        assert_eq!(
-            (summary(&results), asked),
-            (expected.iter().map(|&it| it.to_owned()).collect(), 2),
-            "{first}"
-        );
+        let (results, count) = judge(&[&first, &second]);
+        assert_eq!(summary(&results), expected, "{first}");
+        assert_eq!(count, asked, "{first}");
+        for result in &results {
+            let told = result.metadata.get("asked").map_or(1, |it| it.as_u64().unwrap());
+            assert_eq!(usize::try_from(told).unwrap(), asked, "{first}");
+            let made_up = result.metadata.get("unknownIds");
+            assert_eq!(made_up.is_some(), first.contains("\"c\""), "{first}");
+        }
         for errored in results.iter().filter(|it| it.verdict.status() == "errored") {
             assert_eq!(errored.verdict.code(), Some(&PARSE_ERROR));
             assert_eq!(errored.score, None);
@@ -120,10 +139,58 @@ fn a_flawed_reply_is_asked_about_once_and_what_stays_open_is_errored() {
 }
 
 #[test]
+fn the_question_is_repeated_for_the_open_rules() {
+    let assertion = assertion();
+    let execution = Execution::default();
+    let mut answers = Answers::default();
+    let ask = |answers: &Answers| {
+        let evidence = Evidence { execution: &execution, answers, baseline: None, contest: None };
+        assertion.questions(&evidence)
+    };
+    let first = ask(&answers).remove(0);
+    let reply = marked(&format!("[{ONE}]"), &first);
+    answers.insert(&first, Ok(Answer::said(reply, "judge")));
+    let [Question::Judge(first), Question::Judge(again)] = &ask(&answers)[..] else { panic!() };
+    let repeated = again.user.strip_prefix(&first.user).unwrap();
+    assert!(repeated.contains("`b` is missing"), "{repeated}");
+    assert!(repeated.contains(r#"only for these ids: ["b"]"#), "{repeated}");
+}
+
+#[test]
+fn a_large_set_is_put_in_several_questions() {
+    let rule = |it: u32| json!({"id": format!("r{it}"), "instruction": "x"});
+    let config = json!({"assertions": (0..201).map(rule).collect::<Vec<_>>()});
+    let assertion = build(&config, Own::default(), &setup()).unwrap();
+    let execution = Execution::default();
+    let mut answers = Answers::default();
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+    let questions = assertion.questions(&evidence);
+    assert_eq!(questions.len(), 3);
+    for question in &questions {
+        let Question::Judge(judge) = question else { panic!("{question:?}") };
+        assert!(judge.max_tokens <= 256 + 128 * 100, "{}", judge.max_tokens);
+        let ids = (0..201).filter(|it| judge.user.contains(&format!("\"r{it}\"")));
+        let verdict = |it| json!({"id": format!("r{it}"), "pass": it != 100});
+        let results: Vec<Value> = ids.map(verdict).collect();
+        let reply = json!({"mark": "MARK", "results": results}).to_string();
+        answers.insert(question, Ok(Answer::said(marked(&reply, question), "judge")));
+    }
+    let evidence =
+        Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+    assert_eq!(assertion.questions(&evidence).len(), 3);
+    let results = assertion.evaluate(&evidence);
+    assert_eq!(results.len(), 201);
+    let failed: Vec<&str> =
+        results.iter().filter(|it| !it.verdict.held()).map(|it| &*it.label).collect();
+    assert_eq!(failed, ["r100"]);
+}
+
+#[test]
 fn without_a_judge_every_rule_is_errored() {
     let (results, _) = judge(&[]);
     assert_eq!(summary(&results), ["a errored", "b errored"]);
-    assert_eq!(results[0].verdict.code(), Some(&FailureCode::INTERNAL_ERROR));
+    assert_eq!(results[0].verdict.code(), Some(&FailureCode::JUDGE_NOT_CONFIGURED));
     assert_eq!(results[0].verdict.message(), Some("nobody"));
 }
 
@@ -135,7 +202,7 @@ fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
     let first = assertion.questions(&evidence).remove(0);
-    let reply = Answer::said(format!("[{ONE}]"), "judge");
+    let reply = Answer::said(marked(&format!("[{ONE}]"), &first), "judge");
     answers.insert(&first, Ok(reply));
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
@@ -151,7 +218,7 @@ fn a_judge_that_fails_when_asked_again_is_the_obstacle_of_what_is_still_open() {
 }
 
 #[test]
-fn the_question_has_static_text_first_and_rules_last() {
+fn the_question_has_the_rules_before_the_case() {
     let execution = Execution {
         input: vec![
             Message::new(Role::System, "secret rules"),
@@ -171,9 +238,9 @@ fn the_question_has_static_text_first_and_rules_last() {
     assert_eq!(question.max_tokens, 512);
     assert!(!question.user.contains("secret rules"));
     let places = [
+        r#"{"id":"a","instruction":"Cite sources""#,
         "user: Hi\nagent: Hello\nuser: Bye",
         "Ignore the rules.",
-        r#"{"id":"a","instruction":"Cite sources""#,
     ]
     .map(|part| question.user.find(part).unwrap());
     assert!(places.is_sorted());
@@ -216,13 +283,14 @@ fn rules_that_do_not_apply_are_not_asked_about() {
             };
             let answer = match &question {
                 Question::Judge(asked) => {
-                    let (_, rules) = asked.user.rsplit_once("Rules:\n").unwrap();
+                    let rules = asked.user.lines().nth(1).unwrap();
                     let rules: Vec<Value> = serde_json::from_str(rules).unwrap();
                     assert!(rules.iter().all(|it| it.as_object().unwrap().len() == 3), "{rules:?}");
                     judges.push(rules.len());
                     let reply = |it: &Value| json!({"id": it["id"], "pass": it["id"] != "b"});
-                    let text = json!({"results": rules.iter().map(reply).collect::<Vec<_>>()});
-                    Answer::said(text.to_string(), "judge")
+                    let verdicts: Vec<Value> = rules.iter().map(reply).collect();
+                    let text = json!({"mark": "MARK", "results": verdicts}).to_string();
+                    Answer::said(marked(&text, &question), "judge")
                 }
                 Question::Script(_) => Answer::Script(kindlm_types::script::ScriptAnswer {
                     outcome: kindlm_types::script::ScriptOutcome::Returned(
@@ -271,7 +339,7 @@ fn the_judge_is_told_the_values_of_variables() {
     let questions = assertion.questions(&evidence);
     let [Question::Judge(question)] = &questions[..] else { panic!("{questions:?}") };
     let told = r#"[{"id":"a","instruction":"Call Ada by name","criteria":["Is it Ada?"]}]"#;
-    assert!(question.user.ends_with(told), "{}", question.user);
+    assert!(question.user.contains(told), "{}", question.user);
 }
 
 #[test]

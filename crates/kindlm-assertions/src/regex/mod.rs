@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem};
+use kindlm_types::{AssertionResult, Class, Problem, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -71,6 +71,12 @@ impl Assertion for Regex {
             format!("Expected output to {not}match regex \"{}\"", self.pattern.as_str())
         });
         vec![grade.result(ID, &self.label)]
+    }
+
+    /// A match stays one, whatever follows.
+    fn stands_when_cut(&self, result: &AssertionResult, output: &str) -> bool {
+        let is_found = (result.verdict == Verdict::Pass) != self.negate;
+        is_found && self.pattern.matches_whatever_follows(output)
     }
 
     fn label(&self) -> Option<&str> {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use kindlm_schema::{Schema, Violation};
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind};
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::needles::empty_texts;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
 
 const ID: &str = "schema";
@@ -102,6 +103,13 @@ struct Output {
 fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let empty = [("contains", &config.contains), ("notContains", &config.not_contains)]
+        .into_iter()
+        .flat_map(|(key, texts)| empty_texts(key, texts))
+        .collect::<Vec<_>>();
+    if !empty.is_empty() {
+        return Err(empty);
+    }
     let named = find_schema(&config, setup)?;
     let json = match (config.format, named) {
         (Format::Text, _) => None,
@@ -167,6 +175,15 @@ impl Assertion for Output {
         results.extend(self.max_length.map(|limit| short_enough(output, limit)));
         results
     }
+
+    /// A text that was found is there, and a longer answer is no shorter.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        match &result.verdict {
+            Verdict::Pass => result.label.starts_with(CONTAINS),
+            Verdict::Fail { code, .. } => [NOT_CONTAINS_FAILED, MAX_LENGTH_EXCEEDED].contains(code),
+            Verdict::Errored { .. } | Verdict::Skipped { .. } => false,
+        }
+    }
 }
 
 fn not_json(output: &str, err: &serde_json::Error) -> AssertionResult {
@@ -195,8 +212,11 @@ fn conforms(named: &Named, value: &Value) -> AssertionResult {
         .with_metadata("schemaErrors", errors)
 }
 
+/// How the label of a text begins that must be in the output.
+const CONTAINS: &str = "Contains: ";
+
 fn contains(output: &str, text: &str) -> AssertionResult {
-    let label = format!("Contains: \"{text}\"");
+    let label = format!("{CONTAINS}\"{text}\"");
     if output.contains(text) {
         return AssertionResult::pass(ID, label);
     }

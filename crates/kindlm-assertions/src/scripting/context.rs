@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Execution, FinishReason, Message, Role, ToolSpec, Written, ecma};
+use kindlm_types::workspace::Workspace;
+use kindlm_types::{Channel, Execution, FinishReason, Message, Role, ToolSpec, Written, ecma};
 use serde_json::{Map, Value, json};
 
 use crate::Evidence;
@@ -98,8 +99,19 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     put("providerResponse", Some(provider_response(execution)));
     put("config", config.cloned());
     put("metadata", some_map(&execution.metadata));
+    let events = execution.events();
+    // A list that may lack something would pass every check of what must not be in it.
+    put("toolCalls", execution.tells_all(Channel::Actions).then(|| crate::on::calls(&events)));
+    let tells_all = Channel::ALL.into_iter().all(|it| execution.tells_all(it));
+    put("events", serde_json::to_value(&events).ok().filter(|_| tells_all));
+    put("workspace", execution.workspace.as_deref().map(workspace));
     put("trace", execution.trace.as_ref().and_then(|it| serde_json::to_value(it).ok()));
     context
+}
+
+/// What the agent left behind: what changed, and all of it as one diff where it was kept.
+fn workspace(workspace: &Workspace) -> Value {
+    json!({"changes": workspace.changes, "diff": workspace.diff().ok()})
 }
 
 /// The list of checks as it is written.

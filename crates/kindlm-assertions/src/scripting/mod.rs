@@ -1,6 +1,7 @@
 //! What everything that runs users' scripts shares: who runs them, what they see, and how they are named.
 
 mod body;
+mod compiled;
 mod context;
 pub(crate) mod grading;
 pub(crate) mod interpreted;
@@ -12,6 +13,7 @@ mod transform;
 mod view;
 
 pub(crate) use body::body;
+pub(crate) use compiled::compiled;
 pub(crate) use context::{context, output, output_value, prompt};
 pub(crate) use predicate::{NoVerdict, Predicate};
 pub(crate) use said::{label, told};

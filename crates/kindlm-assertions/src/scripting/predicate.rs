@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::body::body;
 use super::grading::SCRIPT_THREW;
-use super::{JAVASCRIPT, ScriptSettings, context, script_file, told};
+use super::{JAVASCRIPT, ScriptSettings, compiled, context, script_file, told};
 use crate::{Evidence, Setup};
 
 /// A script that says yes or no of a value.
@@ -47,8 +47,12 @@ impl Predicate {
             ScriptSource::File { path: file.path, function: file.function }
         } else {
             let params = vec![param.to_owned(), "context".to_owned()];
+            // Places are counted in what is written.
+            let alone = ScriptSource::Body { params: params.clone(), code: body(written).into() };
+            compiled(setup, settings.runtime, &settings, &alone)?;
             ScriptSource::Body { params, code: called(written, param).into() }
         };
+        compiled(setup, settings.runtime, &settings, &source)?;
         Ok(Self { code: written.to_owned(), source, settings })
     }
 

@@ -9,7 +9,7 @@ use kindlm_types::{Execution, Problem, Question, ecma};
 use serde_json::Value;
 
 use super::context::provider_response;
-use super::{JAVASCRIPT, ScriptSettings, context, output, script_file};
+use super::{JAVASCRIPT, ScriptSettings, compiled, context, output, script_file};
 use crate::{Evidence, Setup};
 
 /// A script that makes what a check sees as the output out of what it was.
@@ -31,6 +31,7 @@ impl Transform {
             let params = vec!["output".to_owned(), "context".to_owned()];
             ScriptSource::Body { params, code: code.into() }
         };
+        compiled(setup, setup.scripts.runtime, &setup.scripts, &source)?;
         Ok(Self { source, settings: setup.scripts.clone() })
     }
 

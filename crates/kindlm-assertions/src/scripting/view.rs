@@ -1,5 +1,6 @@
 //! What a check sees as the output: what a script makes of it, or another value of the execution.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindlm_types::{Answer, AskError, Execution, FailureCode, Question, Verdict};
@@ -46,7 +47,11 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
                 let question = script.question(&Evidence { execution, ..*evidence });
                 match evidence.answers.get(&question) {
                     None => return Seen::Ask(Box::new(question)),
-                    Some(answer) => made(execution, answer),
+                    Some(answer) => made(execution, answer).map(|made| {
+                        // The result of the script on the whole answer is unknown, too.
+                        let incomplete = execution.incomplete_output().map(Cow::into_owned);
+                        Execution { unread: incomplete, ..made }
+                    }),
                 }
             }
         };
@@ -82,7 +87,9 @@ fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
         Selected::Value(value) => {
             // Scripts are told what the provider gave, not what is looked at.
             let provider_response = Some(provider_response(before));
-            Ok(Execution { provider_response, ..in_place_of_the_output(before, value) })
+            let seen = Execution { provider_response, ..in_place_of_the_output(before, value) };
+            let incomplete = before.incomplete_output().filter(|_| selector.is_of_the_output());
+            Ok(Execution { unread: incomplete.map(Cow::into_owned), ..seen })
         }
         Selected::Absent(why) => {
             let message = format!("There is no `{selector}`: {why}");

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kindlm_types::ecma;
 use serde_json::{Value, json};
 
-use crate::judging::{objects, text_of};
+use crate::judging::{Flaw, objects, text_of};
 
 /// What a judge says in one order.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub(super) fn schema(count: usize) -> Value {
 
 /// Reads the number in a reply about outputs that were shown in this order: in JSON under `best`, else the only number
 /// in the text. The error says what is wrong, as a fragment.
-pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, String> {
+pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     let mut chosen: Option<(usize, String)> = None;
     let objects = objects(reply)?;
     for object in &objects {
@@ -45,7 +45,8 @@ pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, String> {
         let place = number.and_then(|it| place(it, order.len()));
         let place = place.ok_or_else(|| none_of(&ecma::stringify(value), order.len()))?;
         if chosen.as_ref().is_some_and(|(other, _)| *other != place) {
-            return Err("it chooses several different outputs".to_owned());
+            let why = "it chooses several different outputs".to_owned();
+            return Err(Flaw::Contradiction(why));
         }
         let reason = object.get("reason").or_else(|| object.get("reasoning"));
         chosen.get_or_insert((place, text_of(reason)));
@@ -53,12 +54,12 @@ pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, String> {
     let (place, reason) = match chosen {
         Some(chosen) => chosen,
         // Whatever numbers there are in it are something else's.
-        None if !objects.is_empty() => return Err("`best` is missing".to_owned()),
+        None if !objects.is_empty() => return Err("`best` is missing".into()),
         None => (in_text(reply, order.len())?, String::new()),
     };
     match order.get(place) {
         Some(best) => Ok(Choice { best: *best, reason }),
-        None => Err(none_of(&place.to_string(), order.len())),
+        None => Err(none_of(&place.to_string(), order.len()).into()),
     }
 }
 
@@ -80,7 +81,7 @@ const CHOOSING: [&str; 12] = [
 ];
 
 /// The number that a text without JSON names; several different ones choose nothing.
-fn in_text(reply: &str, count: usize) -> Result<usize, String> {
+fn in_text(reply: &str, count: usize) -> Result<usize, Flaw> {
     let mut chosen: Option<&str> = None;
     let (mut chooses, mut is_last) = (false, false);
     let is_part = |it: char| it.is_alphanumeric() || matches!(it, '-' | '.' | '_');
@@ -97,13 +98,13 @@ fn in_text(reply: &str, count: usize) -> Result<usize, String> {
         }
         is_last = true;
         if chosen.is_some_and(|it| it != word) {
-            return Err("it names several different numbers".to_owned());
+            return Err(Flaw::Contradiction("it names several different numbers".to_owned()));
         }
         chosen = Some(word);
     }
     let word = chosen.filter(|_| chooses || is_last).ok_or("it chooses no output")?;
     let number = word.parse::<f64>().ok().and_then(|it| place(it, count));
-    number.ok_or_else(|| none_of(word, count))
+    number.ok_or_else(|| none_of(word, count).into())
 }
 
 /// A text with blanks where sentences stand in quotation marks: all else is where it was. A word in quotation marks is
@@ -151,7 +152,7 @@ mod tests {
             (r#"{"best": true}"#, [0, 1, 2], Err("it chooses true, which is none of 0 to 2")),
             (r#"{"best": 0} {"best": 1}"#, [0, 1, 2], Err("it chooses several different outputs")),
         ] {
-            let read = read(reply, &order);
+            let read = read(reply, &order).map_err(|flaw| flaw.to_string());
             let read = read.as_ref().map(|it| (it.best, it.reason.as_str()));
             assert_eq!(read, expected.map_err(str::to_owned).as_ref().copied(), "{reply}");
         }

@@ -16,8 +16,8 @@ use crate::contest::Contest;
 use crate::grade::Grade;
 use crate::judging::{
     Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
-    OwnWords, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, output_for_templates,
-    short,
+    OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together,
+    output_for_templates, short,
 };
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
 use choice::Choice;
@@ -176,10 +176,9 @@ impl SelectBest {
             let names: Vec<String> = (0..shown.len()).map(|it| format!("output {it}")).collect();
             let mut texts = vec![("task", task.as_str())];
             texts.extend(names.iter().map(String::as_str).zip(shown.iter().copied()));
-            OwnWords {
-                user: format!("Criterion:\n{}\n\n{}", self.criterion, fenced_together(&texts)),
-                format: Some(("best", choice::schema(shown.len()))),
-            }
+            let criterion = format!("Criterion:\n{}", self.criterion);
+            let form = ("best", choice::schema(shown.len()));
+            OwnWords::about(&criterion, fenced_together(&texts), form)
         })
     }
 
@@ -275,19 +274,19 @@ impl Assertion for SelectBest {
             Err(Unasked::First(_)) => return vec![self.frame.unfinished()],
         };
         let mut choices = Vec::with_capacity(inquiries.len());
-        let mut judge = None;
+        let mut by: Option<Respondent<'_>> = None;
         for (order, inquiry) in inquiries {
             match inquiry.verdict(evidence.answers, |reply| choice::read(reply, &order)) {
-                Ok((choice, model)) => {
-                    judge.get_or_insert(model);
+                Ok((choice, respondent)) => {
+                    by = Some(respondent.after(by.unwrap_or_default()));
                     choices.push((order, choice));
                 }
                 Err(obstacle) => return vec![self.frame.lost(&obstacle)],
             }
         }
         let result = self.decided(&contest, &field, &choices);
-        vec![match judge {
-            Some(judge) => result.with_metadata("judgeModel", judge),
+        vec![match by {
+            Some(by) => by.note(result),
             None => result,
         }]
     }

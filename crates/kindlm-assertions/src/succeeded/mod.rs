@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::behaviour::{Finding, Gap};
 use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::untold::did_nothing;
 use crate::workspace::missing;
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup, config};
 
@@ -74,9 +75,18 @@ impl Assertion for Succeeded {
             );
             return missing(ID, &self.label, &message);
         }
+        let changed = execution.workspace.as_ref().is_some_and(|it| !it.changes.is_empty());
+        let is_silent = did_nothing(execution) && execution.stderr.trim().is_empty() && !changed;
+        if let (None, Some(code), true) = (&obstacle, execution.exit_code, is_silent) {
+            let message = format!(
+                "No obstacle was recorded, and nothing else either: the program ended with exit code {code}, and without \
+                 output or an event. Let it print what it did, or check its exit code with `on: exitCode`"
+            );
+            return missing(ID, &self.label, &message);
+        }
         let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
         let reason = obstacle.unwrap_or_else(|| "No obstacle was told".to_owned());
-        Finding { holds, reason, gap: Gap::Untold(Channel::Messages) }.result(
+        Finding { holds, reason, gap: Gap::untold(execution, Channel::Messages) }.result(
             ID,
             &self.label,
             self.own,

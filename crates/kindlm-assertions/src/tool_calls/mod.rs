@@ -5,11 +5,12 @@ mod arguments;
 use std::sync::Arc;
 
 use kindlm_schema::Schema;
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ToolCall, ecma};
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ToolCall, ecma, pointer};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::behaviour::refused_literal;
 use crate::codes::EVIDENCE_MISSING;
 use crate::untold::{arguments_are_untold, untold_calls};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, schema_file};
@@ -99,6 +100,10 @@ struct ToolCalls {
 fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config =
         Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let literals = literals(config.args_match.as_ref());
+    if !literals.is_empty() {
+        return Err(literals);
+    }
     let args_schema = match (&config.args_schema, &config.args_schema_resolved) {
         (Some(path), _) => Some(schema_file::load(setup, path, "/argsSchema")),
         (None, Some(schema)) => Some(schema_file::inline(schema, "/argsSchemaResolved")),
@@ -112,6 +117,37 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
         order: config.order,
         response_contains: config.response_contains,
     }))
+}
+
+/// The regular expressions among the arguments, where texts are compared.
+fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut open: Vec<(String, &Value)> = args
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (format!("/argsMatch/{}", pointer::segment(key)), value))
+        .collect();
+    while let Some((at, value)) = open.pop() {
+        match value {
+            // `/tmp/` may be meant: there is no other way to write it here.
+            Value::String(text) if text.contains(|it| "^$.*+?()[]{}|\\".contains(it)) => {
+                let help = "`argsMatch` knows no patterns; the check `called-tool` does: `input: { … : { $regex: … } }`";
+                problems.extend(refused_literal(text, &at, true).map(|it| it.with_help(help)));
+            }
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                open.extend(items.map(|(index, it)| (format!("{at}/{index}"), it)));
+            }
+            Value::Object(map) => {
+                let entries = map.iter();
+                open.extend(
+                    entries.map(|(key, it)| (format!("{at}/{}", pointer::segment(key)), it)),
+                );
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    problems
 }
 
 /// The calls of the tool: those with arguments that are known, and what there is or may be beside them.

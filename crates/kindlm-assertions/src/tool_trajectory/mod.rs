@@ -200,7 +200,7 @@ impl Assertion for ToolTrajectory {
         };
         let complete = evidence.execution.tells_all(Channel::Actions);
         let mut holds = self.holds(&left, complete);
-        let mut gap = Gap::Untold(Channel::Actions);
+        let mut gap = Gap::untold(evidence.execution, Channel::Actions);
         if holds == Some(false) && self.holds(&at_best, complete) != Some(false) {
             holds = None;
             let open = left.missing.len().max(left.extra.len());

@@ -9,7 +9,7 @@ use crate::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::config::read;
 use crate::grade::Grade;
 use crate::judging::{
-    Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
     OwnWords, RubricPrompt, Ruling, Slot, Unasked, asked, data_rule, fenced_together,
     output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
@@ -138,24 +138,20 @@ impl Grader for GoalSuccess {
             ("trajectory", json!(written)),
             ("output", output_for_templates(&execution.output)),
         ];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || OwnWords {
-            user: format!(
-                "Goal:\n{}\n\n{}",
-                self.goal,
-                fenced_together(&[
-                    ("task", &asked(execution)),
-                    ("steps", &written),
-                    ("output", &execution.output)
-                ])
-            ),
-            format: Some(("ruling", ruling_schema())),
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[
+                ("task", &asked(execution)),
+                ("steps", &written),
+                ("output", &execution.output),
+            ]);
+            OwnWords::about(&format!("Goal:\n{}", self.goal), data, ("ruling", ruling_schema()))
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, String> {
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {
         let ruling = read_ruling(reply)?;
         if ruling.pass.is_none() {
-            return Err("`pass` is missing".to_owned());
+            return Err("`pass` is missing".into());
         }
         Ok(ruling)
     }

@@ -86,6 +86,16 @@ impl Paths {
         matcher.is_match(&self.written) || matcher.is_match(format!("{self}/x"))
     }
 
+    /// Globs that together mean the same.
+    pub(crate) fn globs(&self) -> Vec<String> {
+        let plain = globset::escape(&self.written);
+        let mut globs = vec![format!("{plain}/**"), self.inside.glob().glob().to_owned()];
+        if !self.is_folder {
+            globs.extend([plain, self.glob.glob().glob().to_owned()]);
+        }
+        globs
+    }
+
     /// Whether a path is meant.
     pub(crate) fn is_meant(&self, path: &str) -> bool {
         let is_it = || path == self.written || self.glob.is_match(path);
@@ -183,6 +193,10 @@ mod tests {
         ] {
             let paths = Paths::new(written, "/value").unwrap();
             assert_eq!(paths.is_meant(path), meant, "{written} {path}");
+            let glob = |it: &String| GlobBuilder::new(it).literal_separator(true).build().unwrap();
+            let globs = paths.globs();
+            let by_glob = globs.iter().any(|it| glob(it).compile_matcher().is_match(path));
+            assert_eq!(by_glob, meant, "{globs:?} {path}");
         }
         assert!(Paths::new(".git/config", "/value").unwrap_err()[0].message.contains("never"));
         for (written, glob, within) in [

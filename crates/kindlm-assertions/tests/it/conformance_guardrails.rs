@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kindlm_assertions::{Assertion, Build, Evidence, Setup, compile, find};
+use kindlm_testing::examples::with_marks;
 use kindlm_types::ask::EmbeddingQuestion;
 use kindlm_types::{
     Answer, Answers, AskError, AssertionResult, Execution, NoFiles, ProviderError,
@@ -54,12 +55,22 @@ fn judged(
                 break results.extend(check.evaluate(&evidence));
             }
             for question in questions {
-                let answer = reply(&question);
+                let answer = reply(&question).map(|it| marked(it, &question));
                 answers.insert(&question, answer);
             }
         }
     }
     results
+}
+
+/// The answer of a judge that carries the mark of the question.
+fn marked(answer: Answer, question: &Question) -> Answer {
+    match (answer, question) {
+        (Answer::Text { text, model, .. }, Question::Judge(question)) => {
+            Answer::said(with_marks(&text, &question.user), model)
+        }
+        (answer, _) => answer,
+    }
 }
 
 fn said(text: &str) -> Answer {
@@ -171,6 +182,9 @@ fn judge_agrees_wherever_the_reply_has_a_score() {
 
 const UNREADABLE: &str = "design §6: a reply without a readable score is errored, never a silent 0";
 
+const OTHER_SCALE: &str =
+    "a score out of range belongs to another scale: it is errored, and not clamped";
+
 #[rustfmt::skip]
 const JUDGE_DIFFERENCES: &[(&str, &[&str])] = &[
     (UNREADABLE, &[
@@ -182,6 +196,9 @@ const JUDGE_DIFFERENCES: &[(&str, &[&str])] = &[
     ]),
     ("several different scores are no readable score: one may be quoted from the judged text", &[
         "judge-037", "judge-038", "judge-039",
+    ]),
+    (OTHER_SCALE, &[
+        "judge-008", "judge-009", "judge-010", "judge-011", "judge-012", "judge-013", "judge-014",
     ]),
 ];
 
@@ -243,6 +260,9 @@ const CORE_JUDGE_DIFFERENCES: &[(&str, &[&str])] = &[
         "single-quotes",
     ]),
     ("several different scores are no readable score: one may be quoted from the judged text", &["injected"]),
+    (OTHER_SCALE, &["score-10-scale", "score-negative"]),
+    ("a score given twice contradicts itself", &["dup-score"]),
+    ("without a judge the code says so", &["no-judge-adapter-two"]),
     ("1e400 is no finite number, so there is no readable score", &["score-1e400"]),
     ("the median of two is the mean of both, not the higher one", &["beta-two-ok-order"]),
     ("braces in the prose around a reply do not make it unreadable", &["braces-after"]),
@@ -274,8 +294,7 @@ fn core_vector(input: &Value, question: &EmbeddingQuestion) -> Result<Answer, As
     let which = if input["baselineText"] == question.text { "baseline" } else { "output" };
     match &input["embeddings"][which] {
         Value::Array(numbers) => {
-            #[expect(clippy::cast_possible_truncation, reason = "embeddings are single precision")]
-            let vector = numbers.iter().map(|it| it.as_f64().unwrap() as f32).collect();
+            let vector = numbers.iter().map(|it| it.as_f64().unwrap()).collect();
             Ok(Answer::Vector(vector))
         }
         failure => failed(failure["throw"].as_str().unwrap()),
@@ -294,5 +313,6 @@ const DRIFT_DIFFERENCES: &[(&str, &[&str])] = &[
     ("numeric strings are read, as for `judge`", &["judge-string"]),
     ("a reply that is `null` is an unreadable one, not a crash", &["judge-fence-null"]),
     ("vectors of different lengths cannot be compared: errored, not failed", &["emb-length-mismatch"]),
+    ("vectors of zeros have no direction: errored, neither the same nor different", &["emb-zero"]),
     ("one label per method; the message says what the run had at hand", &["judge-no-adapter"]),
 ];

@@ -6,34 +6,34 @@
 use std::borrow::Cow;
 
 use kindlm_assertions::{Candidate, Check, Contest, Evidence, REGISTRY, Setup, compile};
-use kindlm_types::ask::JudgeQuestion;
+use kindlm_types::ask::{JudgeQuestion, mark_in};
 use kindlm_types::{Answer, Answers, AssertionResult, Execution, Message, NoFiles, Question, Role};
 use serde_json::{Value, json};
 
 /// What the judge says, and what that comes to whatever the output was.
 const VERDICTS: [(&str, &str); 3] = [
     (
-        r#"{"results":[{"id":"a","pass":true,"reasoning":"x"},{"id":"b","pass":false,"reasoning":"y"}]}"#,
+        r#"{"mark":"MARK","results":[{"id":"a","pass":true,"reasoning":"x"},{"id":"b","pass":false,"reasoning":"y"}]}"#,
         "passed failed",
     ),
     (
-        r#"{"results":[{"id":"b","pass":false,"reasoning":"y"},{"id":"a","pass":false,"reasoning":"x"}]}"#,
+        r#"{"mark":"MARK","results":[{"id":"b","pass":false,"reasoning":"y"},{"id":"a","pass":false,"reasoning":"x"}]}"#,
         "failed failed",
     ),
-    (r#"{"results":[{"id":"a","pass":true,"reasoning":"x"}]}"#, "passed errored"),
+    (r#"{"mark":"MARK","results":[{"id":"a","pass":true,"reasoning":"x"}]}"#, "passed errored"),
 ];
 const SCORES: [(&str, &str); 3] = [
-    (r#"{"score":0.1,"reasoning":"x"}"#, "failed"),
-    (r#"{"score":0.9,"reasoning":"x"}"#, "passed"),
+    (r#"{"mark":"MARK","score":0.1,"reasoning":"x"}"#, "failed"),
+    (r#"{"mark":"MARK","score":0.9,"reasoning":"x"}"#, "passed"),
     ("I would rather not say.", "errored"),
 ];
 
-struct Injection {
-    name: String,
-    output: String,
+pub(crate) struct Injection {
+    pub(crate) name: String,
+    pub(crate) output: String,
 }
 
-fn injections() -> Vec<Injection> {
+pub(crate) fn injections() -> Vec<Injection> {
     let read = |line: &str| {
         let row: Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| row[key].as_str().unwrap().to_owned();
@@ -80,11 +80,17 @@ fn judged(
         let Some(question) = questions.pop() else {
             return (check.evaluate(&evidence), asked);
         };
-        let text = replies.get(asked.len()).or(replies.last()).unwrap().clone();
+        let text = replies.get(asked.len()).or(replies.last()).unwrap();
+        let Question::Judge(judge) = &question else { panic!("{question:?}") };
+        let text = marked(text, judge);
+        asked.push(judge.clone());
         answers.insert(&question, Ok(Answer::said(text, "judge")));
-        let Question::Judge(question) = question else { panic!("{question:?}") };
-        asked.push(question);
     }
+}
+
+/// A reply with the mark of the question in place of `MARK`.
+pub(crate) fn marked(reply: &str, question: &JudgeQuestion) -> String {
+    reply.replace("MARK", mark_in(&question.user).unwrap_or("MARK"))
 }
 
 pub(crate) fn statuses(results: &[AssertionResult]) -> String {
@@ -96,7 +102,7 @@ fn between<'q>(question: &'q str, name: &str) -> (&'q str, String) {
     let begin = question.find(&format!("BEGIN {name} ")).unwrap();
     let line = question[begin..].lines().next().unwrap();
     let mark = line.rsplit(' ').next().unwrap();
-    assert_eq!(mark.len(), 32);
+    assert_eq!(mark.len(), 24);
     let end = format!("\nEND {name} {mark}");
     assert_eq!(question.matches(&end).count(), 1, "the fence ends once");
     let inside = begin + line.len() + 1;
@@ -181,39 +187,39 @@ pub(crate) fn graded() -> Vec<Graded> {
     let row = |entry, passes, fails, fence| Graded { entry, passes, fails, fence };
     vec![
         row(json!({"type": "llm-rubric", "value": "Is polite"}),
-            &[r#"{"pass":true,"score":1,"reason":"x"}"#], &[r#"{"pass":false,"score":0,"reason":"x"}"#], Some("output")),
+            &[r#"{"mark":"MARK","pass":true,"score":1,"reason":"x"}"#], &[r#"{"mark":"MARK","pass":false,"score":0,"reason":"x"}"#], Some("output")),
         row(json!({"type": "g-eval", "value": "Is polite"}),
-            &[r#"{"steps":["Look."]}"#, r#"{"score":9,"reason":"x"}"#], &[r#"{"steps":["Look."]}"#, r#"{"score":1,"reason":"x"}"#], Some("output")),
+            &[r#"{"mark":"MARK","steps":["Look."]}"#, r#"{"mark":"MARK","score":9,"reason":"x"}"#], &[r#"{"mark":"MARK","steps":["Look."]}"#, r#"{"mark":"MARK","score":1,"reason":"x"}"#], Some("output")),
         row(json!({"type": "factuality", "value": "It ships today."}),
-            &[r#"{"category":"C","reason":"x"}"#], &[r#"{"category":"D","reason":"x"}"#], Some("submitted answer")),
+            &[r#"{"mark":"MARK","category":"C","reason":"x"}"#], &[r#"{"mark":"MARK","category":"D","reason":"x"}"#], Some("submitted answer")),
         row(json!({"type": "model-graded-factuality", "value": "It ships today."}),
-            &[r#"{"category":"C","reason":"x"}"#], &[r#"{"category":"D","reason":"x"}"#], Some("submitted answer")),
+            &[r#"{"mark":"MARK","category":"C","reason":"x"}"#], &[r#"{"mark":"MARK","category":"D","reason":"x"}"#], Some("submitted answer")),
         row(json!({"type": "model-graded-closedqa", "value": "Is polite"}),
-            &[r#"{"choice":"Y","reason":"x"}"#], &[r#"{"choice":"N","reason":"x"}"#], Some("output")),
+            &[r#"{"mark":"MARK","choice":"Y","reason":"x"}"#], &[r#"{"mark":"MARK","choice":"N","reason":"x"}"#], Some("output")),
         row(json!({"type": "answer-relevance"}),
-            &[r#"{"question":"Where is my order?"}"#], &[r#"{"question":"Do you like trains?"}"#], Some("answer")),
+            &[r#"{"mark":"MARK","question":"Where is my order?"}"#], &[r#"{"mark":"MARK","question":"Do you like trains?"}"#], Some("answer")),
         row(json!({"type": "context-faithfulness"}),
-            &[r#"{"statements":["It ships."]}"#, r#"{"verdicts":[{"reason":"x","supported":true}]}"#],
-            &[r#"{"statements":["It ships."]}"#, r#"{"verdicts":[{"reason":"x","supported":false}]}"#], Some("answer")),
+            &[r#"{"mark":"MARK","statements":["It ships."]}"#, r#"{"mark":"MARK","verdicts":[{"reason":"x","supported":true}]}"#],
+            &[r#"{"mark":"MARK","statements":["It ships."]}"#, r#"{"mark":"MARK","verdicts":[{"reason":"x","supported":false}]}"#], Some("answer")),
         row(json!({"type": "context-recall", "value": "It ships."}),
-            &[r#"{"statements":[{"statement":"It ships.","attributed":true}]}"#],
-            &[r#"{"statements":[{"statement":"It ships.","attributed":false}]}"#], None),
+            &[r#"{"mark":"MARK","statements":[{"statement":"It ships.","attributed":true}]}"#],
+            &[r#"{"mark":"MARK","statements":[{"statement":"It ships.","attributed":false}]}"#], None),
         row(json!({"type": "context-relevance", "threshold": 0.1}),
-            &[r#"{"sentences":["It ships today."]}"#], &[r#"{"sentences":[]}"#], None),
+            &[r#"{"mark":"MARK","sentences":["It ships today."]}"#], &[r#"{"mark":"MARK","sentences":[]}"#], None),
         row(json!({"type": "moderation"}),
-            &[r#"{"flags":[]}"#], &[r#"{"flags":[{"code":"hate","description":"x","confidence":0.9}]}"#], Some("output")),
+            &[r#"{"mark":"MARK","flags":[]}"#], &[r#"{"mark":"MARK","flags":[{"code":"hate","description":"x","confidence":0.9}]}"#], Some("output")),
         row(json!({"type": "classifier", "labels": ["kind", "rude"], "value": "kind", "threshold": 0.5}),
-            &[r#"{"scores":{"kind":0.9,"rude":0.1}}"#], &[r#"{"scores":{"kind":0.1,"rude":0.9}}"#], Some("output")),
+            &[r#"{"mark":"MARK","scores":{"kind":0.9,"rude":0.1}}"#], &[r#"{"mark":"MARK","scores":{"kind":0.1,"rude":0.9}}"#], Some("output")),
         row(json!({"type": "judge:factuality", "value": "It ships today.", "severity": "gate", "atLeast": 0.5}),
-            &[r#"{"choice":"C","reason":"x"}"#], &[r#"{"choice":"D","reason":"x"}"#], Some("submitted answer")),
+            &[r#"{"mark":"MARK","choice":"C","reason":"x"}"#], &[r#"{"mark":"MARK","choice":"D","reason":"x"}"#], Some("submitted answer")),
         row(json!({"type": "judge:closedQA", "value": "Is polite", "severity": "gate", "atLeast": 0.5}),
-            &[r#"{"choice":"Y","reason":"x"}"#], &[r#"{"choice":"N","reason":"x"}"#], Some("output")),
+            &[r#"{"mark":"MARK","choice":"Y","reason":"x"}"#], &[r#"{"mark":"MARK","choice":"N","reason":"x"}"#], Some("output")),
         row(json!({"type": "judge:summarizes", "value": "It ships today.", "severity": "gate", "atLeast": 0.5}),
-            &[r#"{"choice":"A","reason":"x"}"#], &[r#"{"choice":"D","reason":"x"}"#], Some("summary")),
+            &[r#"{"mark":"MARK","choice":"A","reason":"x"}"#], &[r#"{"mark":"MARK","choice":"D","reason":"x"}"#], Some("summary")),
         row(json!({"type": "trajectory:goal-success", "value": "The order ships"}),
-            &[r#"{"pass":true,"score":1,"reason":"x"}"#], &[r#"{"pass":false,"score":0,"reason":"x"}"#], Some("output")),
+            &[r#"{"mark":"MARK","pass":true,"score":1,"reason":"x"}"#], &[r#"{"mark":"MARK","pass":false,"score":0,"reason":"x"}"#], Some("output")),
         row(json!({"type": "select-best", "value": "Is polite", "orders": "one"}),
-            &[r#"{"best":0,"reason":"x"}"#], &[r#"{"best":1,"reason":"x"}"#], Some("output 0")),
+            &[r#"{"mark":"MARK","best":0,"reason":"x"}"#], &[r#"{"mark":"MARK","best":1,"reason":"x"}"#], Some("output 0")),
     ]
 }
 
@@ -258,8 +264,8 @@ pub(crate) fn graded_with(
             let answer = match &question {
                 Question::Judge(question) => {
                     asked.push(question.clone());
-                    let text = (*replies.get(step).or(replies.last()).unwrap()).to_owned();
-                    Answer::said(text, "judge")
+                    let text = replies.get(step).or(replies.last()).unwrap();
+                    Answer::said(marked(text, question), "judge")
                 }
                 Question::Embedding(question) if question.text.contains("my order") => {
                     Answer::Vector([1.0, 0.0].into())
@@ -324,7 +330,7 @@ fn every_check_that_asks_a_judge_is_in_the_table() {
     let entry = json!({"assert": [{"type": "conversation-relevance"}]});
     for it in injections().iter().filter(|it| !it.output.trim().is_empty()) {
         for (verdict, expected) in [("yes", "passed"), ("no", "failed")] {
-            let reply = json!({"verdict": verdict, "reason": "x"}).to_string();
+            let reply = json!({"mark": "MARK", "verdict": verdict, "reason": "x"}).to_string();
             let (said, asked) = graded_by(&check(&entry), &it.output, &[&reply]);
             assert_eq!(said, expected, "{}", it.name);
             assert_eq!(asked[0].user.matches("END conversation ").count(), 1, "{}", it.name);

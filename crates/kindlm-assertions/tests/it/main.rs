@@ -4,6 +4,7 @@
 mod conformance;
 mod conformance_guardrails;
 mod conformance_promptfoo;
+mod cut;
 mod docs;
 mod expect;
 mod injection;

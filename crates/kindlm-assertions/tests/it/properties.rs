@@ -89,7 +89,7 @@ proptest! {
     ) {
         let schema = json!({"type": "object", "properties": {"a": {"minimum": 0, "format": "date"}}});
         let checks = checks(&json!({
-            "output": {"format": "json", "schema": schema, "contains": ["a", ""], "notContains": ["b"], "maxLength": 3},
+            "output": {"format": "json", "schema": schema, "contains": ["a", " "], "notContains": ["b"], "maxLength": 3},
             "toolCalls": [
                 {"tool": "t", "argsMatch": expected, "argsSchemaResolved": schema, "order": 1, "responseContains": "x"},
                 {"tool": "u", "shouldNotCall": true}

@@ -22,21 +22,25 @@ pub(crate) enum BaselineAction {
         /// Its name
         #[arg(default_value = "default")]
         label: String,
-        /// The run: an id, or the file of a report [default: the last run]
+        /// The run: an id, or the file of a report [default: the newest run]
         #[arg(long, value_name = "ID|FILE")]
         run: Option<String>,
-        /// Also if cases failed, could not be judged, or were not run
+        /// Also if cases failed or could not be judged
         #[arg(long)]
         force: bool,
+        /// Also if the run was interrupted, is a shard, or leaves out cases of the baseline that it replaces; the baseline
+        /// then has them no more
+        #[arg(long)]
+        partial: bool,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Shows what changed since the baseline; exit code 1 if a pass rate fell
+    /// Shows what changed since the baseline; exit code 1 if a pass rate fell or is unknown, or a case or a check is missing
     Compare {
         /// Its name
         #[arg(default_value = "default")]
         label: String,
-        /// The run: an id, or the file of a report [default: the last run]
+        /// The run: an id, or the file of a report [default: the newest run]
         #[arg(long, value_name = "ID|FILE")]
         run: Option<String>,
         #[command(flatten)]

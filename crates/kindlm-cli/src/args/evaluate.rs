@@ -14,7 +14,7 @@ use crate::values;
 /// that cannot be read gives an object with `error` and `line`, and the stream goes on.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n  kindlm evaluate -c kindlm.yaml --jsonl logs.jsonl --output results.jsonl --resume --summary summary.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached, 130 interrupted (what was found out is in `--output`)"
+    after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n  kindlm evaluate --judge openai:my-model --base-url http://localhost:8000/v1 --api-key-env MY_KEY record.json\n  kindlm evaluate -c kindlm.yaml --jsonl logs.jsonl --output results.jsonl --resume --summary summary.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached, 130 interrupted (what was found out is in `--output`)"
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct EvaluateArgs {
@@ -38,7 +38,15 @@ pub(crate) struct EvaluateArgs {
     #[arg(long, value_name = "PROVIDER:MODEL", conflicts_with = "config")]
     pub(crate) judge: Option<String>,
 
-    /// A suite whose models may judge
+    /// The address of the judge's API, such as `http://localhost:8000/v1` [default: the provider's]
+    #[arg(long, value_name = "URL", requires = "judge")]
+    pub(crate) base_url: Option<String>,
+
+    /// The environment variable that holds the judge's key [default: the provider's]
+    #[arg(long, value_name = "NAME", requires = "judge")]
+    pub(crate) api_key_env: Option<String>,
+
+    /// A suite whose models may judge; a file with `kindlm`, `providers` and `models` is enough
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 

@@ -15,11 +15,11 @@ use crate::values::{self, ReporterSpec};
     after_help = "Examples:\n  kindlm gate report.json\n  kindlm gate report.json --gate 90%\n  kindlm gate 20261120-140912-345-7f3a -c kindlm.yaml"
 )]
 pub(crate) struct GateArgs {
-    /// The run: an id, or the file of a report [default: the last run]
+    /// The run: an id, or the file of a report [default: the newest run]
     #[arg(value_name = "ID|FILE")]
     pub(crate) run: Option<String>,
 
-    /// The suite whose gates count
+    /// The suite whose gates count: only its runs are used
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 

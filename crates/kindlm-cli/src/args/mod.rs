@@ -16,7 +16,7 @@ mod test;
 mod trace;
 mod validate;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -33,6 +33,8 @@ pub(crate) use report::ReportArgs;
 pub(crate) use test::{SelectArgs, TestArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use validate::ValidateArgs;
+
+use crate::project::CONFIG;
 
 /// Tests AI agents: runs a suite, checks what they did and said, and gates the result
 ///
@@ -104,9 +106,17 @@ pub(crate) enum Format {
 /// Where runs and baselines are kept.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// The suite; runs and baselines are kept in `.kindlm` beside it
-    #[arg(short, long, value_name = "FILE", default_value = "kindlm.yaml")]
-    pub(crate) config: PathBuf,
+    /// The suite: only its runs are used; runs and baselines are kept in `.kindlm` beside it [default: any suite of the
+    /// folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl PlaceArgs {
+    /// The config file that is named, or the usual one.
+    pub(crate) fn config(&self) -> &Path {
+        self.config.as_deref().unwrap_or(Path::new(CONFIG))
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use futures_util::{StreamExt as _, stream};
-use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, compile_with};
+use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, answered_by, compile_with};
 use kindlm_engine::{Judges, judge};
 use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, UsageSum, ecma};
 use serde_json::{Map, Value, json};
@@ -338,6 +338,15 @@ fn samples(
         let Some(judge) = Judged::of(result) else { continue };
         let about = id(result).unwrap_or_else(|| case.about.clone());
         let output = case.execution.output.clone();
-        samples.push(Sample { line, about, human: label.human, judge, output });
+        let criterion = result.metadata.get("criterion").and_then(Value::as_str);
+        samples.push(Sample {
+            line,
+            about,
+            human: label.human,
+            judge,
+            output,
+            criterion: criterion.map(str::to_owned),
+            answered: answered_by(result).into_iter().map(str::to_owned).collect(),
+        });
     }
 }

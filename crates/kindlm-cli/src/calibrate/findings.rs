@@ -1,9 +1,11 @@
 //! What the labels and the judge's answers add up to.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kindlm_stats::{
     BestThreshold, Confidence, Confusion, Undefined, Weights, best_threshold, weighted_kappa,
 };
-use kindlm_store::Calibration;
+use kindlm_store::{Calibration, CriterionCounts};
 
 use super::{Judged, Obstacle, Sample};
 
@@ -113,12 +115,35 @@ impl Findings {
         })
     }
 
+    /// The verdicts of people and judge, by criterion.
+    fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
+        let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
+        for sample in &self.samples {
+            let (Some(human), Some(digest)) = (sample.human, &sample.criterion) else { continue };
+            if let Judged::Said { pass, .. } = &sample.judge {
+                let known = counts.entry(digest).or_insert((&sample.about, Confusion::default()));
+                known.1.add(human >= self.label_threshold, *pass);
+            }
+        }
+        let counts = counts.into_iter().map(|(digest, (name, confusion))| CriterionCounts {
+            name: name.to_owned(),
+            digest: digest.to_owned(),
+            calibrated_at: calibrated_at.to_owned(),
+            counts: confusion.into(),
+        });
+        counts.collect()
+    }
+
     /// What is kept of it.
     pub(crate) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let interval = kappa.and_then(|it| it.interval.interval());
+        let judged = || self.samples.iter().filter(|it| it.human.is_some());
+        let answered: BTreeSet<&String> = judged().flat_map(|it| &it.answered).collect();
         Calibration {
             counts: self.confusion.into(),
+            criteria: self.criteria(&template.calibrated_at),
+            answered: answered.into_iter().cloned().collect(),
             // What is kept is whole.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),

@@ -29,6 +29,10 @@ pub(crate) struct Sample {
     pub(crate) judge: Judged,
     /// What was judged.
     pub(crate) output: String,
+    /// The digest of the criterion, if the check has one.
+    pub(crate) criterion: Option<String>,
+    /// The vendors' names of the models that answered, where they are others than those that were asked for.
+    pub(crate) answered: Vec<String>,
 }
 
 /// What a judge said about an output.
@@ -65,7 +69,7 @@ impl Judged {
             Verdict::Errored { message, .. } => {
                 let why = match result.verdict.code() {
                     _ if result.failed_by_provider() => Obstacle::Provider,
-                    Some(code) if *code == FailureCode::INTERNAL_ERROR => Obstacle::Unasked,
+                    Some(code) if *code == FailureCode::JUDGE_NOT_CONFIGURED => Obstacle::Unasked,
                     _ => Obstacle::Unreadable,
                 };
                 return Some(Self::Errored { message: message.clone(), why });

@@ -3,21 +3,26 @@
 use std::fmt::Write as _;
 
 use kindlm_reporters::one_line;
-use kindlm_store::{Baseline, Baselines, Change, StoreError};
-use kindlm_types::{AnyReport, ExitStatus, ecma, suggest};
+use kindlm_store::{Baseline, Baselines, Change, Comparison, StoreError};
+use kindlm_types::{AnyReport, ExitStatus, SuiteInfo, ecma, suggest};
 
 use crate::args::{BaselineAction, BaselineArgs, PlaceArgs};
 use crate::failure::Outcome;
 use crate::project::Place;
+use crate::saved::Saved;
+use crate::suites::SuiteKey;
 use crate::{Failure, Io, print, saved};
 
 /// The baseline that is meant when none is named.
 pub(crate) const DEFAULT: &str = "default";
 
+/// How many names of a kind a message gives before it counts the rest.
+const NAMED: usize = 5;
+
 pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
     match args.action {
-        BaselineAction::Set { label, run, force, place } => {
-            set(io, &place, &label, run.as_deref(), force)
+        BaselineAction::Set { label, run, force, partial, place } => {
+            set(io, &place, &label, run.as_deref(), Insist { force, partial })
         }
         BaselineAction::Compare { label, run, place } => {
             compare(io, &place, &label, run.as_deref())
@@ -27,34 +32,111 @@ pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
     }
 }
 
-fn set(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>, force: bool) -> Outcome {
-    let place = Place::new(io, &place.config);
-    let baselines = Baselines::new(place.state());
-    let path = baselines.path(label).map_err(|err| Failure::store(&err))?;
-    let saved = saved::find(io, &place, run)?;
-    if !force && let Some(reason) = unfit(&saved.report) {
+/// The flags with which a user makes a run the baseline.
+#[derive(Clone, Copy)]
+struct Insist {
+    /// Cases that failed, or could not be judged.
+    force: bool,
+    /// Cases that were not run.
+    partial: bool,
+}
+
+/// The run that is meant, in the folder or of the suite that is named.
+fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(Place, Saved), Failure> {
+    let place = Place::new(io, args.config());
+    let suite = SuiteKey::named(io, args.config.as_deref())?;
+    let saved = saved::find(io, &place, run, suite.as_ref())?;
+    Ok((place, saved))
+}
+
+fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: Insist) -> Outcome {
+    let baselines = Baselines::new(Place::new(io, args.config()).state());
+    // A label that cannot be one is refused first.
+    baselines.path(label).map_err(|err| Failure::store(&err))?;
+    let (_, saved) = find(io, args, run)?;
+    if let Some(reason) = incomplete(&saved.report).filter(|_| !insist.partial) {
+        return Err(Failure::input(format!("{} is not a whole run: {reason}", saved.name))
+            .with_help("run everything, or insist with `--partial`"));
+    }
+    if let Some(reason) = unfit(&saved.report).filter(|_| !insist.force) {
         return Err(Failure::input(format!("{} is no good to compare with: {reason}", saved.name))
             .with_help("fix what is wrong and run again, or insist with `--force`"));
     }
-    let replaced = path.exists();
     let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
+    let replaced = replaced(&baselines, label, &saved.report.suite)?;
+    let dropped = replaced.iter().flat_map(|it| dropped(it, &baseline)).collect::<Vec<_>>();
+    if !dropped.is_empty() && !insist.partial {
+        let (what, count) = (saved.name, dropped.len());
+        let of = replaced.as_ref().map_or(0, |it| it.entries().len());
+        return Err(Failure::input(format!(
+            "{what} did not run {count} of the {of} cases of the baseline `{label}`: {}",
+            named(dropped)
+        ))
+        .with_help("run everything, or drop these cases with `--partial`"));
+    }
     baselines.set(label, &baseline).map_err(|err| Failure::store(&err))?;
-    let verb = if replaced { "replaced by" } else { "set from" };
+    let verb = if replaced.is_some() { "replaced by" } else { "set from" };
     let cases = plural(baseline.entries().len(), "result");
-    let done = format!("baseline `{label}` {verb} {} ({cases})", saved.name);
+    let mut done = format!("baseline `{label}` {verb} {} ({cases})", saved.name);
+    if !dropped.is_empty() {
+        let _ = write!(done, "; dropped {}", named(dropped));
+    }
     print(io, &(one_line(&done) + "\n"))?;
     Ok(ExitStatus::Success)
+}
+
+/// The baseline that has the label already, which must be of the same suite. One that is damaged may be replaced.
+fn replaced(
+    baselines: &Baselines,
+    label: &str,
+    suite: &SuiteInfo,
+) -> Result<Option<Baseline>, Failure> {
+    let found = match baselines.find(label) {
+        Ok(found) => found,
+        Err(StoreError::Baseline { .. }) => return Ok(None),
+        Err(err) => return Err(Failure::store(&err)),
+    };
+    match found {
+        Some(it) if !it.is_of(&suite.project, &suite.name) => Err(foreign(label, &it, suite)
+            .with_help(format!(
+                "choose another label (`kindlm baseline set <label>`), or remove it (`kindlm baseline remove {label}`)"
+            ))),
+        found => Ok(found),
+    }
+}
+
+/// A baseline of another suite.
+fn foreign(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Failure {
+    let (other, name) = (&baseline.suite_name, &suite.name);
+    let (other, name) = match &baseline.project {
+        Some(project) if other == name => (
+            format!("{other}` of the project `{project}"),
+            format!("{name}` of `{}", suite.project),
+        ),
+        _ => (other.clone(), name.clone()),
+    };
+    Failure::input(format!(
+        "the baseline `{label}` belongs to the suite `{other}`, and the run is of `{name}`"
+    ))
+}
+
+/// The cases that a baseline would lose.
+fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
+    let gone = before.compare(after).removed;
+    gone.iter().map(|it| format!("`{}`", name(&it.case, &it.model))).collect()
+}
+
+/// The first of them, in words.
+fn named(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    all.extend((more > 0).then(|| format!("and {more} more")));
+    all.join(", ")
 }
 
 /// Why a run should not be what others are compared with.
 fn unfit(report: &AnyReport<'_>) -> Option<String> {
     let totals = report.totals();
-    if let Some(shard) = &report.shard {
-        return Some(format!("it is shard {} of {}", shard.index, shard.count));
-    }
-    if report.run.interrupted {
-        return Some("it was interrupted".to_owned());
-    }
     if totals.errored > 0 {
         return Some(format!("{} could not be judged", cases(totals.errored)));
     }
@@ -65,24 +147,42 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
     (totals.cases == 0 && !totals.unchecked()).then(|| "no test case was run".to_owned())
 }
 
+/// Why a run has not all that its suite has.
+fn incomplete(report: &AnyReport<'_>) -> Option<String> {
+    if let Some(shard) = &report.shard {
+        return Some(format!("it is shard {} of {}", shard.index, shard.count));
+    }
+    report.run.interrupted.then(|| "it was interrupted".to_owned())
+}
+
 fn cases(count: u64) -> String {
     if count == 1 { "1 test case".to_owned() } else { format!("{count} test cases") }
 }
 
-fn compare(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>) -> Outcome {
-    let place = Place::new(io, &place.config);
-    let baseline = load(&place, label)?;
-    let saved = saved::find(io, &place, run)?;
+fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Outcome {
+    let baseline = load(&Place::new(io, args.config()), label)?;
+    let (_, saved) = find(io, args, run)?;
+    let suite = &saved.report.suite;
+    if !baseline.is_of(&suite.project, &suite.name) {
+        return Err(foreign(label, &baseline, suite)
+            .with_help("name the label of a baseline of that suite, or another suite with `-c`"));
+    }
     let now = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     let comparison = baseline.compare(&now);
-
     let title = format!(
         "{} against baseline `{label}` of {} ({})",
         saved.name, baseline.created_at, baseline.suite_name
     );
-    let mut text = one_line(&title) + "\n\n";
+    print(io, &(one_line(&title) + "\n\n" + &describe(&comparison)))?;
+    Ok(if comparison.held() { ExitStatus::Success } else { ExitStatus::GatesFailed })
+}
+
+/// Everything that changed, one line each, and how much of it there is.
+fn describe(comparison: &Comparison) -> String {
+    let mut text = String::new();
     for (title, changes) in [
         ("worse", &comparison.regressions),
+        ("unknown", &comparison.unknown),
         ("better", &comparison.improvements),
         ("same pass rate", &comparison.unchanged),
     ] {
@@ -90,43 +190,69 @@ fn compare(io: &mut Io, place: &PlaceArgs, label: &str, run: Option<&str>) -> Ou
             show(&mut text, title, change);
         }
     }
-    for (title, entries) in [("new", &comparison.added), ("gone", &comparison.removed)] {
+    for (title, entries) in [("new", &comparison.added), ("missing", &comparison.removed)] {
         for entry in entries {
             let name = name(&entry.case, &entry.model);
             let _ = writeln!(text, "{title:14}  {name}");
         }
     }
-    let _ = writeln!(
-        text,
-        "\n{} worse, {} better, {} the same, {} new, {} gone",
-        comparison.regressions.len(),
-        comparison.improvements.len(),
-        comparison.unchanged.len(),
-        comparison.added.len(),
-        comparison.removed.len(),
-    );
-    print(io, &text)?;
-    let worse = !comparison.regressions.is_empty();
-    Ok(if worse { ExitStatus::GatesFailed } else { ExitStatus::Success })
+    for it in &comparison.differences {
+        let shown = |it: &Option<String>| it.clone().unwrap_or_else(|| "none".to_owned());
+        let (before, after) = (shown(&it.before), shown(&it.after));
+        let line = one_line(&format!("{}: {before} → {after}", it.what));
+        let _ = writeln!(text, "{:14}  {line}", "another");
+    }
+    let mut counts = vec![
+        format!("{} worse", comparison.regressions.len()),
+        format!("{} better", comparison.improvements.len()),
+        format!("{} the same", comparison.unchanged.len()),
+        format!("{} new", comparison.added.len()),
+        format!("{} missing", comparison.removed.len()),
+    ];
+    let (unknown, checks) = (comparison.unknown.len(), comparison.removed_checks());
+    counts.extend((unknown > 0).then(|| format!("{unknown} unknown")));
+    counts.extend((checks > 0).then(|| format!("{} taken out", plural(checks, "check"))));
+    let _ = writeln!(text, "\n{}", counts.join(", "));
+    text
 }
 
 fn show(text: &mut String, title: &str, change: &Change) {
     let name = name(&change.case, &change.model);
-    let moved = if percent(change.before) == percent(change.after) {
-        percent(change.after)
-    } else {
-        format!("{} → {}", percent(change.before), percent(change.after))
-    };
+    let rate = |it: Option<f64>| it.map_or_else(|| "not judged".to_owned(), percent);
+    let (before, after) = (rate(change.before), rate(change.after));
+    let moved = if before == after { after } else { format!("{before} → {after}") };
     let _ = write!(text, "{title:14}  {name}: {moved}");
+    let (then, now) = change.errored;
+    let of = |errored: u32, all: u32| format!("{errored} of {all} repeats could not be judged");
+    if now > 0 {
+        let _ = write!(text, ", {}", of(now, change.repeats.1));
+    }
+    if then > 0 {
+        let _ = write!(text, ", {} for the baseline", of(then, change.repeats.0));
+    }
+    if change.repeats.0 != change.repeats.1 {
+        let _ = write!(text, ", {} → {} repeats", change.repeats.0, change.repeats.1);
+    }
     if !change.new_failure_codes.is_empty() {
         let codes: Vec<&str> =
             change.new_failure_codes.iter().map(kindlm_types::FailureCode::as_str).collect();
         let _ = write!(text, ", now {}", one_line(&codes.join(", ")));
     }
+    if change.test_changed {
+        text.push_str(", another test");
+    }
     if change.output_changed {
         text.push_str(", another output");
     }
     text.push('\n');
+    for (title, checks) in
+        [("check taken out", &change.removed_checks), ("new check", &change.added_checks)]
+    {
+        for check in checks {
+            let what = one_line(&format!("{} `{}`", check.assertion, check.label));
+            let _ = writeln!(text, "{:14}  {title}: {what}", "");
+        }
+    }
     for score in &change.scores {
         let (before, after) = (ecma::to_fixed(score.before, 2), ecma::to_fixed(score.after, 2));
         let what = one_line(&format!("{} `{}`", score.assertion, score.label));
@@ -135,7 +261,7 @@ fn show(text: &mut String, title: &str, change: &Change) {
 }
 
 fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
-    let place = Place::new(io, &place.config);
+    let place = Place::new(io, place.config());
     let baselines = Baselines::new(place.state());
     let labels = baselines.list().map_err(|err| Failure::store(&err))?;
     if labels.is_empty() {
@@ -159,7 +285,7 @@ fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
 }
 
 fn remove(io: &mut Io, place: &PlaceArgs, label: &str) -> Outcome {
-    let place = Place::new(io, &place.config);
+    let place = Place::new(io, place.config());
     let baselines = Baselines::new(place.state());
     baselines.remove(label).map_err(|err| missing(&baselines, err))?;
     print(io, &format!("baseline `{label}` removed\n"))?;

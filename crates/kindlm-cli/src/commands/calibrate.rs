@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Outcome {
     let subject = subject(args, io)?;
     let question = question(args, io)?;
     let report = match &args.report {
-        Some(run) => Some(saved::find(io, &subject.place, Some(run))?),
+        Some(run) => Some(saved::find(io, &subject.place, Some(run), None)?),
         None => None,
     };
     let report = report.as_ref().map(|it| (&it.report as &AnyReport<'_>, it.name.as_str()));
@@ -89,7 +89,7 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
         allow_outside: args.allow_outside,
         allow_programs: false,
     };
-    let project::Project { place, suite, files } = project::open(io, &config, Purpose::Look)?;
+    let project::Project { place, suite, files } = project::open(io, &config, Purpose::Models)?;
     let mut judging = suite.judging.clone();
     if let Some(id) = &args.judge {
         let named = |it: &&Model| it.id == *id || bench::full(it) == *id;
@@ -240,6 +240,8 @@ impl Subject {
                 labels: name.to_owned(),
                 labels_digest: digest.clone(),
                 counts: kindlm_store::Counts::default(),
+                criteria: Vec::new(),
+                answered: Vec::new(),
                 errored: 0,
                 base_rate: 0.0,
                 agreement: 0.0,

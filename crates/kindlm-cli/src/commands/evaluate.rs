@@ -46,7 +46,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
             allow_outside: args.allow_outside,
             allow_programs: false,
         };
-        let project = project::open(io, &config, Purpose::Look)?;
+        let project = project::open(io, &config, Purpose::Models)?;
         let suite = &project.suite;
         let runner = Runner::new(io, project.files.root())?;
         let options = project::with_limits(options, suite)
@@ -83,10 +83,10 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         responses::tell(io, recorded.responses(), false);
         return outcome;
     }
-    let client = client(&Map::new(), &NoFiles, options)?;
     let judge = args.judge.as_deref().map(judge).transpose()?;
     let models: Vec<Model> = judge.into_iter().collect();
-    let providers = shorthand(&models);
+    let providers = addressed(shorthand(&models), args);
+    let client = client(&providers, &NoFiles, options)?;
     keys::require(io, models.first(), &providers, &args.responses)?;
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
@@ -113,6 +113,19 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let outcome = with(&evaluator, around, args, io);
     responses::tell(io, recorded.responses(), false);
     outcome
+}
+
+/// Gives the provider of the judge, the only one, the address and key of the command line.
+fn addressed(
+    mut providers: Map<String, serde_json::Value>,
+    args: &EvaluateArgs,
+) -> Map<String, serde_json::Value> {
+    for config in providers.values_mut().filter_map(serde_json::Value::as_object_mut) {
+        for (key, value) in [("baseUrl", &args.base_url), ("apiKeyEnv", &args.api_key_env)] {
+            config.extend(value.iter().map(|it| (key.to_owned(), it.as_str().into())));
+        }
+    }
+    providers
 }
 
 /// The configuration that models have which are named without any.
@@ -160,6 +173,7 @@ pub(super) fn judge(text: &str) -> Result<Model, Failure> {
         limits: Limits::default(),
         tells_vars: false,
         offers: [].into(),
+        declared: std::collections::BTreeSet::new(),
         agent: None,
     })
 }
@@ -236,7 +250,9 @@ fn with(
         Ok(status) if evaluator.lacked_judge() => Err(Failure {
             status: status.or(ExitStatus::InvalidInput),
             ..Failure::input("some checks ask a model, and none is configured that could answer")
-                .with_help("name one with `--judge provider:model`, or a suite with `-c`")
+                .with_help(
+                    "name one with `--judge provider:model` (and `--base-url`, `--api-key-env`), or a file with `providers` and `models` with `-c`",
+                )
         }),
         outcome => outcome,
     }
@@ -344,6 +360,9 @@ fn one(
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&json);
     let mut text = Vec::new();
     let status: ExitStatus = evaluator.record(json, 1, &mut text);
-    Failure::of_stdout(output.write_all(&text))?;
+    // Nothing was judged then, and half a result would look like one.
+    if !evaluator.lacked_judge() {
+        Failure::of_stdout(output.write_all(&text))?;
+    }
     Ok(status)
 }

@@ -20,7 +20,7 @@ struct Page {
 const PAGES: usize = 5;
 
 /// Codes that no assertion of its own gives.
-const COMMON: [(FailureCode, &str); 5] = [
+const COMMON: [(FailureCode, &str); 6] = [
     (
         FailureCode::PROVIDER_TIMEOUT,
         "The provider, or the command, did not answer in time; or the answer took longer than `latency.maxMs` allows.",
@@ -40,9 +40,11 @@ const COMMON: [(FailureCode, &str); 5] = [
          ask the model again.",
     ),
     (
-        FailureCode::INTERNAL_ERROR,
-        "KindLM could not do what was asked: a check asks a model and none is configured that could answer (add it to `models`; `kindlm evaluate` takes `--judge provider:model`), or a check has a bug.",
+        FailureCode::JUDGE_NOT_CONFIGURED,
+        "A check asks a model, and no model is configured that could answer: add it to `models`; `kindlm evaluate` takes \
+         `--judge provider:model`.",
     ),
+    (FailureCode::INTERNAL_ERROR, "KindLM could not do what was asked: a check has a bug."),
 ];
 
 /// What the codes mean that no execution gives: problems in files, and gates.

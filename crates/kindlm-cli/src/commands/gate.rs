@@ -8,6 +8,8 @@ use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
 use crate::programs::Purpose;
 use crate::project::{self, CONFIG, Place};
+use crate::suite_files::SuiteFiles;
+use crate::suites::SuiteKey;
 use crate::{Failure, Io, saved, trust};
 
 /// The gate that `--gate` is about.
@@ -21,26 +23,33 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let place = Place::new(io, &config);
     let output =
         Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
-    let saved = saved::find(io, &place, args.run.as_deref())?;
+    if output.writes_files() {
+        output.spare(io, &SuiteFiles::beside(io, &place))?;
+    }
+    let suite = match &args.config {
+        Some(_) => {
+            let config = ConfigArgs { config, allow_outside: false, allow_programs: false };
+            Some(project::open(io, &config, Purpose::Look)?.suite)
+        }
+        None => None,
+    };
+    let key = suite.as_ref().map(|it| SuiteKey::new(&place, &it.info));
+    let saved = saved::find(io, &place, args.run.as_deref(), key.as_ref())?;
     if let Some(shard) = &saved.report.shard {
         let (index, count) = (shard.index, shard.count);
         return Err(Failure::input(format!("{} is shard {index} of {count}", saved.name))
             .with_help("gates are about a whole run: merge all shards with `kindlm merge` first"));
     }
     let mut report = saved.report;
-    let (mut gates, models) = match &args.config {
-        Some(_) => {
-            let config = ConfigArgs { config, allow_outside: false, allow_programs: false };
-            let suite = project::open(io, &config, Purpose::Look)?.suite;
-            (suite.gates, Some(suite.models))
-        }
+    let (mut gates, models) = match suite {
+        Some(suite) => (suite.gates, Some(suite.models)),
         None => (rebuild(&report.gates)?, None),
     };
     if let Some(rate) = args.gate {
         set_pass_rate(&mut gates, rate);
     }
     if let Some(models) = &models {
-        trust::settle(&place.state(), trust::models_of(models), &mut gates)?;
+        trust::settle((io.now)(), &place.state(), trust::models_of(models), &mut gates)?;
     }
     let measured = kindlm_engine::measure_gates(&gates, &report.cases);
     let mut results = measured.map_err(|err| Failure::input(err.to_string()))?;

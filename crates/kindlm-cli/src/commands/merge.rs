@@ -11,15 +11,19 @@ use crate::args::MergeArgs;
 use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
 use crate::project::{CONFIG, Place};
+use crate::suite_files::SuiteFiles;
 use crate::{Failure, Io, identity, saved, trust};
 
 pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
+    let place = Place::new(io, Path::new(CONFIG));
     let output =
         Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
-    let place = Place::new(io, Path::new(CONFIG));
+    if output.writes_files() {
+        output.spare(io, &SuiteFiles::beside(io, &place))?;
+    }
     let mut parts: Vec<(String, Report<SavedCases>)> = Vec::with_capacity(args.reports.len());
     for named in &args.reports {
-        let saved = saved::find(io, &place, Some(named))?;
+        let saved = saved::find(io, &place, Some(named), None)?;
         parts.push((saved.name, saved.report));
     }
     // All parts must have the same gates; merging makes sure of it.

@@ -6,13 +6,19 @@ use crate::args::ReportArgs;
 use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
 use crate::project::Place;
+use crate::suite_files::SuiteFiles;
+use crate::suites::SuiteKey;
 use crate::{Io, saved};
 
 pub(crate) fn run(args: &ReportArgs, io: &mut Io) -> Outcome {
-    let place = Place::new(io, &args.place.config);
+    let place = Place::new(io, args.place.config());
+    let suite = SuiteKey::named(io, args.place.config.as_deref())?;
     let output =
         Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
-    let saved = saved::find(io, &place, args.run.as_deref())?;
+    if output.writes_files() {
+        output.spare(io, &SuiteFiles::beside(io, &place))?;
+    }
+    let saved = saved::find(io, &place, args.run.as_deref(), suite.as_ref())?;
     output.write(io, &saved.report)?;
     Ok(ExitStatus::Success)
 }

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use kindlm_assertions::Check;
 use kindlm_engine::{
     self as engine, Baseline, CaseKind, Control, Observed, Plan, RecordError, RunOptions,
-    RunProgress, Streamed, Suite, execute, execute_streamed, report, report_streamed,
+    RunProgress, Streamed, Suite, TestCase, execute, execute_streamed, report, report_streamed,
 };
 use kindlm_providers::transport::Waits;
 use kindlm_providers::{Client, ClientOptions};
@@ -29,11 +30,15 @@ use crate::responses::ResponsesArgs;
 use crate::resume::{self, Identity, Kept};
 use crate::scripts::{Runner, Scripted};
 use crate::secrets::Secrets;
+use crate::suite_files::SuiteFiles;
 use crate::trace::Observations;
 use crate::{
     Failure, Io, budget, dry_run, identity, keys, print, responses, saved, select, trust,
     workspaces,
 };
+
+/// The check that compares with a baseline.
+const DRIFT: &str = "drift";
 
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
@@ -52,6 +57,8 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     let reports = project::reports(&place, &suite, args.suite.allow_outside)?;
     let options = options_of(&args);
     let output = Output::new(io, args.reporters, reports, verbosity)?;
+    output.spare(io, &SuiteFiles::new(&place, &files, Some(&suite)))?;
+    saved::remove_abandoned(&place);
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
     }
@@ -62,7 +69,7 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     if let (Some(usd), true, false) = (args.budget_usd, sends_all, args.allow_unpriced) {
         set_cost_max(&mut suite.gates, usd);
     }
-    trust::settle(&place.state(), trust::models_of(&suite.models), &mut suite.gates)?;
+    trust::settle((io.now)(), &place.state(), trust::models_of(&suite.models), &mut suite.gates)?;
     check_compliance_folder(&place, &suite, args.suite.allow_outside)?;
     let filter = select::filter(io, &place, &suite, &args.select, past.as_ref())?;
     let options = RunOptions { filter, ..options };
@@ -73,7 +80,8 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
         let how = (shard, args.select.shard_durations.as_deref());
         plan = select::part(io, &place, &suite, &plan, &options, how)?;
     }
-    let (baseline, digest) = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
+    let quiet = verbosity == Verbosity::Quiet;
+    let (baseline, digest) = baseline_for(io, &place, &mut suite, args.baseline.as_deref(), quiet)?;
     let started = (io.now)();
     let mut info = identity::begin(started, &place.folder);
     let mut identity = Identity::new(&mut info, (&suite, &files, &plan), digest, arguments);
@@ -85,10 +93,13 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     }
     let spending = Spending {
         may_ask: args.responses.may_ask(),
+        always_asks: args.responses.always_asks(),
         allow_unpriced: args.allow_unpriced,
         asks_models: true,
     };
-    spending.check(io, &place, (&suite, &files, &plan), &options)?;
+    let open = past.as_ref().map(|it| it.open(io, &suite, &plan)).transpose()?;
+    let open = open.as_ref().unwrap_or(&plan);
+    spending.check(io, &place, (&suite, &files, &plan), open, &options)?;
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let door = Door::new(io, &place, (&suite, &files), concurrency, &args.responses)?;
     let keeping = (args.suite.allow_outside, args.keep_workspaces);
@@ -97,7 +108,6 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     let client = Scripted::new(&client, runner);
     let backend = Recorded::new(&client, responses);
     let mut kept = if args.no_journal { None } else { Some(identity.keep(io, &place, past)?) };
-    let quiet = verbosity == Verbosity::Quiet;
     let can_resume = kept.is_some();
     let observed = None;
     let run = Run {
@@ -126,7 +136,7 @@ fn look(
     options: &RunOptions,
     id: &str,
 ) -> Outcome {
-    let open = past.map(|it| it.open(suite, plan)).transpose()?;
+    let open = past.map(|it| it.open(io, suite, plan)).transpose()?;
     if let Some(open) = &open {
         let (all, open) = (plan.units.len(), open.units.len());
         io.tell(&format!("run {id}: {} of {all} executions are done", all - open));
@@ -150,9 +160,12 @@ fn options_of(args: &TestArgs) -> RunOptions {
 }
 
 /// What a run may spend, and on whom.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one run")]
 pub(super) struct Spending {
     /// Whether anything is sent; else all answers are recorded.
     pub(super) may_ask: bool,
+    /// True if everything is sent, and no answer comes from the response store.
+    pub(super) always_asks: bool,
     /// Whether prices may be unknown although there is a budget.
     pub(super) allow_unpriced: bool,
     /// Whether the models under test are asked, and not only judges.
@@ -161,22 +174,25 @@ pub(super) struct Spending {
 
 impl Spending {
     /// What can be known to go wrong before anything is sent: judges that nobody may trust, prices that nobody knows, keys
-    /// that are not there.
+    /// that are not there. `open` is what of the plan is still to be sent.
     pub(super) fn check(
         &self,
         io: &mut Io,
         place: &Place,
         (suite, files, plan): (&Suite, &Folder, &Plan),
+        open: &Plan,
         options: &RunOptions,
     ) -> Result<(), Failure> {
-        trust::check(&place.state(), &place.name, (suite, files), plan)?;
+        trust::check((io.now)(), &place.state(), &place.name, (suite, files), plan)?;
         if !self.may_ask {
             return Ok(());
         }
         if !self.allow_unpriced {
             budget::check(suite, plan, options, self.asks_models)?;
         }
-        for warning in keys::missing_for(io, suite, plan) {
+        let mut missing = keys::missing_for(io, suite, open, self.asks_models);
+        missing.refuse(self.always_asks)?;
+        for warning in missing.all() {
             io.tell(&format!("warning: {warning}"));
         }
         Ok(())
@@ -226,12 +242,13 @@ impl Door {
     }
 }
 
-/// The outputs that drift is measured against; none if no baseline was set and none was asked for.
+/// The outputs that drift is measured against; none if no baseline of the suite was set and none was asked for.
 pub(super) fn baseline_for(
     io: &mut Io,
     place: &Place,
     suite: &mut Suite,
     label: Option<&str>,
+    quiet: bool,
 ) -> Result<(Baseline, Option<Digest>), Failure> {
     let found = match label {
         Some(label) => Some(baseline::load(place, label)?),
@@ -241,15 +258,29 @@ pub(super) fn baseline_for(
     };
     let mut outputs = Baseline::default();
     let Some(found) = found else { return Ok((outputs, None)) };
-    let mut text = String::new();
-    if found.suite_name != suite.info.name {
-        let warning = format!(
-            "the baseline was set from the suite `{}`, and this is `{}`",
-            found.suite_name, suite.info.name
-        );
-        io.tell(&format!("warning: {warning}"));
-        suite.warnings.push(warning);
+    if !found.is_of(&suite.info.project, &suite.info.name) {
+        let (other, own) = (&found.suite_name, &suite.info.name);
+        if let Some(label) = label {
+            return Err(Failure::input(format!(
+                "the baseline `{label}` belongs to the suite `{other}`, and this is `{own}`"
+            ))
+            .with_help("name a baseline of this suite; `kindlm baseline list` shows them all"));
+        }
+        if suite.cases.iter().any(measures_drift) {
+            let warning = format!(
+                "drift is not measured: the baseline `{}` belongs to the suite `{other}`; set one of `{own}` with \
+                 `kindlm baseline set <label>` and name it with `--baseline`",
+                baseline::DEFAULT
+            );
+            // The report for people leaves warnings out then.
+            if quiet {
+                io.tell(&format!("warning: {warning}"));
+            }
+            suite.warnings.push(warning);
+        }
+        return Ok((outputs, None));
     }
+    let mut text = String::new();
     for entry in found.entries().filter(|it| it.run_count > 0) {
         // What has no output is nothing to compare with.
         if !entry.output_text.is_empty() {
@@ -261,6 +292,13 @@ pub(super) fn baseline_for(
         }
     }
     Ok((outputs, Some(Digest::of(text))))
+}
+
+/// True if a check of the case compares with a baseline.
+fn measures_drift(case: &TestCase) -> bool {
+    let Ok(body) = case.body.body() else { return false };
+    let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
+    checks.flat_map(Check::leaves).any(|it| it.meta.id == DRIFT)
 }
 
 /// What has become of the plan.

@@ -16,8 +16,9 @@ use crate::programs::Purpose;
 use crate::project::{self, Place, Project};
 use crate::resume::{Identity, TRACE};
 use crate::scripts::Scripted;
+use crate::suite_files::SuiteFiles;
 use crate::trace::{Gathering, MODEL, Observations, Options, gather, model, read_files};
-use crate::{Failure, Io, identity, responses, select, trust};
+use crate::{Failure, Io, identity, responses, saved, select, trust};
 
 /// How long no more spans must have come, if nobody says.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -29,12 +30,14 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     // Everything that can be refused is refused before the agent is run.
     let reports = project::reports(&place, &suite, args.suite.allow_outside)?;
     let output = Output::new(io, args.reporters.clone(), reports, verbosity)?;
+    output.spare(io, &SuiteFiles::new(&place, &files, Some(&suite)))?;
+    saved::remove_abandoned(&place);
     if let Some(rate) = args.gate {
         set_pass_rate(&mut suite.gates, rate);
     }
-    trust::settle(&place.state(), trust::models_of(&suite.models), &mut suite.gates)?;
+    trust::settle((io.now)(), &place.state(), trust::models_of(&suite.models), &mut suite.gates)?;
     check_compliance_folder(&place, &suite, args.suite.allow_outside)?;
-    let (baseline, digest) = baseline_for(io, &place, &mut suite, args.baseline.as_deref())?;
+    let (baseline, digest) = baseline_for(io, &place, &mut suite, args.baseline.as_deref(), quiet)?;
     let options = options(io, &place, &suite, args)?;
     stand_in(&mut suite);
     let Some(plan) = select::plan(io, &suite, &options)? else {
@@ -42,10 +45,11 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     };
     let spending = Spending {
         may_ask: args.responses.may_ask(),
+        always_asks: args.responses.always_asks(),
         allow_unpriced: args.allow_unpriced,
         asks_models: false,
     };
-    spending.check(io, &place, (&suite, &files, &plan), &options)?;
+    spending.check(io, &place, (&suite, &files, &plan), &plan, &options)?;
 
     let mut info = identity::begin((io.now)(), &place.folder);
     let observed = observe(io, &mut suite, args, files.root(), quiet)?;

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use kindlm_engine::{CaseKind, Suite};
 use kindlm_reporters::one_line;
 use kindlm_types::ExitStatus;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::schema::pretty;
 use crate::args::{Format, ValidateArgs};
 use crate::failure::Outcome;
 use crate::programs::Purpose;
 use crate::project::{self, Place};
+use crate::secrets::Secrets;
 use crate::{Io, keys, print};
 
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
@@ -20,17 +21,19 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     let status =
         if loaded.suite.is_some() { ExitStatus::Success } else { ExitStatus::InvalidInput };
     // What is missing on this machine is no fault of the suite.
-    for warning in loaded.suite.iter().flat_map(|it| keys::missing(io, it)).collect::<Vec<_>>() {
+    let missing = loaded.suite.as_ref().map(|it| keys::missing(io, it)).unwrap_or_default();
+    for warning in missing.all() {
         io.tell(&format!("warning: {warning}"));
     }
     match args.format {
         Format::Json => {
-            let value = json!({
+            let mut value = json!({
                 "file": place.name,
                 "valid": loaded.suite.is_some(),
                 "suite": loaded.suite.as_ref().map(found),
                 "diagnostics": loaded.diagnostics.iter().chain(&loaded.warnings).collect::<Vec<_>>(),
             });
+            Secrets::of(io, &Map::new()).redact_value(&mut value);
             print(io, &pretty(&value))?;
         }
         Format::Text => {

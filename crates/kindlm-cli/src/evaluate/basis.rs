@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kindlm_config::Programs;
 use kindlm_engine::Suite;
 use kindlm_store::{Digest, Folder};
-use kindlm_types::{FileError, FileTree, Files};
+use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 use serde_json::{Value, json};
 
 use crate::responses::decided_by;
@@ -53,8 +53,8 @@ impl Files for Referred<'_> {
         self.files.glob(pattern)
     }
 
-    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
-        self.files.tree(path)
+    fn tree(&self, path: &str, limits: TreeLimits) -> Result<FileTree, FileError> {
+        self.files.tree(path, limits)
     }
 }
 

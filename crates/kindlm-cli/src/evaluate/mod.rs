@@ -202,6 +202,9 @@ impl<'a> Evaluator<'a> {
         if let Some(error) = misspelt::misspelt(&line, json, meant, &self.setup) {
             return Err(Malformed { id: line.id, error });
         }
+        if let Some(error) = line.lacks_input() {
+            return Err(Malformed { id: line.id, error });
+        }
         let checks = self.checks_of(&line);
         let digest = self.digest(json, &line);
         let checks = match checks.as_ref() {
@@ -309,7 +312,11 @@ impl<'a> Evaluator<'a> {
         }
         let mut checks = Vec::new();
         if let Some(assertions) = assertions {
-            let list: Value = serde_json::from_str(assertions).map_err(|err| err.to_string())?;
+            let mut list: Value =
+                serde_json::from_str(assertions).map_err(|err| err.to_string())?;
+            if vars.is_empty() {
+                literal(&mut list);
+            }
             if list.as_array().is_none_or(|it| !it.is_empty()) {
                 entry["assert"] =
                     serde_json::json!([{"type": "prompt-assertion", "assertions": list}]);
@@ -326,6 +333,37 @@ impl<'a> Evaluator<'a> {
         }
         checks.append(&mut expected);
         Ok(checks)
+    }
+}
+
+/// Escapes the templates in rules: without variables there is nothing to fill in, and the braces belong to the text.
+fn literal(rules: &mut Value) {
+    let escape = |text: &mut String| {
+        let mut escaped = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find('{') {
+            let (before, brace) = rest.split_at(at);
+            escaped.push_str(before);
+            let opens = ["{{", "{%", "{#"].into_iter().find(|it| brace.starts_with(it));
+            match opens {
+                Some(it) => escaped.extend(["{{ '", it, "' }}"]),
+                None => escaped.push('{'),
+            }
+            rest = &brace[opens.map_or(1, str::len)..];
+        }
+        escaped.push_str(rest);
+        *text = escaped;
+    };
+    for rule in rules.as_array_mut().into_iter().flatten() {
+        if let Some(Value::String(text)) = rule.get_mut("instruction") {
+            escape(text);
+        }
+        let criteria = rule.get_mut("criteria").and_then(Value::as_array_mut);
+        for criterion in criteria.into_iter().flatten() {
+            if let Value::String(text) = criterion {
+                escape(text);
+            }
+        }
     }
 }
 

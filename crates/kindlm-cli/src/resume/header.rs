@@ -14,6 +14,7 @@ use kindlm_types::{Files, RunInfo};
 use serde_json::{Map, Value};
 
 use crate::Failure;
+use crate::suites::{PROJECT, config_name};
 
 /// The first line of a run's journal.
 pub(super) fn of<'a>(
@@ -25,6 +26,7 @@ pub(super) fn of<'a>(
 ) -> Result<Header<'a>, Failure> {
     let name = suite.info.name.as_str();
     let mut header = Header::new(info.id.as_str(), info.version.as_str(), &*info.started_at, name);
+    header.config = config_name(&suite.info).map(Cow::Owned);
     header.suite_digest = suite.info.config_sha256.as_deref().map(Cow::Borrowed);
     header.settings = settings(suite, baseline);
     let programs = &Programs::new(files);
@@ -43,7 +45,7 @@ pub(super) fn of<'a>(
 
 fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, str>, Digest> {
     let mut settings = BTreeMap::new();
-    settings.insert("project".into(), Digest::of(&suite.info.project));
+    settings.insert(PROJECT.into(), Digest::of(&suite.info.project));
     settings.extend(baseline.map(|it| ("baseline".into(), it)));
     if let Some(judge) = &suite.defaults.judge_model {
         settings.insert("defaults.judgeModel".into(), Digest::of(judge));

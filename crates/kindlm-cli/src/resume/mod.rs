@@ -5,13 +5,14 @@ mod header;
 mod kept;
 
 use kindlm_engine::{Plan, Suite, Targets};
-use kindlm_store::journal::{Durability, Header, Journal, JournalError, JournalWriter};
+use kindlm_store::journal::{Durability, Header, Index, Journal, JournalError, JournalWriter};
 use kindlm_store::{Digest, Folder, Runs};
 use kindlm_types::{RunInfo, Summary};
 
 use crate::args::TestArgs;
 use crate::project::{CONFIG, Place};
 use crate::secrets::Secrets;
+use crate::suites::SuiteKey;
 use crate::{Failure, Io};
 
 use arguments::Base;
@@ -46,11 +47,12 @@ fn find(io: &mut Io, place: &Place, suite: &Suite, run: Option<&str>) -> Result<
         let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
         Journal::open(folder).map_err(|err| Failure::journal(&err))
     };
-    let name = &suite.info.name;
+    let key = SuiteKey::new(place, &suite.info);
+    let name = key.name();
     if let Some(id) = run {
         let journal = open(id).map_err(|failure| with_newest(failure, &runs))?;
-        let other = &journal.header().suite;
-        if other != name {
+        if !key.is_same(&journal) {
+            let other = &journal.header().suite;
             return Err(Failure::input(format!(
                 "the run `{id}` is of the suite `{other}`, and this is `{name}`"
             ))
@@ -69,14 +71,14 @@ fn find(io: &mut Io, place: &Place, suite: &Suite, run: Option<&str>) -> Result<
         let journal = match Journal::open(folder) {
             Ok(journal) => journal,
             // Nothing is sent before the first line is there, so nothing is lost.
-            Err(err @ JournalError::Header { .. }) => {
+            Err(err @ JournalError::Unbegun { .. }) => {
                 io.tell(&format!("the run `{id}` is passed over: {err}"));
                 continue;
             }
             Err(err) => return Err(Failure::journal(&err)),
         };
         // Several suites may share a folder.
-        if journal.header().suite == *name && !is_of_trace(&journal) {
+        if key.has_journal(&journal) && !is_of_trace(&journal) {
             return Ok(Past(journal));
         }
     }
@@ -123,14 +125,27 @@ impl Past {
     }
 
     /// What is still to be done of the plan.
-    pub(crate) fn open(&self, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
+    pub(crate) fn open(&self, io: &mut Io, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
         let index = self.0.index().map_err(|err| Failure::journal(&err))?;
+        tell_damaged(io, &index, plan.units.len());
         let mut open = plan.clone();
         open.units.retain(|unit| {
             let case = suite.cases.get(unit.case).map_or("", |it| &it.name);
             !index.is_done(case, unit.target(suite), unit.repeat)
         });
         Ok(open)
+    }
+}
+
+/// Says which lines of the journal are damaged.
+fn tell_damaged(io: &mut Io, index: &Index, planned: usize) {
+    let what = if index.done() < planned {
+        "its execution is run again"
+    } else {
+        "its execution is in another line too"
+    };
+    for line in index.damaged() {
+        io.tell(&format!("warning: {line}; {what}"));
     }
 }
 
@@ -192,10 +207,13 @@ impl<'a> Identity<'a> {
         past: Option<Past>,
     ) -> Result<Kept, Failure> {
         let secrets = Secrets::of(io, &self.suite.providers);
+        let runs = Runs::new(place.state());
         if let Some(Past(journal)) = past {
             let resumed = JournalWriter::resume(&journal, Durability::Flush);
             let (writer, index) = resumed.map_err(|err| Failure::journal(&err))?;
+            runs.begin(&self.info.id).map_err(|err| Failure::store(&err))?;
             let (done, all) = (index.done(), self.plan.units.len());
+            tell_damaged(io, &index, all);
             io.tell(&if done < all {
                 format!("run {}: {done} of {all} executions are done, going on", self.info.id)
             } else {
@@ -203,14 +221,17 @@ impl<'a> Identity<'a> {
             });
             return Kept::new(writer, Some((journal, index)), secrets);
         }
-        let runs = Runs::new(place.state());
-        let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
-        let writer = JournalWriter::create(folder, &self.header()?, Durability::Flush);
-        let writer = writer.map_err(|err| {
-            Failure::journal(&err).with_help(
+        let help = |failure: Failure| {
+            failure.with_help(
                 "nothing was sent: what is paid for is kept there as it comes; without that, use `--no-journal`",
             )
-        })?;
+        };
+        let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
+        let header = self.header()?;
+        // A journal that is there is one of the newest run, whatever happens in between.
+        runs.begin(&self.info.id).map_err(|err| help(Failure::store(&err)))?;
+        let writer = JournalWriter::create(folder, &header, Durability::Flush);
+        let writer = writer.map_err(|err| help(Failure::journal(&err)))?;
         Kept::new(writer, None, secrets)
     }
 

@@ -43,7 +43,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 /// look as if it had behaved. Any other exit code is the program's own word.
 pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {
     let what = CommandOutput::broken_off(output.exit_code)?;
-    Some(error(with_stderr(what.to_owned(), &output.stderr)))
+    Some(error(with_stderr(what, &output.stderr)))
 }
 
 /// A failure of the command, which reports show as a provider's.

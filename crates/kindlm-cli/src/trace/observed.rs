@@ -144,11 +144,12 @@ impl Observations {
             return None;
         }
         let cost = |it: &Inference| {
-            let model = it.model.as_deref()?;
-            let own = self.models.iter().find(|it| it.name == model && it.price.is_some());
-            let price = own
-                .and_then(|it| it.price)
-                .or_else(|| pricing::price(provider(it.vendor.as_deref()?)?, model))?;
+            let own = |name: &String| {
+                self.models.iter().filter(|it| it.name == *name).find_map(|it| it.price)
+            };
+            let known = |name: &String| pricing::price(provider(it.vendor.as_deref()?)?, name);
+            let price =
+                it.models.iter().find_map(own).or_else(|| it.models.iter().find_map(known))?;
             price.cost_if_counted(&it.usage)
         };
         reading.inferences.iter().map(cost).sum()
@@ -157,8 +158,16 @@ impl Observations {
 
 impl Observed for Observations {
     fn observe(&self, begun: Execution) -> (Execution, Option<ExecutionError>) {
-        let Execution { case, model, repeat, vars, test_metadata, .. } = begun;
-        let begun = Execution { case, model, repeat, vars, test_metadata, ..Execution::default() };
+        let Execution { case, model, repeat, vars, test_metadata, declared, .. } = begun;
+        let begun = Execution {
+            case,
+            model,
+            repeat,
+            vars,
+            test_metadata,
+            declared,
+            ..Execution::default()
+        };
         if let Some(failure) = &self.failure {
             return (begun, Some(ExecutionError::Provider(failure.clone())));
         }
@@ -200,6 +209,7 @@ pub(crate) fn model() -> Model {
         limits: Limits::default(),
         tells_vars: false,
         offers: [].into(),
+        declared: std::collections::BTreeSet::new(),
         agent: None,
     }
 }

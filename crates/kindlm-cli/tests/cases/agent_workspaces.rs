@@ -2,10 +2,10 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use kindlm_testing::installed;
 use serde_json::Value;
@@ -156,14 +156,15 @@ fn a_second_interrupt_ends_an_agent_and_removes_its_folder() {
         if let Some((pid, place)) = begun.strip_suffix('\n').and_then(|it| it.split_once(' ')) {
             break (pid.to_owned(), place.to_owned());
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(std::time::Duration::from_millis(10));
     };
     assert!(Path::new(&place).is_dir());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     for _ in 0..2 {
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
         // The second one is heard once the first one is.
-        std::thread::sleep(Duration::from_millis(200));
+        stderr.read_line(&mut String::new()).unwrap();
     }
     let (case, code) = report_of(child);
     assert_eq!((&case["outcome"], code), (&Value::from("errored"), Some(130)), "{case:#}");
@@ -175,11 +176,6 @@ fn a_second_interrupt_ends_an_agent_and_removes_its_folder() {
             environment.split(|byte| *byte == 0).any(|it| it == mark.as_bytes())
         })
     };
-    for _ in 0..500 {
-        if !lives() && !Path::new(&format!("/proc/{pid}")).exists() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("something of {place} outlived the run");
+    let is_over = || !lives() && !Path::new(&format!("/proc/{pid}")).exists();
+    crate::wait_until("the end of what the agent has started", is_over);
 }

@@ -1,7 +1,7 @@
 //! `kindlm evaluate` on the vectors as they stand, and as a dialogue.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use kindlm_testing::{MockReply, MockServer};
@@ -185,14 +185,10 @@ fn somebody_who_stops_reading_is_no_error_and_makes_no_success_of_failures() {
 #[cfg(unix)]
 #[test]
 fn after_an_interrupt_no_record_is_begun() {
-    use std::time::{Duration, Instant};
-
-    // A judge that thinks for so long that the interrupt comes before its first answer.
-    let server = MockServer::answering(|_| {
-        let reply = MockReply::text(r#"{"score": 1, "reasoning": "x"}"#);
-        reply.after(Duration::from_secs(2))
-    })
-    .unwrap();
+    let verdict = |_: &_| MockReply::text(r#"{"score": 1, "reasoning": "x"}"#);
+    let server = MockServer::answering(verdict).unwrap();
+    // The interrupt comes before its first answer.
+    server.hold();
     let folder = tempfile::tempdir().unwrap();
     let yaml = format!(
         "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
@@ -208,7 +204,7 @@ fn after_an_interrupt_no_record_is_begun() {
         text + &format!("{{\"id\":{id},\"agent_output\":\"{id}\",\"expect\":{expect}}}\n")
     });
     std::fs::write(folder.path().join("records.jsonl"), records).unwrap();
-    let child = Command::new(binary())
+    let mut child = Command::new(binary())
         .args(["evaluate", "--jsonl", "records.jsonl", "-c", "kindlm.yaml"])
         .args(["--concurrency", "3", "--output", "results.jsonl"])
         .current_dir(folder.path())
@@ -217,16 +213,17 @@ fn after_an_interrupt_no_record_is_begun() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while server.count() < 3 {
-        assert!(Instant::now() < deadline, "nobody is asked");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    crate::wait_until("three questions", || server.count() >= 3);
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = String::new();
+    said.read_line(&mut stderr).unwrap();
+    assert!(stderr.contains("interrupted"), "{stderr}");
+    server.release();
+    let status = child.wait().unwrap();
+    said.read_to_string(&mut stderr).unwrap();
+    assert_eq!(status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("results.jsonl: 3 results (3 passed)"), "{stderr}");
     assert_eq!(server.count(), 3, "{stderr}");
 }
@@ -258,11 +255,8 @@ fn an_evaluation_that_is_interrupted_says_how_it_goes_on_and_does() {
         let text: String = (0..at).map(record).collect();
         write!(stdin, "{text}{{\"id\":").unwrap();
         stdin.flush().unwrap();
-        let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
-        while std::fs::read_to_string(&results).unwrap_or_default().lines().count() < at as usize {
-            assert!(std::time::Instant::now() < deadline, "nothing comes");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        let lines = || std::fs::read_to_string(&results).unwrap_or_default().lines().count();
+        crate::wait_until("results", || lines() >= at as usize);
         let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         let output = child.wait_with_output().unwrap();

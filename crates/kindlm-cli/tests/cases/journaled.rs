@@ -87,8 +87,8 @@ pub(crate) fn ended(output: Output) -> (Option<i32>, String) {
 
 /// The folder of the only run.
 pub(crate) fn run_folder(folder: &Path) -> Option<PathBuf> {
-    let runs: Vec<PathBuf> =
-        fs::read_dir(folder.join(".kindlm/runs")).ok()?.map(|it| it.unwrap().path()).collect();
+    let runs = fs::read_dir(folder.join(".kindlm/runs")).ok()?.map(|it| it.unwrap().path());
+    let runs: Vec<PathBuf> = runs.filter(|it| it.is_dir()).collect();
     assert!(runs.len() <= 1, "going on keeps the run: {runs:?}");
     runs.into_iter().next()
 }

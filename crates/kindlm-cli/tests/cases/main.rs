@@ -9,13 +9,16 @@ mod agent_workspaces;
 mod agents;
 mod calibrated;
 mod case;
+mod cheating;
 mod coding_agent;
 mod evaluate;
 mod iterated;
 mod journaled;
+mod judge_replies;
 mod killed;
 mod normalise;
 mod process;
+mod real_agents;
 mod responses;
 mod resumed;
 mod secrets;
@@ -24,8 +27,9 @@ mod waits;
 mod watched;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
 
 use case::Case;
 
@@ -34,7 +38,48 @@ fn fixtures() -> PathBuf {
 }
 
 fn binary() -> &'static str {
+    #[cfg(unix)]
+    heed_signals();
     env!("CARGO_BIN_EXE_kindlm")
+}
+
+/// An event that takes longer than this counts as one that does not happen.
+const NEVER: Duration = Duration::from_mins(5);
+
+/// Waits until it holds.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < NEVER, "{what}: this does not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Lets signals reach the programs that are started from here, also where the tests were started with signals ignored (`nohup`,
+/// the background of a shell). Programs inherit which signals are ignored, but not which are caught: so those are caught.
+#[cfg(unix)]
+fn heed_signals() {
+    use tokio::signal::unix::{SignalKind, signal};
+    static HEEDED: Once = Once::new();
+    HEEDED.call_once(|| {
+        let kinds = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _entered = runtime.enter();
+        for kind in kinds {
+            // Who stops the tests with a signal that is not ignored still does.
+            if ignored_signals() & (1 << (kind.as_raw_value() - 1)) != 0 {
+                drop(signal(kind).unwrap());
+            }
+        }
+    });
+}
+
+/// The signals that this process ignores, one bit each; all but SIGHUP are taken for heeded where the system does not say.
+#[cfg(unix)]
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    mask.and_then(|it| u64::from_str_radix(it.trim(), 16).ok()).unwrap_or(1)
 }
 
 #[test]

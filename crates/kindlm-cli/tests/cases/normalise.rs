@@ -16,6 +16,8 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"(?m) {2,}\d+(\.\d+)? (ms|s)\b", "  <ms>"),
         (r" · \d+(\.\d+)? (ms|s) · ", " · <ms> · "),
         (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),
+        // Progress comes once a second: a slow machine says more.
+        (r"(?m)^\d+ of \d+ (executions|outputs)(, \d+ (failed|errored))*\n", ""),
         (r"\bKindLM \d+\.\d+\.\d+\b", "KindLM <version>"),
     ]
     .into_iter()

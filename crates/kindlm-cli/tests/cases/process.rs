@@ -4,14 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use kindlm_testing::{MockReply, MockServer};
 use kindlm_types::wire::parse_report;
 use serde_json::Value;
 
-use crate::binary;
+use crate::{binary, wait_until};
 
 /// A suite of many cases, each with a long output.
 fn suite(folder: &Path, cases: usize, latency_ms: u32, concurrency: usize) {
@@ -41,8 +40,7 @@ fn a_long_report_goes_through_a_pipe_whole() {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), 200, 0, 16);
     let mut child = kindlm(folder.path(), &["test", "--reporter", "json"]).spawn().unwrap();
-    // A reader that is slow to begin with: the pipe is full long before.
-    std::thread::sleep(Duration::from_millis(100));
+    // The pipe is full, because the test has not read it yet.
     let mut json = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut json).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -51,8 +49,7 @@ fn a_long_report_goes_through_a_pipe_whole() {
     assert_eq!(report.cases.len(), 200);
     // The same report was kept.
     let state = folder.path().join(".kindlm");
-    let id = fs::read_to_string(state.join("last-run")).unwrap();
-    let kept = fs::read(state.join("runs").join(id.trim()).join("report.json")).unwrap();
+    let kept = fs::read(state.join("runs").join(&report.run.id).join("report.json")).unwrap();
     assert_eq!(parse_report(&kept).unwrap(), report);
 }
 
@@ -131,16 +128,45 @@ fn signal(child: &Child, name: &str) {
 fn started(folder: &Path, server: &MockServer) -> Child {
     let mut child =
         kindlm(folder, &["test", "--reporter", "json"]).env("KEY", "k").spawn().unwrap();
-    while server.count() < 2 {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it sent anything");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    sent(&mut child, server, 2);
     child
 }
 
+/// Waits until the run has sent so many requests.
 #[cfg(unix)]
-fn slow_server(latency: Duration) -> MockServer {
-    MockServer::answering(move |_| MockReply::text("ok").after(latency)).unwrap()
+fn sent(child: &mut Child, server: &MockServer, requests: usize) {
+    wait_until("a request", || server.count() >= requests || child.try_wait().unwrap().is_some());
+    assert_eq!(child.try_wait().unwrap(), None, "it ended before it sent anything");
+}
+
+/// A server that answers when the test releases it.
+#[cfg(unix)]
+fn held_server() -> MockServer {
+    let server = MockServer::start().unwrap();
+    server.hold();
+    server
+}
+
+/// Sends a signal, and waits until the run says that it has heard it; gives back where it says the rest.
+#[cfg(unix)]
+fn stop(child: &mut Child, name: &str, says: &str) -> BufReader<ChildStderr> {
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    signal(child, name);
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with(says), "{line}");
+    stderr
+}
+
+/// The result of a stopped run.
+#[cfg(unix)]
+fn stopped(child: Child, mut stderr: BufReader<ChildStderr>) -> (Value, Option<i32>, String) {
+    let output = child.wait_with_output().unwrap();
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    let report =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    (report, output.status.code(), said)
 }
 
 #[cfg(unix)]
@@ -183,20 +209,22 @@ fn an_interrupt_finishes_what_is_under_way_and_reports() {
         [("-INT", "interrupted"), ("-TERM", "stopped by a signal"), ("-HUP", "stopped by a signal")]
     {
         let folder = tempfile::tempdir().unwrap();
-        let server = slow_server(Duration::from_millis(400));
+        let server = held_server();
         slow_suite(folder.path(), &server.url());
-        let child = started(folder.path(), &server);
-        signal(&child, name);
-        let (report, code, stderr) = report_of(child);
+        let mut child = started(folder.path(), &server);
+        let stderr = stop(&mut child, name, &format!("{words}: nothing new is begun"));
+        server.release();
+        let (report, code, stderr) = stopped(child, stderr);
         assert_eq!(code, Some(130), "{stderr}");
         assert_eq!(report["run"]["interrupted"], true);
         assert_eq!(report["exitCode"], 130);
         let outcomes = outcomes(&report);
         assert_eq!(outcomes.len(), 20);
-        assert_eq!(outcomes.iter().filter(|it| **it == "passed").count(), server.count());
-        assert!(stderr.contains(&format!("{words}: nothing new is begun")), "{stderr}");
+        assert_eq!(outcomes.iter().filter(|it| **it == "passed").count(), 2);
+        assert_eq!(server.count(), 2);
         assert!(stderr.contains("were not run: `kindlm test --resume "), "{stderr}");
-        assert!(folder.path().join(".kindlm/last-run").is_file());
+        let id = report["run"]["id"].as_str().unwrap();
+        assert!(folder.path().join(".kindlm/runs").join(id).join("report.json").is_file());
     }
 }
 
@@ -204,18 +232,16 @@ fn an_interrupt_finishes_what_is_under_way_and_reports() {
 #[test]
 fn a_stop_after_everything_was_sent_leaves_no_rest() {
     let folder = tempfile::tempdir().unwrap();
-    let server = slow_server(Duration::from_millis(800));
+    let server = held_server();
     slow_suite(folder.path(), &server.url());
     let mut child = kindlm(folder.path(), &["test", "--reporter", "json", "--concurrency", "20"])
         .env("KEY", "k")
         .spawn()
         .unwrap();
-    while server.count() < 20 {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it sent everything");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    signal(&child, "-INT");
-    let (_, code, stderr) = report_of(child);
+    sent(&mut child, &server, 20);
+    let stderr = stop(&mut child, "-INT", "interrupted");
+    server.release();
+    let (_, code, stderr) = stopped(child, stderr);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains("everything had been sent"), "{stderr}");
     assert!(!stderr.contains("--resume"), "{stderr}");
@@ -225,9 +251,9 @@ fn a_stop_after_everything_was_sent_leaves_no_rest() {
 #[test]
 fn a_run_that_should_outlive_its_terminal_does() {
     let folder = tempfile::tempdir().unwrap();
-    let server = slow_server(Duration::from_millis(100));
+    let server = held_server();
     slow_suite(folder.path(), &server.url());
-    let child = Command::new("sh")
+    let mut child = Command::new("sh")
         .args(["-c", &format!("trap '' HUP; exec {} test --reporter json", binary())])
         .current_dir(folder.path())
         .env("KEY", "k")
@@ -235,10 +261,9 @@ fn a_run_that_should_outlive_its_terminal_does() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while server.count() < 2 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    sent(&mut child, &server, 2);
     signal(&child, "-HUP");
+    server.release();
     let (report, code, stderr) = report_of(child);
     assert_eq!((code, outcomes(&report).len()), (Some(0), 20), "{stderr}");
     assert_eq!(server.count(), 20);
@@ -255,8 +280,7 @@ fn an_interrupt_ends_waits_for_a_retry() {
     let server = server.unwrap();
     slow_suite(folder.path(), &server.url());
     let mut child = started(folder.path(), &server);
-    // The answers take a moment to arrive; an interrupt before would do the same.
-    std::thread::sleep(Duration::from_millis(100));
+    // The answers may not have arrived yet; an interrupt before that does the same.
     signal(&child, "-INT");
     // Only one: a second one would give up everything.
     let mut stdout = child.stdout.take().unwrap();
@@ -290,51 +314,33 @@ fn a_second_interrupt_ends_the_children_of_commands() {
         command: 'sleep 300 & echo $! > pid; wait', expect: { output: { maxLength: 9 } } }] }";
     fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
     let mut child = kindlm(folder.path(), &["test", "--reporter", "json"]).spawn().unwrap();
-    let pid = loop {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before the command had begun");
-        let pid = fs::read_to_string(folder.path().join("pid")).unwrap_or_default();
-        if pid.ends_with('\n') {
-            break pid.trim().to_owned();
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    signal(&child, "-TERM");
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
-    assert!(line.starts_with("stopped by a signal"), "{line}");
+    let pid = || fs::read_to_string(folder.path().join("pid")).unwrap_or_default();
+    wait_until("the command", || pid().ends_with('\n') || child.try_wait().unwrap().is_some());
+    assert_eq!(child.try_wait().unwrap(), None, "it ended before the command had begun");
+    let pid = pid().trim().to_owned();
+    let stderr = stop(&mut child, "-TERM", "stopped by a signal");
     assert!(Path::new(&format!("/proc/{pid}")).exists(), "what is under way is finished");
     signal(&child, "-TERM");
-    let (report, code, _) = report_of(child);
+    let (report, code, _) = stopped(child, stderr);
     assert_eq!((code, outcomes(&report)), (Some(130), vec!["errored"]));
     // A dead process whose parent has not looked yet is no longer a process.
     let lives = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
     };
-    for _ in 0..500 {
-        if !lives() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("process {pid} outlived the run");
+    wait_until("the end of the command's child", || !lives());
 }
 
 #[cfg(unix)]
 #[test]
 fn a_second_interrupt_stops_now_and_still_reports() {
     let folder = tempfile::tempdir().unwrap();
-    let server = slow_server(Duration::from_mins(1));
+    let server = held_server();
     slow_suite(folder.path(), &server.url());
     let mut child = started(folder.path(), &server);
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let stderr = stop(&mut child, "-INT", "interrupted");
     signal(&child, "-INT");
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
-    assert!(line.starts_with("interrupted"), "{line}");
-    signal(&child, "-INT");
-    let (report, code, _) = report_of(child);
+    let (report, code, _) = stopped(child, stderr);
     assert_eq!(code, Some(130));
     assert_eq!(report["run"]["interrupted"], true);
     assert_eq!(outcomes(&report).len(), 20);

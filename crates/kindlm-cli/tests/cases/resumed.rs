@@ -86,19 +86,56 @@ fn a_torn_last_line_is_as_if_it_were_not_there() {
 }
 
 #[test]
-fn a_line_that_cannot_be_read_is_named_before_anything_is_sent() {
+fn a_damaged_line_is_named_and_its_execution_is_run_again() {
+    let counting = Counting::start(Duration::ZERO);
+    let expected = expected(&counting, 30);
+    for (place, damage) in [
+        // A cost that looks right, an answer with another letter, a line that is no JSON.
+        (5, ("\"costUsd\":0.", "\"costUsd\":1.")),
+        (9, ("\"output\":\"", "\"output\":\"x")),
+        (2, ("{", "(")),
+        (31, ("\"outcome\":\"", "\"outcome\":\"x")),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        counting.suite(folder, 30);
+        let key = format!("first-{place}");
+        ended(kindlm(folder, &key, &["test"]).output().unwrap());
+        let journal = run_folder(folder).unwrap().join("journal.jsonl");
+        let text = fs::read_to_string(&journal).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let damaged = lines[place - 1].replacen(damage.0, damage.1, 1);
+        assert_ne!(damaged, lines[place - 1]);
+        lines[place - 1] = damaged;
+        fs::write(&journal, lines.join("\n") + "\n").unwrap();
+        let key = format!("again-{place}");
+        let args = [&["test", "--resume"], &REPORTS[..]].concat();
+        let (code, stderr) = ended(kindlm(folder, &key, &args).output().unwrap());
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(stderr.contains(&format!("warning: line {place} of `")), "{stderr}");
+        assert!(stderr.contains("; its execution is run again"), "{stderr}");
+        assert_eq!(counting.by(&key).len(), 1, "{stderr}");
+        assert_same(&reports(folder), &expected);
+    }
+}
+
+#[test]
+fn a_damaged_header_is_not_passed_over_for_an_older_run() {
     let counting = Counting::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     counting.suite(folder, 4);
     ended(kindlm(folder, "first", &["test"]).output().unwrap());
-    let journal = run_folder(folder).unwrap().join("journal.jsonl");
+    let first = run_folder(folder).unwrap();
+    ended(kindlm(folder, "second", &["test"]).output().unwrap());
+    let runs = fs::read_dir(folder.join(".kindlm/runs")).unwrap().map(|it| it.unwrap().path());
+    let second = runs.into_iter().find(|it| it.is_dir() && *it != first).unwrap();
+    let journal = second.join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
-    fs::write(&journal, text.replacen("\n{", "\n(", 1)).unwrap();
+    fs::write(&journal, text.replacen("\"repeats\":1", "\"repeats\":2", 1)).unwrap();
     let (code, stderr) = ended(kindlm(folder, "again", &["test", "--resume"]).output().unwrap());
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("error: line 2 of `"), "{stderr}");
-    assert!(stderr.contains("remove that line, and its execution is run again"), "{stderr}");
+    assert!(stderr.contains("error: the first line of the journal `"), "{stderr}");
     assert!(counting.by("again").is_empty());
 }
 
@@ -186,19 +223,21 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
     let said = |args: &[&str]| ended(kindlm(folder, "key", args).output().unwrap());
     let (code, stderr) = said(&["test", "-q"]);
     assert_eq!(code, Some(0), "{stderr}");
-    let first = run_folder(folder).unwrap();
-    let last = folder.join(".kindlm/last-run");
-    let id = fs::read_to_string(&last).unwrap();
+    // The clock was ahead.
+    let id = "20990101-000000-000-ffff";
+    let first = folder.join(".kindlm/runs").join(id);
+    fs::rename(run_folder(folder).unwrap(), &first).unwrap();
+    let order = folder.join(".kindlm/runs/order");
+    fs::write(&order, format!("{id}\n")).unwrap();
     assert_eq!(said(&["test", "-q"]).0, Some(0));
     // As a kill leaves it.
-    let runs = fs::read_dir(folder.join(".kindlm/runs")).unwrap();
-    let second = runs.map(|it| it.unwrap().path()).find(|it| *it != first).unwrap();
+    let runs = fs::read_dir(folder.join(".kindlm/runs")).unwrap().map(|it| it.unwrap().path());
+    let second = runs.into_iter().find(|it| it.is_dir() && *it != first).unwrap();
     let second_id = second.file_name().unwrap().to_str().unwrap();
     let journal = second.join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     let whole: String = text.split_inclusive('\n').take(2).collect();
     fs::remove_file(second.join("report.json")).unwrap();
-    fs::write(&last, &id).unwrap();
     for (text, why) in [
         (text.as_str(), "has no report, as it was not written"),
         (whole.as_str(), "has no report, as it was never finished: 1 of "),
@@ -228,11 +267,13 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains(") and has no report yet: 1 of "), "{stderr}");
     drop(held);
-    assert_eq!(said(&["report", id.trim()]).0, Some(0));
+    assert_eq!(said(&["report", id]).0, Some(0));
     // One without a first line was killed before anything was sent, and is in nobody's way.
     let torn = folder.join(".kindlm/runs/99990101-000000-000-0000");
     fs::create_dir(&torn).unwrap();
     fs::write(torn.join("journal.jsonl"), "{\"schemaVersion\"").unwrap();
+    let listed = fs::read_to_string(&order).unwrap() + "99990101-000000-000-0000\n";
+    fs::write(&order, listed).unwrap();
     let (code, stderr) = said(&["test", "--resume", "-q"]);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("the run `99990101-000000-000-0000` is passed over"), "{stderr}");

@@ -143,7 +143,9 @@ fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
             r#"{{"id": "{KEY}", "agent_output": "x", "expect": {{"output": {{"contains": ["x"]}}}}}}"#
         ),
         format!(r#"{{"id": "{KEY}", "agent_output": "x", "expect": {{"{KEY}": 1}}}}"#),
-        format!(r#"{{"id": "{KEY}", "agent_output": "x", "assertions": "{KEY}"}}"#),
+        format!(
+            r#"{{"id": "{KEY}", "agent_input": "q", "agent_output": "x", "assertions": "{KEY}"}}"#
+        ),
     ];
     fs::write(folder.path().join("records.jsonl"), records.join("\n")).unwrap();
     for _ in 0..2 {
@@ -152,7 +154,7 @@ fn keys_in_a_judges_answer_are_not_in_an_evaluation() {
             "evaluate -c kindlm.yaml --jsonl records.jsonl --output results.jsonl --resume",
         );
         let results = fs::read_to_string(folder.path().join("results.jsonl")).unwrap();
-        assert_eq!(results.matches("[redacted]").count(), 5, "{results}");
+        assert_eq!(results.matches("[redacted]").count(), 6, "{results}");
         assert!(!leaked(results.as_bytes()) && !leaked(&output.stderr), "{results}");
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!told.contains("is no longer"), "{told}");
@@ -228,4 +230,147 @@ tests:
     let said = String::from_utf8_lossy(&outputs[6].stdout);
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("it wrote to stderr: [redacted]"), "{said}");
+}
+
+/// Values of variables that only their names tell to be secret, or that no name tells: a password in an address.
+const PLANTED: [(&str, &str, &str); 5] = [
+    ("MY_KEY", "sk-CANARY7-q9Zx/T+w3vLm=Kd", "sk-CANARY7-q9Zx/T+w3vLm=Kd"),
+    ("DB_PASS", "canary.pass.17", "canary.pass.17"),
+    ("GH_PAT", "canary~pat~18", "canary~pat~18"),
+    ("DATABASE_URL", "postgres://shop:canary!url!19@db.test/shop", "canary!url!19"),
+    ("MY_SECRET", "canary^line^20\ncanary^line^21", "canary^line^21"),
+];
+
+/// A secret in every form in which it may come back.
+fn forms(secret: &str) -> Vec<String> {
+    use data_encoding::{BASE64, BASE64URL, HEXLOWER, HEXUPPER};
+
+    let each = |form: fn(u8) -> String| secret.bytes().map(form).collect::<String>();
+    let mut forms = vec![
+        secret.to_owned(),
+        secret.to_uppercase(),
+        HEXLOWER.encode(secret.as_bytes()),
+        HEXUPPER.encode(secret.as_bytes()),
+        each(|it| format!("%{it:02X}")),
+        each(|it| format!("\\u{it:04x}")),
+        each(|it| format!("&#{it};")),
+    ];
+    for before in ["", "user:", "Bearer ", "a"] {
+        forms.push(BASE64.encode(format!("{before}{secret}").as_bytes()));
+        forms.push(BASE64URL.encode(format!("{before}{secret}:").as_bytes()));
+    }
+    forms
+}
+
+/// Everything that must be in no file and in no output.
+fn canaries() -> Vec<String> {
+    let known = PLANTED.iter().flat_map(|(_, _, secret)| forms(secret));
+    // Values that look like secrets without being named: keys of services, and pairs.
+    let looks = ["AbCdEf0123456789xyz", "c4n4ryp4ss", "c4n4ryb34rer00000"];
+    known.chain(looks.map(str::to_owned)).collect()
+}
+
+fn with_planted(folder: &Path, line: &str) -> Output {
+    Command::new(binary())
+        .args(line.split(' '))
+        .current_dir(folder)
+        .envs(PLANTED.map(|(name, value, _)| (name, value)))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// The files below a folder, without the suite, that hold a canary, and which.
+fn planted_in(folder: &Path, canaries: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for item in fs::read_dir(folder).unwrap() {
+        let path = item.unwrap().path();
+        if path.is_dir() {
+            found.extend(planted_in(&path, canaries));
+        } else if !["kindlm.yaml", "records.jsonl", "said"].iter().any(|it| path.ends_with(it)) {
+            let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+            found.extend(
+                canaries
+                    .iter()
+                    .filter(|it| text.contains(it.as_str()))
+                    .map(|it| format!("{}: {it}", path.display())),
+            );
+        }
+    }
+    found
+}
+
+/// Secrets of every kind, in every form, wherever they can enter: no artifact holds one.
+#[test]
+fn no_artifact_holds_a_secret_in_any_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let canaries = canaries();
+    let said = format!(
+        "{} sk-proj-AbCdEf0123456789xyz password=c4n4ryp4ss Bearer c4n4ryb34rer00000",
+        canaries[..canaries.len() - 3].join(" ")
+    );
+    fs::write(folder.path().join("said"), &said).unwrap();
+    let answer = said.clone();
+    let server = MockServer::answering(move |request| {
+        if String::from_utf8_lossy(&request.body).contains("fail") {
+            return MockReply::error(400, &answer);
+        }
+        MockReply::text(answer.clone())
+    })
+    .unwrap();
+    let name = PLANTED[0].1;
+    let yaml = format!(
+        r#"kindlm: 1
+project: p
+suite: {{ name: "suite {name}" }}
+providers: {{ openai: {{ apiKeyEnv: MY_KEY, baseUrl: "{}/v1" }} }}
+models: [{{ id: m, provider: openai, model: gpt-4o }}]
+prompts: {{ p: {{ user: "{{{{what}}}}" }}, q: {{ user: fail }} }}
+tests:
+  - name: "answer {name}"
+    prompt: p
+    tags: ["tag {name}"]
+    vars: {{ what: "{name}" }}
+    expect:
+      output: {{ contains: [bye] }}
+      guardrails: {{ keywords: {{ deny: [canary] }} }}
+      assert:
+        - {{ type: javascript, value: "console.log(output); throw new Error(output)" }}
+        - {{ type: equals, value: other }}
+  - {{ name: error, prompt: q, expect: {{ output: {{ contains: [bye] }} }} }}
+  - {{ name: command, command: "cat said; cat said >&2; exit 3", expect: {{ output: {{ contains: [bye] }} }} }}
+"#,
+        server.url()
+    );
+    fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
+    let record = serde_json::json!({
+        "id": name, "agent_output": said, "vars": {"x": said}, "notes": said,
+        "expect": {"output": {"contains": ["bye"]}},
+    });
+    fs::write(folder.path().join("records.jsonl"), format!("{record}\n")).unwrap();
+    let files: Vec<String> = kindlm_reporters::REGISTRY
+        .iter()
+        .map(|it| format!("--reporter {0}=reports/{0}", it.meta.id))
+        .collect();
+    for line in [
+        "validate",
+        "validate --format json",
+        &format!("test -v --responses cache {}", files.join(" ")),
+        "test --dry-run",
+        "baseline set --force",
+        "test -v --reporter pretty",
+        "baseline compare",
+        "report -v",
+        "evaluate -c kindlm.yaml --echo --jsonl records.jsonl --output results.jsonl",
+    ] {
+        let output = with_planted(folder.path(), line);
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let found: Vec<&String> = canaries.iter().filter(|it| text.contains(it.as_str())).collect();
+        assert!(found.is_empty(), "{line}: {found:?}\n{text}");
+        assert!(!text.contains("unexpected argument"), "{line}: {text}");
+    }
+    let found = planted_in(folder.path(), &canaries);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let json = fs::read_to_string(folder.path().join("reports/json")).unwrap();
+    assert!(json.contains("answer sk-[redacted]") || json.contains("answer [redacted]"), "{json}");
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kindlm_testing::installed;
 use serde_json::{Value, json};
 
-use crate::{binary, fixtures};
+use crate::{NEVER, binary, fixtures, wait_until};
 
 const SUITE: &str = "\
 kindlm: 1
@@ -76,7 +76,7 @@ impl Waiting {
     /// Sends a request as it stands; what came back.
     fn send(&self, head: &str, body: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(NEVER)).unwrap();
         let length = body.len();
         let head =
             format!("{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
@@ -213,9 +213,9 @@ fn spans_that_never_end_are_not_waited_for_without_end() {
     let mut waiting = Waiting::start(
         folder.path(),
         // A pipe that nobody empties yet holds the report of one execution.
-        &["--command", "sleep 1", "--timeout", "3s", "--settle", "400ms", "--merge"],
+        &["--command", "sleep 1", "--timeout", "3s", "--settle", "2900ms", "--merge"],
     );
-    let deadline = Instant::now() + Duration::from_mins(1);
+    let deadline = Instant::now() + NEVER;
     let mut number = 0;
     while waiting.child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < deadline, "it waits as long as something comes");
@@ -275,7 +275,7 @@ fn an_interrupt_stops_the_agent_with_all_that_it_started() {
     let pid = |name: &str| -> Option<i32> {
         fs::read_to_string(folder.path().join(name)).ok()?.trim().parse().ok()
     };
-    wait_until(|| pid("agent").is_some() && pid("child").is_some());
+    wait_until("the agent", || pid("agent").is_some() && pid("child").is_some());
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -283,16 +283,7 @@ fn an_interrupt_stops_the_agent_with_all_that_it_started() {
     assert!(text(&output.stderr).contains("interrupted while waiting for spans"));
     for name in ["agent", "child"] {
         let id = pid(name).unwrap().to_string();
-        wait_until(|| is_gone(&id));
-    }
-}
-
-#[cfg(unix)]
-fn wait_until(holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(30));
-        std::thread::sleep(Duration::from_millis(10));
+        wait_until("its end", || is_gone(&id));
     }
 }
 

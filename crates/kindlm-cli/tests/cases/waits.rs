@@ -55,8 +55,8 @@ fn all_requests_to_a_model_wait_together() {
     suite(folder.path(), &server, 12);
     let output = test(folder.path(), &["--concurrency", "4"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    // Nobody came while it was closed but those that were on their way already.
-    assert_eq!(server.count(), 12 + 4, "{}", said(&output));
+    // Nothing came while it was closed but what was on its way already: the first, and at most one of each other worker.
+    assert!((13..=12 + 4).contains(&server.count()), "{}: {}", server.count(), said(&output));
 }
 
 #[test]

@@ -8,6 +8,15 @@ const DIFFERENCES: Differences<'_> = &[
     ("aggregate/implicit-global-leak", "Each call begins afresh: no global outlives a check."),
     ("body/await-multi", "`await` works in inline code."),
     ("body/await-single", "`await` works in inline code."),
+    ("context/keys", "Scripts also see the tool calls and events where all of them are recorded."),
+    (
+        "context/keys-config-metadata",
+        "Scripts also see the tool calls and events where all of them are recorded.",
+    ),
+    (
+        "context/trace-keys",
+        "Scripts also see the tool calls and events where all of them are recorded.",
+    ),
     (
         "error/throw-undefined",
         "An exception in a file fails that check and keeps the others; there the whole row is an error.",

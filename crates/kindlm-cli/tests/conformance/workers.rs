@@ -78,7 +78,7 @@ impl Backend for Workers {
         _: &'a str,
         _: &'a str,
         _: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         nobody()
     }
 

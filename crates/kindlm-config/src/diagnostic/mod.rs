@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use kindlm_types::{Place, Problem, ProblemKind, mask_secrets, pointer};
+use kindlm_redact::mask_keys;
+use kindlm_types::{Place, Problem, ProblemKind, pointer};
 use serde::{Serialize, Serializer};
 
 pub use render::render;
@@ -327,7 +328,7 @@ impl Serialize for Diagnostic {
         Wire {
             code: self.code,
             level: self.level,
-            message: mask_secrets(&self.message),
+            message: mask_keys(&self.message),
             file: self.file(),
             line: start.line,
             column: start.column,
@@ -336,7 +337,7 @@ impl Serialize for Diagnostic {
             path: &self.path,
             label: &self.label,
             related: related.collect(),
-            help: self.help.as_deref().map(mask_secrets),
+            help: self.help.as_deref().map(mask_keys),
         }
         .serialize(serializer)
     }

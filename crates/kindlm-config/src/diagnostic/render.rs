@@ -6,7 +6,7 @@ use annotate_snippets::{
     Annotation, AnnotationKind, Element, Group, Level as Title, Origin, Renderer, Snippet,
 };
 
-use kindlm_types::mask_secrets;
+use kindlm_redact::mask_keys;
 
 use super::{Diagnostic, Level};
 use crate::source::{Source, Span};
@@ -31,13 +31,13 @@ pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
         Level::Error => Title::ERROR,
         Level::Warning => Title::WARNING,
     };
-    let title = title.primary_title(mask_secrets(&diagnostic.message)).id(diagnostic.code.as_str());
+    let title = title.primary_title(mask_keys(&diagnostic.message)).id(diagnostic.code.as_str());
     let mut elements: Vec<Element<'_>> = Vec::new();
     for piece in pieces(diagnostic) {
         piece.elements(&mut elements);
     }
     if let Some(help) = &diagnostic.help {
-        elements.push(Title::HELP.message(mask_secrets(help)).into());
+        elements.push(Title::HELP.message(mask_keys(help)).into());
     }
     let group: Group<'_> = title.elements(elements);
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
@@ -119,7 +119,7 @@ impl<'a> PieceOfSource<'a> {
     fn snippet(&self) -> Snippet<'a, Annotation<'a>> {
         let start = self.source.start_of_line(self.first);
         let end = self.source.end_of_line(self.last);
-        let text = mask_secrets(self.source.text().get(start..end).unwrap_or_default());
+        let text = mask_keys(self.source.text().get(start..end).unwrap_or_default());
         let length = text.len();
         let annotations = self.marks.iter().map(|mark| {
             let kind =
@@ -142,7 +142,7 @@ impl<'a> PieceOfSource<'a> {
         );
         let line = self.source.start_of_line(place.line)..self.source.end_of_line(place.line);
         let at = (mark.span.start as usize).saturating_sub(line.start);
-        let text = mask_secrets(self.source.text().get(line).unwrap_or_default());
+        let text = mask_keys(self.source.text().get(line).unwrap_or_default());
         let before = text.get(..at).unwrap_or_default();
         let after = text.get(at..).unwrap_or_default();
         let skip = before.chars().count().saturating_sub(EXCERPT);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
-use kindlm_types::{FileError, Files};
+use kindlm_types::{FileError, Files, TreeLimits};
 use serde_json::Value;
 
 use super::{File, Imports};
@@ -294,8 +294,13 @@ fn read(files: &dyn Files, path: &str) -> Option<File> {
             let imports = language.map_or_else(nothing, |it| Imports::In(it, text));
             Some(File { digest, imports })
         }
-        Err(FileError::NotText { .. } | FileError::TooLarge { .. }) => {
-            let tree = files.tree(path).ok()?;
+        // To read all of it may take minutes, and no program is that large: a change of its size has to do.
+        Err(FileError::TooLarge { bytes, .. }) => {
+            let digest = Digest::default().text("too large").number(bytes).finish();
+            Some(File { digest, imports: nothing() })
+        }
+        Err(FileError::NotText { .. }) => {
+            let tree = files.tree(path, TreeLimits::NONE).ok()?;
             let digest = Digest::default().text(&tree.digest).finish();
             Some(File { digest, imports: nothing() })
         }

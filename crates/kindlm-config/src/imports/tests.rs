@@ -161,3 +161,31 @@ fn each_file_is_read_once_however_often_it_is_asked_for() {
     assert_ne!(programs.of_command("python3 other.py"), Some(first));
     assert_eq!(programs.of_command("echo hello"), None);
 }
+
+/// A file of this many bytes. Reading it to its end fails the test.
+struct Large(u64);
+
+impl Files for Large {
+    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        Err(FileError::TooLarge { path: path.to_owned(), bytes: self.0, limit: 64 })
+    }
+
+    fn glob(&self, _: &str) -> Result<Vec<String>, FileError> {
+        Ok(Vec::new())
+    }
+
+    fn tree(
+        &self,
+        _: &str,
+        _: kindlm_types::TreeLimits,
+    ) -> Result<kindlm_types::FileTree, FileError> {
+        panic!("this would read all of it")
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_counts_by_its_size() {
+    let digest = |bytes| Programs::new(&Large(bytes)).of("a.bin")["a.bin"];
+    assert_eq!(digest(100), digest(100));
+    assert_ne!(digest(100), digest(200));
+}

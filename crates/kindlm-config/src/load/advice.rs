@@ -1,8 +1,13 @@
 //! What is allowed and probably not meant: warnings about tests that would run all the same.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::Model;
-use kindlm_types::{Answers, Execution, Message, Place, Question, Role, nearest, suggest};
+use kindlm_types::{
+    Answers, Execution, Message, Place, Question, Role, ToolKind, nearest, suggest,
+};
 use serde_json::{Map, Value};
 
 use super::Loader;
@@ -33,6 +38,29 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
         Evidence { execution: &execution, answers: &answers, baseline: Some(&said), contest: None };
     let open = checks.iter().filter(|it| it.leaves_judge_open);
     first_questions(open, &evidence).iter().any(|(_, it)| matches!(it, Question::Judge(_)))
+}
+
+/// The purpose of a text with variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextUse {
+    Prompt,
+    Turn,
+    Command,
+}
+
+impl TextUse {
+    /// The advice for Jinja in such a text.
+    fn raw(self) -> &'static str {
+        match self {
+            Self::Prompt => {
+                "`template: jinja` beside the text renders it; there `{% raw %}…{% endraw %}` sends a part as it is"
+            }
+            Self::Turn => {
+                "only prompts are rendered (`template: jinja`); to send it as it is, put it into a variable of `vars`"
+            }
+            Self::Command => "",
+        }
+    }
 }
 
 impl Loader<'_> {
@@ -109,10 +137,17 @@ impl Loader<'_> {
         self.push(if is_own { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Warns of what looks like a variable and is not one.
-    pub(super) fn check_literals(&mut self, written: Written<'_>, vars: &Map<String, Value>) {
+    /// Reports what looks like a variable, or like Jinja, and would be sent as it is: an error in a text for a model, a
+    /// warning in a command, where a program of its own may read it (`docker ps --format '{{ .Names }}'`).
+    pub(super) fn check_literals(
+        &mut self,
+        written: Written<'_>,
+        vars: &Map<String, Value>,
+        use_of: TextUse,
+    ) {
+        let text = written.template.text();
         for (range, name) in written.template.lookalikes() {
-            let is_closed = written.template.text()[range.clone()].ends_with("}}");
+            let is_closed = text[range.clone()].ends_with("}}");
             let is_known = vars.contains_key(name) || name.starts_with("env.");
             let meant =
                 if is_known { Some(name) } else { nearest(name, vars.keys().map(String::as_str)) };
@@ -120,49 +155,235 @@ impl Loader<'_> {
             if !is_closed && meant != Some(name) {
                 continue;
             }
-            let text = &written.template.text()[range.clone()];
-            let message =
-                format!("`{text}` is sent as it is; variables are written `{{{{name}}}}`");
-            let span = written.place(range);
-            let mut diagnostic =
-                Diagnostic::error(Code::NO_EFFECT, message, written.source, span).into_warning();
-            if let Some(meant) = meant {
-                diagnostic = diagnostic.with_help(format!("did you mean `{{{{{meant}}}}}`?"));
+            let literal = &text[range.clone()];
+            let is_plain = |it: &str| it.trim_matches([' ', '-', '~']) == name;
+            let is_variable =
+                !is_closed || is_plain(literal.trim_start_matches('{').trim_end_matches('}'));
+            let own = meant.map(|it| format!("did you mean `{{{{{it}}}}}`?"));
+            let help = match (own, use_of.raw()) {
+                (Some(own), _) if is_variable => own,
+                (_, raw) => raw.to_owned(),
+            };
+            self.report_literal(written, range, help, use_of);
+        }
+        for range in written.template.tags() {
+            if use_of != TextUse::Command {
+                self.report_literal(written, range, use_of.raw().to_owned(), use_of);
             }
-            self.push(diagnostic);
         }
     }
 
-    /// Warns of expected calls of tools that the model cannot call, as the test does not offer them.
+    fn report_literal(
+        &mut self,
+        written: Written<'_>,
+        range: &Range<usize>,
+        help: String,
+        use_of: TextUse,
+    ) {
+        let literal = &written.template.text()[range.clone()];
+        let message =
+            format!("`{literal}` would be sent as it is; variables are written `{{{{name}}}}`");
+        let span = written.place(range);
+        let diagnostic = Diagnostic::error(Code::NO_EFFECT, message, written.source, span);
+        let diagnostic = if help.is_empty() { diagnostic } else { diagnostic.with_help(help) };
+        let is_error = use_of != TextUse::Command;
+        self.push(if is_error { diagnostic } else { diagnostic.into_warning() });
+    }
+
+    /// Warns of checks that cannot mean what they say: no score is too low for them, or they do not count.
+    pub(super) fn check_zeros(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        test: &Value,
+        checks: &[Check],
+    ) {
+        let mut warn = |at: String, message: String, help: &str| {
+            let diagnostic = piece.error(Code::NO_EFFECT, &at, Place::Key, message);
+            self.push(diagnostic.with_help(help).into_warning());
+        };
+        let is_zero = |it: &Value| it.as_f64() == Some(0.0);
+        for (key, what) in [("threshold", "every mean score"), ("passRateMin", "every pass rate")] {
+            if test.get(key).is_some_and(is_zero) {
+                let message = format!("`{key}: 0` accepts {what}, so the test cannot fail");
+                warn(format!("{at}/{key}"), message, "write a number above 0, or remove the key");
+            }
+        }
+        let accepts_all = |it: &&Check| {
+            let written = test.pointer(&format!("/expect{}", it.at));
+            let keys = ["threshold", "atLeast"].into_iter();
+            let is_zero = written.is_some_and(|it| keys.filter_map(|key| it.get(key)).any(is_zero));
+            is_zero && !it.assertion.measures() && !it.options.negate && it.options.skip.is_none()
+        };
+        for check in checks.iter().filter(accepts_all) {
+            let id = check.meta.id;
+            let message =
+                format!("a threshold of 0 accepts every score, so the check `{id}` cannot fail");
+            let key = format!("{at}/expect{}", check.at);
+            warn(key, message, "write a number above 0, or remove the check");
+        }
+        let counts = |it: &Check| it.options.weight != 0.0 || it.options.skip.is_some();
+        if !checks.is_empty() && test.get("threshold").is_none() && !checks.iter().any(counts) {
+            let message = "every check has the weight 0, so the test cannot fail".to_owned();
+            let help = "leave `weight` out of a check that must hold";
+            warn(format!("{at}/expect"), message, help);
+        }
+    }
+
+    /// Warns of checks of tools that the model cannot call, because the test does not offer them. A call that is wanted
+    /// never comes; whether one that is unwanted is misspelt is known when all tests are read.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
             items(test, "/tools").filter_map(|it| it.get("name")?.as_str()).collect();
-        if offered.is_empty() || test.get("prompt").is_none() {
+        self.tools.declared.extend(offered.iter().map(|it| (*it).to_owned()));
+        let others = ["agent", "command", "transcript"];
+        if test.get("prompt").is_none() || others.iter().any(|it| test.get(*it).is_some()) {
+            return;
+        }
+        let is_closed = self.offers_all(test);
+        if offered.is_empty() && !is_closed && self.tools.declared.is_empty() {
             return;
         }
         let turns = items(test, "/conversation").count();
-        let turns = (0..turns).map(|index| format!("/conversation/{index}/expect/toolCalls"));
-        for list in std::iter::once("/expect/toolCalls".to_owned()).chain(turns) {
-            for (index, call) in items(test, &list).enumerate() {
-                let Some(tool) = call.get("tool").and_then(Value::as_str) else { continue };
-                let must_not = call.get("shouldNotCall").and_then(Value::as_bool).unwrap_or(false);
-                if must_not || offered.contains(&tool) {
+        let turns = (0..turns).map(|index| format!("/conversation/{index}/expect"));
+        for expect in std::iter::once("/expect".to_owned()).chain(turns) {
+            for Named { at: place, tool, must_not } in named_tools(test, &expect) {
+                if is_one_of(tool, offered.iter().copied()) {
                     continue;
                 }
-                let message = format!("the test offers no tool `{tool}`, so no model can call it");
-                let diagnostic = piece
-                    .error(
-                        Code::UNKNOWN_REFERENCE,
-                        &format!("{at}{list}/{index}/tool"),
-                        Place::Value,
-                        message,
-                    )
-                    .with_help(suggest(tool, "its tools", offered.iter().copied()))
-                    .into_warning();
-                self.push(diagnostic);
+                let at = format!("{at}{place}");
+                if must_not {
+                    let is_known = self.tools.unwanted.iter().any(|it| it.tool == tool);
+                    if !is_known && self.tools.unwanted.len() < MAX_UNWANTED {
+                        let message = format!(
+                            "no test declares a tool `{tool}`, so this check always passes"
+                        );
+                        let problem =
+                            piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
+                        let tool = tool.to_owned();
+                        self.tools.unwanted.push(Unwanted { tool, is_closed, problem });
+                    }
+                } else if !offered.is_empty() || is_closed {
+                    let message =
+                        format!("the test offers no tool `{tool}`, so no model can call it");
+                    let help = match offered.as_slice() {
+                        [] => format!("declare it in the test: `tools: [{{ name: {tool} }}]`"),
+                        offered => suggest(tool, "its tools", offered.iter().copied()),
+                    };
+                    let problem = piece.error(Code::UNKNOWN_REFERENCE, &at, Place::Value, message);
+                    self.push(problem.with_help(help).into_warning());
+                }
             }
         }
     }
+
+    /// True if the models of a test call no tools but those that it offers: they are reached by the API of a model, not by
+    /// a program that may have tools of its own.
+    fn offers_all(&self, test: &Value) -> bool {
+        const APIS: [&str; 6] = ["anthropic", "cohere", "gemini", "mistral", "ollama", "openai"];
+        let own: Vec<&str> = items(test, "/models").filter_map(Value::as_str).collect();
+        let listed = || self.listed.iter().map(String::as_str).collect();
+        let ids: Vec<&str> = if own.is_empty() { listed() } else { own };
+        let is_of_api = |id: &str| {
+            let model = self.suite.models.iter().find(|it| it.id == id);
+            let short = id.split_once(':').map(|(provider, _)| provider);
+            let provider = model.map(|it| it.provider.as_str()).or(short);
+            provider.is_some_and(|it| APIS.contains(&it))
+        };
+        !ids.is_empty() && ids.into_iter().all(is_of_api)
+    }
+
+    /// Reports negative checks of tools that no test declares.
+    pub(super) fn report_unwanted(&mut self) {
+        let Tools { declared, unwanted } = std::mem::take(&mut self.tools);
+        let names = || declared.iter().map(String::as_str);
+        for Unwanted { tool, is_closed, problem } in unwanted {
+            if is_one_of(&tool, names()) || (declared.is_empty() && !is_closed) {
+                continue;
+            }
+            let help = if declared.is_empty() {
+                format!("declare it where a model may call it: `tools: [{{ name: {tool} }}]`")
+            } else {
+                suggest(&tool, "the tools of the suite", names())
+            };
+            self.push(problem.with_help(help).into_warning());
+        }
+    }
+}
+
+/// Tools that tests declare, and negative checks of others.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    declared: BTreeSet<String>,
+    unwanted: Vec<Unwanted>,
+}
+
+/// How many names of unwanted tools are remembered.
+const MAX_UNWANTED: usize = 100;
+
+/// A negative check of a tool that its test does not offer.
+#[derive(Debug)]
+struct Unwanted {
+    tool: String,
+    /// True if the model can call nothing that the test does not offer.
+    is_closed: bool,
+    problem: Diagnostic,
+}
+
+/// A tool that a check names.
+struct Named<'v> {
+    at: String,
+    tool: &'v str,
+    must_not: bool,
+}
+
+/// True if a name is that of a tool, or the word for its kind (`shell`).
+fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
+    tools.into_iter().any(|it| {
+        let kind = ToolKind::of_name(it);
+        it == name || (kind != ToolKind::Unknown && kind.as_str() == name)
+    })
+}
+
+/// The tools that the checks of an `expect` block name, by pointers from the test.
+fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
+    let mut named = Vec::new();
+    for (index, call) in items(test, &format!("{expect}/toolCalls")).enumerate() {
+        if let Some(tool) = call.get("tool").and_then(Value::as_str) {
+            let must_not = call.get("shouldNotCall").and_then(Value::as_bool).unwrap_or(false);
+            named.push(Named { at: format!("{expect}/toolCalls/{index}/tool"), tool, must_not });
+        }
+    }
+    let mut lists = vec![format!("{expect}/assert")];
+    while let Some(list) = lists.pop() {
+        for (index, entry) in items(test, &list).enumerate() {
+            let at = format!("{list}/{index}");
+            let Some(id) = entry.get("type").and_then(Value::as_str) else { continue };
+            let must_not = id.starts_with("not-");
+            match id.strip_prefix("not-").unwrap_or(id) {
+                "called-tool" => {
+                    // `count: { max: 0 }` is negative too.
+                    let is_counted = entry.get("count").is_some();
+                    if let Some(tool) =
+                        entry.get("value").and_then(Value::as_str).filter(|_| !is_counted)
+                    {
+                        named.push(Named { at: format!("{at}/value"), tool, must_not });
+                    }
+                }
+                "tool-order" if !must_not => {
+                    for (index, tool) in items(entry, "/value").enumerate() {
+                        if let Some(tool) = tool.as_str() {
+                            let at = format!("{at}/value/{index}");
+                            named.push(Named { at, tool, must_not });
+                        }
+                    }
+                }
+                "assert-set" => lists.push(format!("{at}/assert")),
+                _ => {}
+            }
+        }
+    }
+    named
 }
 
 /// The items of the list at a pointer; none if there is no list.

@@ -4,19 +4,20 @@
 //! is kept of it is its variables as text, and what it has in common with other rows, once for all of them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use kindlm_assertions::{Check, Setup};
 use kindlm_engine::{
-    BodyError, BodySource, CaseBody, ConversationTurn, Digest, SimulatedResponse, SimulatedTool,
-    Subject,
+    BodyError, BodySource, CaseBody, ConversationTurn, Digest, SimulatedAnswer, SimulatedResponse,
+    SimulatedTool, Subject,
 };
-use kindlm_types::{Message, Role, ToolSpec, WorkspaceSpec};
+use kindlm_types::{ActionStatus, Channel, Message, Role, ToolSpec, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
 use super::transcript::Known;
 use crate::template::Form;
-use crate::written::Tool;
+use crate::written::{Response, Tool, ToolAnswer};
 
 /// A part of a test: ready, or as JSON where keeping it ready would cost too much.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub(super) struct Kit {
     pub(super) conversation: Vec<TurnForm>,
     pub(super) max_turns: u32,
     pub(super) answers_tools: bool,
+    /// The evidence that the test declares complete.
+    pub(super) declared: BTreeSet<Channel>,
     /// The folder of its own in which the agent works.
     pub(super) workspace: Option<Arc<WorkspaceSpec>>,
     /// The checks that belong to the prompt, for bodies whose own are not ready.
@@ -186,6 +189,7 @@ impl BodySource for Row {
             conversation,
             max_turns: kit.max_turns,
             answers_tools: kit.answers_tools,
+            declared: kit.declared.clone(),
             checks,
             vars,
             metadata: self.more.as_ref().map(|it| it.metadata.clone()).unwrap_or_default(),
@@ -207,6 +211,16 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, BodyError> {
     serde_json::from_str(text).map_err(|err| BodyError(err.to_string()))
 }
 
+fn simulated_response(written: Response) -> SimulatedResponse {
+    let answer = |it: ToolAnswer| SimulatedAnswer {
+        then: it.then,
+        status: it.status.unwrap_or(ActionStatus::Completed),
+    };
+    let only = written.then.map(|then| ToolAnswer { then, status: written.status });
+    let answers = only.into_iter().chain(written.answers).map(answer).collect();
+    SimulatedResponse { when: written.when, answers }
+}
+
 /// The tools as the engine takes them.
 pub(super) fn simulated(tools: Vec<Tool>) -> Arc<[SimulatedTool]> {
     let tool = |tool: Tool| SimulatedTool {
@@ -215,11 +229,7 @@ pub(super) fn simulated(tools: Vec<Tool>) -> Arc<[SimulatedTool]> {
             description: tool.description,
             parameters: tool.parameters.map(Value::Object),
         },
-        responses: tool
-            .responses
-            .into_iter()
-            .map(|it| SimulatedResponse { when: it.when, then: it.then })
-            .collect(),
+        responses: tool.responses.into_iter().map(simulated_response).collect(),
         default_response: tool.default_response,
     };
     tools.into_iter().map(tool).collect()

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kindlm_types::{Place, suggest};
+use serde::de::IgnoredAny;
 
 use super::Loader;
 use super::prompt::Prompts;
@@ -12,6 +13,9 @@ use super::test::FILE;
 use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::source::{Source, Span};
 use crate::tree::{Key, Kind, Node, read, read_json};
+
+/// The keys that say what a test runs.
+const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];
 
 /// What can be read, for messages.
 const FORMATS: &str = "datasets are `.jsonl`, `.json`, `.yaml` or `.csv` files";
@@ -110,8 +114,21 @@ impl Loader<'_> {
             if self.found.is_full {
                 return;
             }
-            if let Some(root) = self.read_json_or_yaml(source, range) {
-                self.row(source, "", &root, prompts);
+            let Some(root) = self.read_json_or_yaml(source, range.clone()) else { continue };
+            // YAML reads nearly anything, and what it makes of a broken line would be complained about.
+            let is_test = ["name", "vars", "expect"].iter().chain(SUBJECTS);
+            match serde_json::from_str::<IgnoredAny>(line.trim_end()) {
+                Err(err) if !is_test.into_iter().any(|it| root.get(it).is_some()) => {
+                    let span = Span::new(range.start, range.end);
+                    let reason = err.to_string();
+                    let reason = reason.split(" at line").next().unwrap_or_default();
+                    let message = format!("this line is not JSON: {reason}");
+                    let diagnostic = Diagnostic::error(Code::SYNTAX, message, source, span);
+                    self.push(diagnostic.with_help(
+                        "write one test in each line: `{\"name\": \"…\", \"vars\": {…}, \"expect\": {…}}`",
+                    ));
+                }
+                _ => self.row(source, "", &root, prompts),
             }
         }
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_engine::{Digest, Fingerprint};
-use kindlm_types::{FileError, FileTree, Files};
+use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 use serde_json::Value;
 
 use super::Loader;
@@ -72,8 +72,8 @@ impl Files for Referred<'_> {
         self.files.glob(pattern)
     }
 
-    fn tree(&self, path: &str) -> Result<FileTree, FileError> {
-        self.files.tree(path)
+    fn tree(&self, path: &str, limits: TreeLimits) -> Result<FileTree, FileError> {
+        self.files.tree(path, limits)
     }
 }
 

@@ -131,6 +131,7 @@ impl Loader<'_> {
     pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
         for (index, tool) in tools.enumerate() {
+            self.check_responses(piece, &format!("{at}/tools/{index}"), tool);
             let Some(parameters) = tool.get("parameters") else { continue };
             let known = self.tool_schemas.entry(parameters.to_string());
             let faults = known.or_insert_with(|| faults_of_parameters(parameters)).clone();
@@ -139,6 +140,28 @@ impl Loader<'_> {
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, Place::Key, message);
                 self.push(diagnostic.into_warning());
             }
+        }
+    }
+}
+
+impl Loader<'_> {
+    /// Checks that each response of a simulated tool has one answer, or a list of them.
+    fn check_responses(&mut self, piece: Piece<'_>, at: &str, tool: &Value) {
+        let responses = tool.get("responses").and_then(Value::as_array).into_iter().flatten();
+        for (index, response) in responses.enumerate() {
+            let has = |key: &str| response.get(key).is_some();
+            let answers = response.get("answers").and_then(Value::as_array).map_or(0, Vec::len);
+            let (key, message) = match (has("then"), answers) {
+                (true, 0) if !has("answers") => continue,
+                (false, 1..) if !has("status") => continue,
+                (false, 1..) => ("/status", "a `status` beside `answers` belongs to none of them"),
+                (false, 0) => ("", "this response has no answer"),
+                (true, _) => ("/answers", "this response has both `then` and `answers`"),
+            };
+            let at = format!("{at}/responses/{index}{key}");
+            let help = "write one answer (`then: { ok: true }`), or several in order (`answers: [{ then: … }, { then: … }]`)";
+            let place = if key.is_empty() { Place::Value } else { Place::Key };
+            self.push(piece.error(Code::INVALID_VALUE, &at, place, message).with_help(help));
         }
     }
 }

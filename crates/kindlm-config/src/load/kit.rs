@@ -1,6 +1,9 @@
 //! What tests may have in common, and what tells that from what others have.
 
+use std::collections::BTreeSet;
+
 use kindlm_engine::{Digest, Fingerprint};
+use kindlm_types::Channel;
 use serde_json::Value;
 
 use super::body::SubjectForm;
@@ -9,7 +12,7 @@ use super::turn::Turns;
 
 /// What a test has in common with others that may share a kit.
 pub(super) fn kit_key(test: &Value) -> Value {
-    const KEYS: [&str; 9] = [
+    const KEYS: [&str; 10] = [
         "prompt",
         "command",
         "transcript",
@@ -19,6 +22,7 @@ pub(super) fn kit_key(test: &Value) -> Value {
         "maxTurns",
         "assertionSets",
         "workspace",
+        "evidence",
     ];
     let judging = judging_of(test).cloned();
     // A workspace of `defaults` is one for agents, and none for models.
@@ -37,6 +41,7 @@ pub(super) fn digest(
     tools: Option<&Value>,
     (max_turns, answers_tools): (u32, bool),
     (rules, scripts): (&Rules, Option<&Value>),
+    declared: &BTreeSet<Channel>,
 ) -> Fingerprint {
     let mut digest = match subject {
         SubjectForm::Prompt(opening) => {
@@ -58,6 +63,8 @@ pub(super) fn digest(
     let null = Value::Null;
     // A suite that says nothing of scripts counts as it did before they did.
     let digest = scripts.into_iter().fold(digest, |digest, it| digest.text("scripts").value(it));
+    // The same for a suite that declares no evidence.
+    let digest = declared.iter().fold(digest, |digest, it| digest.text(it.as_str()));
     digest
         .value(tools.unwrap_or(&null))
         .number(max_turns.into())

@@ -12,6 +12,7 @@ mod import;
 mod judged;
 mod kit;
 mod model;
+mod names;
 mod parts;
 mod pool;
 mod prompt;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::Setup;
 use kindlm_engine::{Model, Suite};
-use kindlm_types::script::{RunScript, ScriptError, ScriptErrorKind};
+use kindlm_types::script::{CompileScript, RunScript, ScriptError, ScriptErrorKind};
 use kindlm_types::{FileError, Files, Place, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -47,6 +48,7 @@ use crate::written::DefaultsBlock;
 pub(crate) use dataset::beside;
 pub(crate) use fitting::faults_of_parameters;
 pub use import::{Imported, import, import_with};
+pub use names::{SuiteNames, suite_names};
 
 /// What a config file says, and what is wrong with it.
 #[derive(Debug)]
@@ -67,14 +69,25 @@ pub struct Sources<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Runs the programs of a promptfoo config that make prompts, tests and variables.
     pub scripts: Arc<RunScript>,
+    /// Compiles the scripts of checks; without it, one that does not parse is found when it is run.
+    pub compile_script: Option<Arc<CompileScript>>,
     /// The ids of the reporters that `reports` may name.
     pub reporters: &'a [&'a str],
+    /// True if only its providers and models are wanted: then a file may do without prompts and tests.
+    pub only_models: bool,
 }
 
 impl<'a> Sources<'a> {
     /// Files and environment only: programs are refused, and any reporter may be named.
     pub fn new(files: &'a dyn Files, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
-        Self { files, env, scripts: Arc::new(|_| Err(no_scripts())), reporters: &[] }
+        Self {
+            files,
+            env,
+            scripts: Arc::new(|_| Err(no_scripts())),
+            compile_script: None,
+            reporters: &[],
+            only_models: false,
+        }
     }
 }
 
@@ -170,7 +183,8 @@ fn load_tree(
 ) -> (Loaded, Vec<Missing>) {
     let Sources { files, env, .. } = *sources;
     let referred = digest::Referred::new(files);
-    let setup = Setup::new(&referred, None).with_yaml(crate::yaml).telling_missing();
+    let mut setup = Setup::new(&referred, None).with_yaml(crate::yaml).telling_missing();
+    setup.compile_script = sources.compile_script.as_ref().map(Arc::clone);
     let mut loader = Loader {
         source: Arc::clone(source),
         files,
@@ -180,6 +194,7 @@ fn load_tree(
         referred: &referred,
         found,
         is_translated,
+        only_models: sources.only_models,
         missing: Vec::new(),
         wanted: Vec::new(),
         suite: Suite::default(),
@@ -188,6 +203,7 @@ fn load_tree(
         models: HashMap::new(),
         names: HashMap::new(),
         idle: (None, 0),
+        tools: advice::Tools::default(),
         self_judged: (None, 0),
         most_samples: None,
         tool_schemas: HashMap::new(),
@@ -249,6 +265,8 @@ struct Loader<'a> {
     found: Found,
     /// Whether the document is the translation of promptfoo's, which takes what is missing for an empty text.
     is_translated: bool,
+    /// True if only its providers and models are wanted.
+    only_models: bool,
     /// What of checks names variables that a test does not have: pointers to texts, and the names.
     missing: Vec<Missing>,
     /// Variables that requests name and no test has had so far, with what is said if none has them.
@@ -263,6 +281,8 @@ struct Loader<'a> {
     names: HashMap<String, Spot>,
     /// Tests that check nothing: a warning about the first, whose message is its name, and how many.
     idle: (Option<Diagnostic>, usize),
+    /// The tools of tests, and checks of others.
+    tools: advice::Tools,
     /// Tests whose answers are judged by the models that give them: a warning about the first, and how many.
     self_judged: (Option<Diagnostic>, usize),
     /// The most answers that a check of some test asks of one judge.
@@ -313,6 +333,7 @@ impl Loader<'_> {
         self.tests(piece, &prompts);
         self.report_wanted();
         self.report_idle();
+        self.report_unwanted();
         self.report_self_judged();
         self.report_lonely();
         self.idle_judging(piece);
@@ -367,6 +388,10 @@ impl Loader<'_> {
             FileError::NotFound { .. } => "the path is relative to the folder of the config file",
             FileError::Outside { .. } => OUTSIDE_HELP,
             FileError::NotText { .. } => "save the file as UTF-8",
+            FileError::TooMuch { unit: "files", .. } => {
+                "name a smaller folder, or raise `workspace.maxFiles`"
+            }
+            FileError::TooMuch { .. } => "name a smaller folder, or raise `workspace.maxBytes`",
             FileError::TooLarge { .. } => "split it: `file://cases-*.jsonl` reads many files",
             FileError::Other { .. } => "see that the file can be read",
         };

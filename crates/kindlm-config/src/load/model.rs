@@ -1,7 +1,8 @@
 //! Models, and the short form `provider:model`.
 
 use kindlm_engine::Model;
-use kindlm_types::{Limits, Params, Place, Price, suggest};
+use kindlm_providers::pricing;
+use kindlm_types::{Limits, Params, Place, Price, nearest, suggest};
 use serde_json::Value;
 
 use super::{Loader, Spot, text};
@@ -83,14 +84,42 @@ impl Loader<'_> {
         }
         let entry: Option<ModelEntry> = self.read(piece, at, value.clone());
         if let Some(it) = entry {
+            self.check_model_name(piece, at, &it);
             let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
             let config = self.suite.providers.get(&it.provider);
             let tells_vars =
                 config.is_some_and(|config| kindlm_providers::wants_vars(&it.provider, config));
             let offers = config.map(|config| kindlm_providers::offered(&it.provider, config));
             let offers = offers.unwrap_or_default().into();
-            self.suite.models.push(Model { limits: it.limits, tells_vars, offers, ..model });
+            let declared = config.map(|config| kindlm_providers::declared(&it.provider, config));
+            let declared = declared.unwrap_or_default();
+            self.suite.models.push(Model {
+                limits: it.limits,
+                tells_vars,
+                offers,
+                declared,
+                ..model
+            });
         }
+    }
+
+    /// Warns of a model whose name is nearly that of one that is known. Only the vendor knows all of its models.
+    fn check_model_name(&mut self, piece: Piece<'_>, at: &str, entry: &ModelEntry) {
+        let (provider, name) = (&entry.provider, &entry.model);
+        let config = self.suite.providers.get(provider);
+        let is_elsewhere = config.is_some_and(|it| it.get("baseUrl").is_some());
+        if is_elsewhere || entry.price.is_some() || pricing::price(provider, name).is_some() {
+            return;
+        }
+        // Another number is another model, maybe a new one; other letters are a typo.
+        let digits = |it: &str| it.chars().filter(char::is_ascii_digit).collect::<String>();
+        let near = nearest(name, pricing::models(provider));
+        let Some(near) = near.filter(|it| digits(it) == digits(name)) else { return };
+        let message = format!("no model `{name}` of `{provider}` is known");
+        let diagnostic = piece
+            .error(Code::UNKNOWN_REFERENCE, &format!("{at}/model"), Place::Value, message)
+            .with_help(format!("did you mean `{near}`? If it is a new one, give it a `price`"));
+        self.push(diagnostic.into_warning());
     }
 
     /// Remembers an id; complains if it is taken.
@@ -150,7 +179,12 @@ impl Loader<'_> {
             let Some(config) = config else { return false };
             self.suite.providers.insert(provider.to_owned(), config);
         }
-        self.suite.models.push(super::implicit_model(id, provider, name));
+        let config = self.suite.providers.get(provider);
+        let declared = config.map(|config| kindlm_providers::declared(provider, config));
+        self.suite.models.push(Model {
+            declared: declared.unwrap_or_default(),
+            ..super::implicit_model(id, provider, name)
+        });
         true
     }
 }
@@ -192,6 +226,7 @@ pub(super) fn resolve(
         limits: Limits::default(),
         tells_vars: false,
         offers: [].into(),
+        declared: std::collections::BTreeSet::new(),
         agent: None,
     }
 }

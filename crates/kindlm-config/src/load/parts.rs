@@ -7,6 +7,7 @@ use kindlm_engine::{Digest, Fingerprint};
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
+use super::advice::TextUse;
 use super::body::{Part, SubjectForm};
 use super::pool::Block;
 use super::prompt::{Prompt, PromptPart, Prompts};
@@ -82,6 +83,7 @@ impl Loader<'_> {
         if is_whole && conversation.forms.is_empty() {
             let own = prompt.and_then(|it| it.threshold);
             self.check_threshold(piece, at, value, own, block.checks.iter().chain(&*rules.checks));
+            self.check_zeros(piece, at, value, &block.checks);
         }
         let workspace = self.workspace(piece, at, value);
         let is_wanted = (value.get("command").is_some() || value.get("agent").is_some())
@@ -152,7 +154,8 @@ impl Loader<'_> {
                 let Some(prompt) = prompts.get(name) else { return (None, None) };
                 for part in &prompt.parts {
                     let PromptPart { template, source, span, .. } = part;
-                    self.check_text(Written { template, source, span: *span }, vars, missing);
+                    let written = Written { template, source, span: *span };
+                    self.check_text(written, vars, missing, TextUse::Prompt);
                 }
                 (Some(SubjectForm::Prompt(Arc::clone(&prompt.opening))), Some(prompt))
             }

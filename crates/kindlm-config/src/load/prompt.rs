@@ -91,7 +91,10 @@ impl Loader<'_> {
 
     fn prompt(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<Prompt> {
         let value = node.to_json();
-        let problems = SHAPES.prompt.problems(&value);
+        let mut problems = SHAPES.prompt.problems(&value);
+        for problem in problems.iter_mut().filter(|it| it.pointer.is_empty() && value.is_string()) {
+            problem.help = Some("write it as what the user says: `{ user: \"…\" }`".to_owned());
+        }
         let is_broken = !problems.is_empty();
         self.report(piece, at, problems);
         let own = value.get("assertions").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -41,7 +41,10 @@ impl Loader<'_> {
         let asks_nobody =
             |it: &Node| ["transcript", "command"].iter().any(|key| it.get(key).is_some());
         let tests = piece.root.get("tests").map_or(&[][..], Node::items);
-        let lent = lend(&mut document, tests.iter().any(asks_nobody));
+        let mut lent = lend(&mut document, tests.iter().any(asks_nobody));
+        if self.only_models {
+            lent.extend(lend_suite(&mut document));
+        }
         let typed = take_typed(&mut document);
         let mut problems = SHAPES.root.problems(&document);
         problems.extend(typed.iter().flat_map(|(name, config)| typed_problems(name, config)));
@@ -51,7 +54,15 @@ impl Loader<'_> {
         for mut problem in without_echoes(problems) {
             if problem.pointer == "/kindlm" {
                 "the version of the format must be the number 1".clone_into(&mut problem.message);
-                problem.help = Some("write `kindlm: 1`, without quotes".to_owned());
+                let quoted = document.get("kindlm").is_some_and(Value::is_string);
+                let how = if quoted { ", without quotes" } else { "" };
+                problem.help = Some(format!("write `kindlm: 1`{how}"));
+            }
+            if problem.pointer.is_empty() && !document.is_object() {
+                problem.help = Some(
+                    "a file begins with `kindlm: 1`, and has `project`, `suite` and `tests`; `kindlm init` writes one"
+                        .to_owned(),
+                );
             }
             // A list or mapping of the right type can only be wrong in that nothing is in it.
             let part = problem.pointer.trim_start_matches('/').to_owned();
@@ -296,7 +307,24 @@ fn lend(document: &mut Value, asks_nobody: bool) -> Vec<&'static str> {
     if !asks_nobody && map.get("agents").is_none_or(Value::is_null) {
         return Vec::new();
     }
-    let wanted = [("models", json!([0])), ("prompts", json!({"_": 0}))];
+    put_in(map, [("models", json!([0])), ("prompts", json!({"_": 0}))])
+}
+
+/// Puts in what a file that only names models may do without; gives back what that was.
+fn lend_suite(document: &mut Value) -> Vec<&'static str> {
+    let Value::Object(map) = document else { return Vec::new() };
+    let (suite, tests) = (json!({"name": "models"}), json!([0]));
+    let wanted = [("project", json!("models")), ("suite", suite), ("tests", tests)];
+    let mut lent = put_in(map, wanted);
+    lent.extend(put_in(map, [("prompts", json!({"_": 0}))]));
+    lent
+}
+
+/// Puts in the keys that are not there; gives back which these were.
+fn put_in<const N: usize>(
+    map: &mut Map<String, Value>,
+    wanted: [(&'static str, Value); N],
+) -> Vec<&'static str> {
     let missing = wanted.into_iter().filter(|(key, _)| !map.contains_key(*key)).collect::<Vec<_>>();
     missing
         .into_iter()

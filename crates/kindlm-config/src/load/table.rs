@@ -6,6 +6,7 @@
 //! variable `name`. An empty cell of such a column leaves the key out. Without a `prompt` or `command` column
 //! the suite's only prompt is meant.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::source::{Source, Span};
 use crate::tree::{Kind, Node, read};
 
 /// What a column gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Column {
     /// A key of the test, as a text.
     Text(&'static str),
@@ -86,8 +87,9 @@ impl Loader<'_> {
         record: &csv::StringRecord,
     ) -> Vec<Column> {
         let columns: Vec<Column> = record.iter().map(|it| Column::of(it.trim())).collect();
+        let mut seen = HashSet::with_capacity(columns.len());
         for (index, column) in columns.iter().enumerate() {
-            if columns.get(..index).unwrap_or_default().contains(column) {
+            if !seen.insert(column) {
                 let name = record.get(index).unwrap_or_default();
                 let message = format!("the column `{name}` is given twice");
                 self.push(Diagnostic::error(Code::DUPLICATE, message, source, span));

@@ -50,7 +50,12 @@ impl Loader<'_> {
     /// Reads one test. `at` leads to it from the piece.
     pub(super) fn test(&mut self, piece: Piece<'_>, at: &str, node: &Node, prompts: &Prompts) {
         let value = node.to_json();
-        let problems = SHAPES.test.problems(&value);
+        let mut problems = SHAPES.test.problems(&value);
+        for problem in problems.iter_mut().filter(|it| it.pointer == "/assert") {
+            // As promptfoo has it.
+            problem.help =
+                Some("checks stand below `expect`: `expect: { assert: [ … ] }`".to_owned());
+        }
         let is_broken = !problems.is_empty();
         let is_misspelt = problems.iter().filter_map(meant_key).any(|(parent, meant)| {
             parent.is_empty() && ["prompt", "command", "agent", "transcript"].contains(&&*meant)
@@ -103,9 +108,9 @@ impl Loader<'_> {
         let skip = entry.skip.reason().map(|why| self.pool.text(why));
         let tags = self.pool.list(&entry.tags);
         let compiler = Arc::clone(&self.pool.compiler);
-        let max_turns = entry.max_turns;
-        let limits = (max_turns, entry.answer_tools);
+        let limits = (entry.max_turns, entry.answer_tools);
         let scripts = self.setup.scripts.deciding();
+        let declared = entry.evidence.map(|it| it.complete).unwrap_or_default();
         let kit = self.pool.kit(key.to_string(), |is_kept| Kit {
             compiler,
             digest: digest(
@@ -114,14 +119,16 @@ impl Loader<'_> {
                 tools.as_ref(),
                 limits,
                 (&parts.rules, scripts.as_ref()),
+                &declared,
             ),
+            declared,
             subject,
             tools: match tools {
                 Some(tools) if !is_kept => Part::Written(tools.to_string().into()),
                 _ => Part::Ready(simulated(entry.tools)),
             },
             conversation: parts.conversation.forms,
-            max_turns,
+            max_turns: limits.0,
             answers_tools: limits.1,
             workspace: parts.workspace.as_ref().map(|it| Arc::clone(&it.spec)),
             prompt_checks: Arc::clone(&parts.rules.checks),

@@ -4,6 +4,7 @@ use kindlm_engine::Fingerprint;
 use kindlm_types::Place;
 use serde_json::{Map, Value};
 
+use super::advice::TextUse;
 use super::body::TurnForm;
 use super::sets::Rules;
 use super::vars::{Missing, Written};
@@ -61,7 +62,7 @@ impl Loader<'_> {
                 let span = node.get("user").map_or(node.span, |it| it.span);
                 self.check_no_file(piece.source, span, user);
                 let written = Written { template: &template, source: piece.source, span };
-                self.check_text(written, vars, missing);
+                self.check_text(written, vars, missing, TextUse::Turn);
                 template.form(self.env, None).ok()
             });
             let (checks, block) = match turn.get("expect") {
@@ -77,7 +78,7 @@ impl Loader<'_> {
                     .with_help("move `select-best` and `max-score` to the `expect` of the test, which compares what is said last");
                 self.push(diagnostic);
             }
-            if let Some(check) = block.checks.iter().find(|it| it.assertion.needs_workspace()) {
+            if let Some(check) = block.checks.iter().find(|it| it.needs_workspace()) {
                 let message = format!(
                     "`{}` looks at the agent's workspace, and that is looked at when the conversation is over",
                     check.meta.id

@@ -7,6 +7,7 @@ use kindlm_types::{Place, nearest};
 use serde_json::{Map, Value};
 
 use super::Loader;
+use super::advice::TextUse;
 use crate::diagnostic::{Code, Diagnostic, Piece};
 use crate::shell::{self, Context};
 use crate::source::{Source, Span};
@@ -47,14 +48,15 @@ fn absent_help(absent: &[String], vars: &Map<String, Value>) -> Option<String> {
 }
 
 impl Loader<'_> {
-    /// Checks a text for a model.
+    /// Checks a text with variables.
     pub(super) fn check_text(
         &mut self,
         written: Written<'_>,
         vars: &Map<String, Value>,
         missing: &mut Missing,
+        use_of: TextUse,
     ) {
-        self.check_literals(written, vars);
+        self.check_literals(written, vars, use_of);
         self.check_vars(written, vars, missing);
     }
 
@@ -65,7 +67,7 @@ impl Loader<'_> {
         vars: &Map<String, Value>,
         missing: &mut Missing,
     ) -> Option<Form> {
-        self.check_text(written, vars, missing);
+        self.check_text(written, vars, missing, TextUse::Command);
         let places: Vec<Range<usize>> =
             written.template.placeholders().map(|(range, _)| range.clone()).collect();
         let contexts = shell::contexts(written.template.text(), places.iter());
@@ -161,7 +163,15 @@ impl Loader<'_> {
         let names = names.join(", ");
         let (is, them) = if missing.names.len() == 1 { ("has", "it") } else { ("have", "them") };
         let near = vars.and_then(|it| nearest(first, it.keys().map(String::as_str)));
-        let help = if let Some(near) = near {
+        let is_inside = |name: &str| {
+            let (first, _) = name.split_once('.')?;
+            vars?.get(first).filter(|it| it.is_object() || it.is_array())
+        };
+        let help = if is_inside(first).is_some() {
+            format!(
+                "`{{{{{first}}}}}` reads a key of an object in Jinja only: write `template: jinja` beside the text"
+            )
+        } else if let Some(near) = near {
             format!("the test has `{near}`: did you mean that?")
         } else if is_table(piece.source) {
             let columns: Vec<String> =

@@ -6,7 +6,7 @@ use globset::GlobBuilder;
 use kindlm_assertions::Check;
 use kindlm_engine::{Digest, Fingerprint};
 use kindlm_types::workspace::{Container, HiddenFiles, Isolation};
-use kindlm_types::{FileTree, Place, WorkspaceSpec};
+use kindlm_types::{FileTree, Place, TreeLimits, WorkspaceSpec};
 use serde_json::Value;
 
 use super::Loader;
@@ -49,7 +49,7 @@ impl Loader<'_> {
         at: &str,
         (test, checks): (&Value, &[Check]),
     ) {
-        let Some(check) = checks.iter().find(|it| it.assertion.needs_workspace()) else { return };
+        let Some(check) = checks.iter().find(|it| it.needs_workspace()) else { return };
         let message =
             format!("`{}` looks at the agent's workspace, and this test has none", check.meta.id);
         let help = if test.get("command").is_some() || test.get("agent").is_some() {
@@ -72,7 +72,8 @@ impl Loader<'_> {
         let before = self.found.errors.len();
         self.check_settings(piece, at, &block);
         let mut digest = Digest::default().text("workspace").value(written);
-        let from = self.tree(piece, &format!("{at}/from"), &block.from);
+        let limits = TreeLimits { bytes: block.max_bytes, files: block.max_files };
+        let from = self.tree(piece, &format!("{at}/from"), &block.from, limits);
         if let Some(tree) = from {
             digest = digest.text(&tree.digest);
             if !tree.is_folder {
@@ -93,7 +94,7 @@ impl Loader<'_> {
                     (from, Some(to), format!("{at}/hidden/{index}/from"))
                 }
             };
-            let Some(tree) = self.tree(piece, &at, from) else { continue };
+            let Some(tree) = self.tree(piece, &at, from, limits) else { continue };
             digest = digest.text(&tree.digest);
             let name = || from.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             let to = match to {
@@ -124,8 +125,14 @@ impl Loader<'_> {
     }
 
     /// A file or folder that a block names.
-    fn tree(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<FileTree> {
-        match self.files.tree(path) {
+    fn tree(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        path: &str,
+        limits: TreeLimits,
+    ) -> Option<FileTree> {
+        match self.files.tree(path, limits) {
             Ok(tree) => Some(tree),
             Err(err) => {
                 self.report_file(piece, at, &err);

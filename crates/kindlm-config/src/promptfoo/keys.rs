@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kindlm_redact::is_secret_setting;
+
 use crate::source::Source;
 use crate::tree::{Kind, Node};
 
@@ -20,7 +22,7 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
     let mut found = false;
     for (key, value) in node.entries() {
         match value.text() {
-            Some(text) if is_secret(&key.name) && !text.contains("{{") => {
+            Some(text) if is_secret_setting(&key.name) && !text.contains("{{") => {
                 let range = value.span.start as usize..value.span.end as usize;
                 let part = bytes.get_mut(range).into_iter().flatten();
                 part.filter(|it| !it.is_ascii_whitespace()).for_each(|it| *it = b'*');
@@ -35,15 +37,4 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
         }
     }
     found
-}
-
-/// Whether what stands under this name is likely to be a key.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let word = name.replace(['-', '_'], "");
-    let has_a_telling_part =
-        ["apikey", "authorization", "password", "secret"].iter().any(|it| word.contains(it));
-    // `apiKeyEnvar` names a variable.
-    let is_said = has_a_telling_part && !word.contains("env");
-    is_said || name.ends_with("_key") || name.ends_with("_token")
 }

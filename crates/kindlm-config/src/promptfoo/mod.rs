@@ -53,6 +53,14 @@ const TELLING: [&str; 7] = [
     "nunjucksFilters",
 ];
 
+/// The project of every suite that is made of a config of promptfoo's.
+pub(crate) const PROJECT: &str = "promptfoo";
+
+/// The name of the suite that is made of a config: its description, if it has one.
+pub(crate) fn suite_name(root: &Node) -> String {
+    root.get("description").and_then(Node::text).unwrap_or(PROJECT).to_owned()
+}
+
 /// Whether a document is a promptfoo config: it does not say `kindlm`, and has what only promptfoo has.
 pub(crate) fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
@@ -160,7 +168,7 @@ impl Translator<'_> {
             }
         }
         let span = root.span;
-        let name = root.get("description").and_then(Node::text).unwrap_or("promptfoo").to_owned();
+        let name = suite_name(root);
         self.delay = Self::pause(root);
         self.filters = root.get("nunjucksFilters").and_then(|it| self.filters(it));
         let prompts = self.prompts(root);
@@ -184,7 +192,7 @@ impl Translator<'_> {
         }
         let mut document = vec![
             ("kindlm", build::number(span, 1.0)),
-            ("project", text(span, "promptfoo")),
+            ("project", text(span, PROJECT)),
             ("suite", map(span, [("name", text(span, &name))])),
             ("providers", build::entries(span, providers.configs())),
             ("models", build::list(span, providers.models())),

@@ -1,5 +1,6 @@
 //! YAML as a tree in which every node knows its place.
 
+mod blame;
 mod entries;
 mod json;
 mod place;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use granit_parser::{Event, Parser, ScalarStyle, StrInput};
 
 use super::entries::Entries;
-use super::{Key, Kind, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, syntax};
+use super::{Key, Kind, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, blame, syntax};
 use crate::diagnostic::{Code, Diagnostic, MAX_DIAGNOSTICS};
 use crate::source::{Source, Span};
 
@@ -129,7 +129,14 @@ impl<'s> Reader<'s> {
                 Ok((event, Span::new(self.base + range.start, self.base + range.end)))
             }
             Some(Err(err)) => {
-                let at = self.base + err.marker().byte_offset().unwrap_or_default();
+                let offset = err.marker().byte_offset().unwrap_or_default();
+                let whole = self.source.text().get(self.base..).unwrap_or_default();
+                if let Some(blame) = blame::find(whole, offset, err.kind()) {
+                    let span =
+                        Span::new(self.base + blame.range.start, self.base + blame.range.end);
+                    return Err(self.stop(blame.message, span).with_help(blame.help).into());
+                }
+                let at = self.base + offset;
                 let rest = self.source.text().get(at..).unwrap_or_default();
                 let width = rest.chars().next().filter(|it| *it != '\n').map_or(0, char::len_utf8);
                 let (message, help) = syntax::describe(&err);

@@ -30,6 +30,10 @@ pub(super) fn describe(error: &ScanError) -> (String, Option<&'static str>) {
             "a quoted text is left open, or this line of it is not indented enough",
             "close the quotes further up, or indent the text below its key",
         ),
+        ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => (
+            "`#` begins a comment here",
+            "put a value that has a `#` in quotes; a comment needs a space before its `#`",
+        ),
         ErrorKind::UnknownAnchor => (
             "the alias refers to an anchor that is not defined before it",
             "define it with `&name` further up, or put a text that starts with `*` in quotes",

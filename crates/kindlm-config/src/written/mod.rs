@@ -17,7 +17,7 @@ use serde_json::Value;
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
 pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
 pub(crate) use sets::AssertionSetEntry;
-pub(crate) use test::{TestEntry, Tool, Transforms};
+pub(crate) use test::{Response, TestEntry, Tool, ToolAnswer, Transforms};
 pub(crate) use trace::{TraceBlock, UploadBlock};
 pub(crate) use workspace::{HiddenEntry, HiddenTo, WorkspaceBlock};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kindlm_types::{ActionStatus, DeclaredEvidence};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -88,6 +89,9 @@ pub(crate) struct TestEntry {
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 20))]
     pub(crate) max_turns: u32,
+    /// Which evidence is complete, where its source does not say so. Reports show that it was declared, not observed.
+    #[serde(default)]
+    pub(crate) evidence: Option<DeclaredEvidence>,
     /// How long one request or command may take, in milliseconds; `defaults.timeoutMs` if absent.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -226,7 +230,7 @@ pub(crate) struct Tool {
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, Value>>")]
     pub(crate) parameters: Option<Map<String, Value>>,
-    /// Answers for certain arguments; the first whose `when` fits is given.
+    /// Answers for certain arguments; the first whose `when` matches is given.
     #[serde(default)]
     pub(crate) responses: Vec<Response>,
     /// The answer when none fits; an error object if absent.
@@ -238,11 +242,30 @@ pub(crate) struct Tool {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Response {
-    /// Arguments that must all be there and be equal.
+    /// Arguments that must all be there and be equal; any arguments if absent.
+    #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) when: Map<String, Value>,
     /// The answer.
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) then: Option<Value>,
+    /// How the call ends; `completed` if absent.
+    #[serde(default)]
+    pub(crate) status: Option<ActionStatus>,
+    /// Several answers instead of `then`: one for each call, and the last one for all further calls.
+    #[serde(default)]
+    pub(crate) answers: Vec<ToolAnswer>,
+}
+
+/// What a simulated tool gives once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ToolAnswer {
+    /// The answer.
     pub(crate) then: Value,
+    /// How the call ends; `completed` if absent.
+    #[serde(default)]
+    pub(crate) status: Option<ActionStatus>,
 }
 
 /// A turn of a conversation.

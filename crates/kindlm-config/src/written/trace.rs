@@ -21,6 +21,8 @@ pub(crate) struct TraceBlock {
     pub(crate) span_mapping: SpanMapping,
     /// Which spans count.
     pub(crate) span_filter: Option<SpanFilter>,
+    /// Which evidence of the spans is complete, where they do not show it. Reports show that it was declared.
+    pub(crate) evidence: Option<types::DeclaredEvidence>,
 }
 
 impl Default for TraceBlock {
@@ -30,6 +32,7 @@ impl Default for TraceBlock {
             timeout_ms: 30_000,
             span_mapping: SpanMapping::default(),
             span_filter: None,
+            evidence: None,
         }
     }
 }
@@ -60,6 +63,7 @@ impl TraceBlock {
                 attribute_match: filter.attribute_match,
                 min_duration_ms: filter.min_duration_ms,
             },
+            evidence: self.evidence.unwrap_or_default(),
         }
     }
 }

@@ -117,8 +117,8 @@ fn compare(vector: &Value, suite: &Suite) {
     }
     assert_eq!(
         gates.len(),
-        config["gates"].as_object().unwrap().len() + 1,
-        "{id}: providerErrorsMax is ours"
+        config["gates"].as_object().unwrap().len() + 2,
+        "{id}: erroredMax and providerErrorsMax are ours"
     );
     let tests = config["tests"].as_array().unwrap();
     assert_eq!(suite.cases.len(), tests.len(), "{id}");

@@ -7,6 +7,7 @@ mod datasets;
 mod gallery;
 mod hostile;
 mod memory;
+mod mistakes;
 mod promptfoo;
 mod promptfoo_keys;
 mod resolve;

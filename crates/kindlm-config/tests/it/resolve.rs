@@ -50,6 +50,7 @@ fn a_file_becomes_a_suite() {
             "schemaFailuresMax",
             "piiFailuresMax",
             "keywordFailuresMax",
+            "erroredMax",
             "providerErrorsMax"
         ]
     );
@@ -169,9 +170,8 @@ fn commands_get_their_variables_quoted() {
 
 #[test]
 fn the_environment_is_filled_in() {
-    let suite =
-        suite(&with("Greet {{name}}.", "Greet {{name}} of {{env.TENANT}} {{ name }} {{#if}}."));
-    assert_eq!(messages(&suite.cases[0])[1], "Greet Ada of acme {{ name }} {{#if}}.");
+    let suite = suite(&with("Greet {{name}}.", "Greet {{name}} of {{env.TENANT}} {{#if}}."));
+    assert_eq!(messages(&suite.cases[0])[1], "Greet Ada of acme {{#if}}.");
 }
 
 #[test]
@@ -198,6 +198,55 @@ fn merge_keys_and_aliases_share_configuration() {
 }
 
 #[test]
+fn evidence_is_declared_for_agents_providers_tests_and_traces() {
+    use kindlm_types::Channel::{Actions, Errors, Skills, Subagents, Usage};
+
+    let suite = suite(
+        "kindlm: 1
+project: demo
+suite: { name: s }
+providers: { http: { url: 'http://127.0.0.1:1/ask', evidence: { complete: [actions, subagents] } } }
+models: [{ id: m, provider: http, model: x }]
+agents: { mine: { command: ./agent, evidence: { complete: [skills] } } }
+prompts: { p: { user: hi } }
+trace: { evidence: { complete: [errors] } }
+tests:
+  - { name: a, prompt: p, evidence: { complete: [usage] }, expect: { output: { contains: [x] } } }
+  - { name: b, prompt: p, expect: { output: { contains: [x] } } }
+",
+    );
+    let declared = |at: usize| suite.models[at].declared.iter().copied().collect::<Vec<_>>();
+    assert_eq!((declared(0), declared(1)), (vec![Actions, Subagents], vec![Skills]));
+    assert_eq!(body(&suite.cases[0]).declared, [Usage].into());
+    assert!(body(&suite.cases[1]).declared.is_empty(), "tests share no evidence");
+    assert_eq!(suite.trace.evidence.complete, [Errors].into());
+}
+
+#[test]
+fn a_response_of_a_tool_has_one_answer_or_a_list_of_them() {
+    for (response, problem) in [
+        ("{ then: 1 }", None),
+        ("{ when: { a: 1 }, then: 1, status: failed }", None),
+        ("{ answers: [{ then: 1, status: failed }, { then: 2 }] }", None),
+        ("{ when: { a: 1 } }", Some("this response has no answer")),
+        ("{ then: 1, answers: [{ then: 2 }] }", Some("both `then` and `answers`")),
+        ("{ status: failed, answers: [{ then: 2 }] }", Some("belongs to none of them")),
+    ] {
+        let loaded = load_text(&with(
+            "    vars: { name: Ada }\n",
+            &format!(
+                "    vars: {{ name: Ada }}\n    tools: [{{ name: f, responses: [{response}] }}]\n"
+            ),
+        ));
+        let said = said(&loaded);
+        match problem {
+            None => assert!(loaded.suite.is_some(), "{response}: {said}"),
+            Some(problem) => assert!(said.contains(problem), "{response}: {said}"),
+        }
+    }
+}
+
+#[test]
 fn tools_and_turns_are_resolved() {
     let text = with(
         "    vars: { name: Ada }\n",
@@ -205,7 +254,7 @@ fn tools_and_turns_are_resolved() {
     );
     let suite = suite(&text);
     let case = body(&suite.cases[0]);
-    assert_eq!(case.tools[0].responses[0].then, Value::Null);
+    assert_eq!(case.tools[0].responses[0].answers[0].then, Value::Null);
     assert_eq!(case.tools[0].default_response, Some(Value::Null));
     assert_eq!(case.tools[1].default_response, None);
     assert_eq!(case.conversation[0].user.as_deref(), Some("I am Ada"));

@@ -56,10 +56,7 @@ fn crash(execution: &Execution, around: Option<&dyn OpenWorkspace>) -> Option<Pr
     let what = CommandOutput::broken_off(exit_code)?;
     let said = execution.stderr.trim();
     let said: String = said.chars().take(500).collect();
-    let message = if said.is_empty() {
-        what.to_owned()
-    } else {
-        format!("{what}; it wrote to stderr: {said}")
-    };
+    let message =
+        if said.is_empty() { what } else { format!("{what}; it wrote to stderr: {said}") };
     Some(ProviderError::new(ProviderErrorKind::Command, COMMAND, message))
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kindlm_types::{
-    BoxFuture, Channel, Event, Execution, FinishReason, Message, Prompt, ProviderError, Reply,
-    Role, Speaker, Turn, UsageSum, ecma,
+    BoxFuture, Channel, Coverage, Event, Execution, FinishReason, Message, Prompt, ProviderError,
+    Reply, Role, Speaker, ToolCall, Turn, UsageSum, ecma,
 };
 
 use serde_json::{Map, Value};
 
-use super::simulate;
+use super::simulate::{Simulated, Simulation};
 use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, ConversationTurn, Model};
 
@@ -52,6 +52,8 @@ pub(super) struct Conversation<'a> {
     fresh: Cost,
     /// How many messages opened it.
     opening: usize,
+    /// The tools that the test answers for.
+    simulation: Simulation,
 }
 
 /// What answers have cost: what providers say themselves, and the tokens of the others.
@@ -105,6 +107,7 @@ impl<'a> Conversation<'a> {
             cost: Cost::default(),
             fresh: Cost::default(),
             opening: 0,
+            simulation: Simulation::default(),
         }
     }
 
@@ -130,11 +133,6 @@ impl<'a> Conversation<'a> {
         execution.cost_usd = self.cost.of(self.model);
         if execution.cached {
             execution.spent_usd = self.fresh.of(self.model);
-        }
-        if execution.truncated {
-            let note =
-                format!("\n[Note: Conversation truncated after {} turns]", execution.requests);
-            execution.output.push_str(&note);
         }
         // What was sent first is kept as evidence; the rest can be told from the turns and tool calls.
         self.prompt.messages.truncate(self.opening);
@@ -179,6 +177,7 @@ impl<'a> Conversation<'a> {
 
     async fn exchange(&mut self, exchange: &Exchange<'_>) -> Result<(), Unanswered> {
         let most = self.body.max_turns.max(1);
+        self.execution.unread = None;
         for round in 0_usize.. {
             if self.execution.requests >= most {
                 self.execution.truncated = true;
@@ -186,30 +185,56 @@ impl<'a> Conversation<'a> {
             }
             let mut reply = self.calls.complete(self.model, &self.prompt, self.timeout).await?;
             self.label(exchange, round, &reply);
-            let done = reply.tool_calls.is_empty() || !self.body.answers_tools;
-            if !done && self.execution.requests + 1 < most {
-                self.answer_tools(&mut reply);
-            }
-            self.record(reply);
-            if done {
+            let asked = self.asked_of_test(&reply);
+            let goes_on = !asked.is_empty();
+            let results = if goes_on && self.execution.requests + 1 < most {
+                // A cut answer may have asked for more calls, however the conversation goes on.
+                self.execution.unread = self.execution.unread.take().or(reply.finish_reason.cut());
+                self.answer_tools(&mut reply, &asked)
+            } else {
+                Vec::new()
+            };
+            self.record(reply, results);
+            if !goes_on {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Prepares the next request: the model's own words, and the answers of its tools.
-    fn answer_tools(&mut self, reply: &mut Reply) {
+    /// The calls of a reply that the test answers, by their places: open ones of its simulated tools.
+    ///
+    /// A model's own API waits for a result of each call, so a call of another tool is answered there, too: with an error.
+    fn asked_of_test(&self, reply: &Reply) -> Vec<usize> {
+        if !self.body.answers_tools {
+            return Vec::new();
+        }
+        let answers_all = reply.coverage == Coverage::Complete;
+        let is_simulated = |name: &str| self.body.tools.iter().any(|it| it.spec.name == name);
+        let calls = reply.tool_calls.iter().enumerate();
+        let asked = calls
+            .filter(|(_, it)| it.response.is_none() && (answers_all || is_simulated(&it.name)));
+        asked.map(|(at, _)| at).collect()
+    }
+
+    /// Prepares the next request: the model's own words, and the answers of its tools. Returns the results as events.
+    fn answer_tools(&mut self, reply: &mut Reply, asked: &[usize]) -> Vec<Event> {
         let messages = &mut self.prompt.messages;
+        let calls = asked.iter().filter_map(|at| reply.tool_calls.get(*at));
         messages.push(Message {
-            tool_calls: reply.tool_calls.clone(),
+            tool_calls: calls.cloned().collect(),
             ..Message::new(Role::Assistant, reply.text.as_str())
         });
-        for call in &mut reply.tool_calls {
-            let answer = simulate::answer(&self.body.tools, call);
+        let mut results = Vec::new();
+        for at in asked {
+            let Some(call) = reply.tool_calls.get_mut(*at) else { continue };
+            let Simulated { answer, status } = self.simulation.answer(&self.body.tools, call);
             messages.push(Message::tool_result(call, ecma::stringify(&answer)));
-            call.response = Some(answer);
+            call.response = Some(answer.clone());
+            let call_id = call.id.clone();
+            results.push(Event::ActionResult { call_id, output: Some(answer), status });
         }
+        results
     }
 
     /// Puts the reply down to the labelled turn that it belongs to; the last one has all remaining rounds.
@@ -232,6 +257,7 @@ impl<'a> Conversation<'a> {
         }
         let Some(turn) = turns.last_mut() else { return };
         crate::words(reply).clone_into(&mut turn.text);
+        turn.unread = turn.unread.take().or_else(|| reply.finish_reason.cut());
         turn.output_json.clone_from(&reply.output_json);
         turn.tool_calls.end = start + reply.tool_calls.len();
         turn.requests += 1;
@@ -257,19 +283,9 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn record(&mut self, reply: Reply) {
-        if self.records_events {
-            // Before what was said for it, so that the last event is what was said or done last.
-            self.execution.recorded_events.extend(Event::of_usage(reply.usage));
-        }
-        self.tell(Speaker::Assistant, crate::words(&reply).to_owned());
-        if self.records_events {
-            let events = &mut self.execution.recorded_events;
-            events.extend(reply.tool_calls.iter().flat_map(Event::of_call));
-            if let Some(turn) = self.execution.turns.last_mut() {
-                turn.events.end = events.len();
-            }
-        }
+    /// Records what a reply tells, and the results of the calls that the test has answered.
+    fn record(&mut self, mut reply: Reply, results: Vec<Event>) {
+        self.record_events(&mut reply, results);
         self.cost.add(&reply);
         if !reply.cached {
             self.fresh.add(&reply);
@@ -278,6 +294,8 @@ impl<'a> Conversation<'a> {
         let execution = &mut self.execution;
         execution.requests += 1;
         execution.usage = self.usage.total();
+        let coverage = std::mem::take(&mut execution.coverage);
+        execution.coverage = coverage.and(std::mem::take(&mut reply.coverage));
         if self.usage.lacks_some() {
             // An answer that was not counted has no event of it.
             let coverage = std::mem::take(&mut execution.coverage);
@@ -300,6 +318,41 @@ impl<'a> Conversation<'a> {
             if !flagged {
                 execution.metadata.insert(key, value);
             }
+        }
+    }
+}
+
+impl Conversation<'_> {
+    fn record_events(&mut self, reply: &mut Reply, results: Vec<Event>) {
+        let has_own_events = !reply.events.is_empty() || !results.is_empty();
+        if has_own_events && !self.records_events {
+            // Only now it is known that the texts and calls do not tell everything.
+            self.records_events = true;
+            let asked = self.prompt.messages.iter().filter(|it| it.role == Role::User);
+            let asked: Vec<String> = asked.map(|it| it.content.clone()).collect();
+            for text in asked {
+                self.tell(Speaker::User, text);
+            }
+        }
+        if !self.records_events {
+            return;
+        }
+        let events = std::mem::take(&mut reply.events);
+        // Before what was said for it, so that the last event is what was said or done last.
+        if !events.iter().any(|it| matches!(it, Event::Usage { .. })) {
+            self.execution.recorded_events.extend(Event::of_usage(reply.usage));
+        }
+        if events.is_empty() {
+            self.tell(Speaker::Assistant, crate::words(reply).to_owned());
+            let open = reply.tool_calls.iter().map(|it| ToolCall { response: None, ..it.clone() });
+            let open: Vec<ToolCall> = open.collect();
+            self.execution.recorded_events.extend(Event::of_calls(&open));
+        } else {
+            self.execution.recorded_events.extend(events);
+        }
+        self.execution.recorded_events.extend(results);
+        if let Some(turn) = self.execution.turns.last_mut() {
+            turn.events.end = self.execution.recorded_events.len();
         }
     }
 }

@@ -1,30 +1,64 @@
 //! Answers the tool calls of a model in the place of the real tools.
 
-use kindlm_types::ToolCall;
+use std::collections::HashMap;
+
+use kindlm_types::{ActionStatus, ToolCall};
 use serde_json::{Value, json};
 
-use crate::{SimulatedResponse, SimulatedTool};
+use crate::{SimulatedAnswer, SimulatedResponse, SimulatedTool};
 
-/// The answer to a tool call.
-///
-/// The first tool of that name answers: with the first `when` that matches, else with its default. An error
-/// object tells the model what is wrong with a call that nobody can answer.
-pub(super) fn answer(tools: &[SimulatedTool], call: &ToolCall) -> Value {
-    let Some(tool) = tools.iter().find(|it| it.spec.name == call.name) else {
-        return error(&format!("Tool \"{}\" not simulated", call.name));
-    };
-    if call.malformed_arguments.is_some() {
-        return error("Arguments are not valid JSON");
+/// The simulated tools of one execution, which may answer differently each time.
+#[derive(Debug, Default)]
+pub(super) struct Simulation {
+    /// How often each response of each tool was given, by their places.
+    given: HashMap<(usize, usize), usize>,
+}
+
+/// The answer of a simulated tool.
+pub(super) struct Simulated {
+    pub(super) answer: Value,
+    pub(super) status: ActionStatus,
+}
+
+impl Simulation {
+    /// The answer to a tool call.
+    ///
+    /// The first tool of that name answers: with the first `when` that matches, else with its default. An error
+    /// object tells the model what is wrong with a call that cannot be answered; such a call has failed.
+    pub(super) fn answer(&mut self, tools: &[SimulatedTool], call: &ToolCall) -> Simulated {
+        let mut tools = tools.iter().enumerate();
+        let Some((place, tool)) = tools.find(|(_, it)| it.spec.name == call.name) else {
+            return error(&format!("Tool \"{}\" not simulated", call.name));
+        };
+        if call.malformed_arguments.is_some() {
+            return error("Arguments are not valid JSON");
+        }
+        let mut responses = tool.responses.iter().enumerate();
+        match responses.find(|(_, it)| matches(it, &call.arguments)) {
+            Some((at, response)) => self.next((place, at), &response.answers),
+            None => match &tool.default_response {
+                Some(value) => Simulated { answer: value.clone(), status: ActionStatus::Completed },
+                None => error("No matching simulation response"),
+            },
+        }
     }
-    let matching = tool.responses.iter().find(|it| matches(it, &call.arguments));
-    match matching.map(|it| &it.then).or(tool.default_response.as_ref()) {
-        Some(value) => value.clone(),
-        None => error("No matching simulation response"),
+
+    /// The next of several answers; the last one stays.
+    fn next(&mut self, place: (usize, usize), answers: &[SimulatedAnswer]) -> Simulated {
+        let given = self.given.entry(place).or_default();
+        let answer = answers.get(*given).or(answers.last());
+        *given += 1;
+        match answer {
+            Some(SimulatedAnswer { then, status }) => {
+                Simulated { answer: then.clone(), status: *status }
+            }
+            None => error("No matching simulation response"),
+        }
     }
 }
 
-fn error(message: &str) -> Value {
-    json!({ "error": message })
+fn error(message: &str) -> Simulated {
+    Simulated { answer: json!({ "error": message }), status: ActionStatus::Failed }
 }
 
 fn matches(response: &SimulatedResponse, arguments: &Value) -> bool {

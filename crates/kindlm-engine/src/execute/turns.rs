@@ -79,6 +79,7 @@ pub(super) fn evidence(
         } else {
             execution.coverage.clone()
         },
+        declared: execution.declared.clone(),
         trace: execution.trace.clone(),
         // What was left behind at the end says nothing about one turn.
         workspace: None,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kindlm_types::{
-    CommandSpec, Execution, ExecutionError, ExecutionResult, OpenWorkspace, Outcome, Transcript,
-    Usage, UsageSum, Written, ecma,
+    Channel, CommandSpec, Execution, ExecutionError, ExecutionResult, OpenWorkspace, Outcome,
+    Transcript, Usage, UsageSum, Written, ecma,
 };
 use serde_json::{Map, Value};
 
@@ -66,7 +66,10 @@ impl Running<'_> {
             return earlier.unwrap_or_else(|| broken(execution, not_run)).into();
         }
         // It has a KiB, and is handed on and on until it is kept.
-        let execution = Box::new(of_case(execution, case, &body, model));
+        let mut execution = Box::new(of_case(execution, case, &body, model));
+        if self.run.observed.is_some() {
+            execution.declared.extend(&self.run.suite.trace.evidence.complete);
+        }
         (self.run.watch)(RunProgress::ExecutionStarted {
             case: &execution.case,
             model: &execution.model,
@@ -213,7 +216,9 @@ fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution 
         Subject::Command { .. } | Subject::Transcript(_) => Vec::new(),
     };
     let output_json = (!output.is_string()).then(|| output.clone());
-    Execution { input, output: ecma::text(output), output_json, ..execution }
+    // Calls, errors and tokens are in no output.
+    let coverage = [Channel::Messages].into_iter().collect();
+    Execution { input, output: ecma::text(output), output_json, coverage, ..execution }
 }
 
 /// An execution of the plan of which nothing has happened yet.
@@ -257,6 +262,12 @@ pub(super) fn of_case(
         test_metadata: body.metadata.clone(),
         tools: body.tools.iter().map(|it| &it.spec).chain(offered).cloned().collect(),
         written: Some(Arc::new(written)),
+        declared: model
+            .into_iter()
+            .flat_map(|it| &it.declared)
+            .chain(&body.declared)
+            .copied()
+            .collect(),
         ..execution
     }
 }

@@ -3,7 +3,7 @@
 use kindlm_types::{Problem, pointer, suggest};
 use serde_json::{Map, Value, json};
 
-use super::{Gate, Meta, REGISTRY, Threshold, find};
+use super::{Gate, REGISTRY, Registration, Threshold, find};
 
 /// The gates that hold when a suite says nothing: those of the registry that have a default.
 pub fn defaults() -> Vec<Box<dyn Gate>> {
@@ -24,13 +24,29 @@ pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>)
     }
     let mut gates = Vec::new();
     for it in REGISTRY {
-        let threshold = match block.get(it.meta.id) {
+        let given = block.get(it.meta.id);
+        if let (Some(options), Some(Value::Object(object))) = (&it.options, given) {
+            match (options.build)(object) {
+                Ok(gate) => gates.push(gate),
+                Err(wrong) => {
+                    problems
+                        .extend(wrong.into_iter().map(|wrong| wrong.under(&pointer(it.meta.id))));
+                }
+            }
+            continue;
+        }
+        let threshold = match given {
             None => it.meta.default,
             Some(value) => match it.meta.threshold.read(value) {
                 Ok(threshold) => Some(threshold),
                 Err(expected) => {
                     let message = format!("`{}` must be {expected}, but is {value}", it.meta.id);
-                    problems.push(Problem::new(pointer(it.meta.id), message));
+                    let problem = Problem::new(pointer(it.meta.id), message);
+                    let share = percent(value).filter(|_| it.meta.threshold == Threshold::Rate);
+                    problems.push(match share {
+                        Some(share) => problem.with_help(format!("did you mean `{share}`?")),
+                        None => problem,
+                    });
                     None
                 }
             },
@@ -43,7 +59,7 @@ pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>)
 /// The JSON Schema of a `gates` block.
 pub fn schema() -> Value {
     let properties: Map<String, Value> =
-        REGISTRY.iter().map(|it| (it.meta.id.to_owned(), property(&it.meta))).collect();
+        REGISTRY.iter().map(|it| (it.meta.id.to_owned(), property(it))).collect();
     json!({
         "type": "object",
         "description": "Thresholds over the whole run; the exit code says whether all hold.",
@@ -52,12 +68,16 @@ pub fn schema() -> Value {
     })
 }
 
-fn property(meta: &Meta) -> Value {
+fn property(registration: &Registration) -> Value {
+    let meta = &registration.meta;
     let mut schema = match meta.threshold {
         Threshold::Rate => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Threshold::Count => json!({ "type": "integer", "minimum": 0 }),
         Threshold::Amount => json!({ "type": "number", "exclusiveMinimum": 0 }),
     };
+    if let Some(options) = &registration.options {
+        schema = json!({ "anyOf": [schema, (options.schema)()] });
+    }
     if let Some(object) = schema.as_object_mut() {
         object.insert("description".to_owned(), meta.summary.into());
         if let Some(default) = meta.default {
@@ -65,6 +85,13 @@ fn property(meta: &Meta) -> Value {
         }
     }
     schema
+}
+
+/// The share that a value means which is written in percent: 90, or `90%`.
+fn percent(value: &Value) -> Option<f64> {
+    let text = value.as_str().and_then(|it| it.trim().strip_suffix('%')?.trim_end().parse().ok());
+    let percent: f64 = value.as_f64().or(text)?;
+    (1.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
 /// JSON pointer to a member of the block.

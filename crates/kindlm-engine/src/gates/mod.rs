@@ -8,16 +8,18 @@ mod config;
 
 use std::fmt;
 
-use kindlm_types::{CaseResult, GateResult, Outcome};
+use kindlm_types::{CaseResult, GateResult, Outcome, Problem};
+use serde_json::{Map, Value};
 
 pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
 pub use config::{compile, defaults, schema};
-pub use judge_kappa_min::{Calibrated, JudgeKappa, Labels, judge_kappa_min};
+pub use judge_kappa_min::{Calibrated, JudgeKappa, KappaDemand, Labels, judge_kappa_min};
 
 // Every gate is one folder, one `mod` line and one line in the slice below.
 mod cost_max_usd;
 mod deterministic_pass_rate;
 mod drift_score_max;
+mod errored_max;
 mod judge_avg_min;
 mod judge_kappa_min;
 mod keyword_failures_max;
@@ -45,9 +47,9 @@ pub trait Gate: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The least Cohen's kappa that the judges must have: who starts a run looks before that what is known about them,
-    /// and puts the gate of [`judge_kappa_min`] in the place of this one.
-    fn judge_kappa_min(&self) -> Option<f64> {
+    /// What the agreement of the judges with people must be: the caller of a run looks up before it what is known about
+    /// the judges, and puts the gate of [`judge_kappa_min`] in the place of this one.
+    fn judge_kappa_min(&self) -> Option<KappaDemand> {
         None
     }
 }
@@ -124,8 +126,22 @@ pub struct Meta {
 pub struct Registration {
     /// What is known without running it.
     pub meta: Meta,
+    /// What may be given in the place of a threshold, if something may.
+    pub options: Option<Options>,
     /// Makes a gate with this threshold.
     pub build: fn(f64) -> Box<dyn Gate>,
+}
+
+/// Makes a gate of an object.
+pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>>;
+
+/// An object in the place of a threshold.
+#[derive(Debug)]
+pub struct Options {
+    /// The JSON Schema of the object.
+    pub schema: fn() -> Value,
+    /// Makes a gate of the object. Problems point from there.
+    pub build: BuildWithOptions,
 }
 
 /// Every gate, in the order in which reports show them.
@@ -141,6 +157,7 @@ pub static REGISTRY: &[&Registration] = &[
     &latency_max_ms::REGISTRATION,
     &deterministic_pass_rate::REGISTRATION,
     &probabilistic_pass_rate::REGISTRATION,
+    &errored_max::REGISTRATION,
     &provider_errors_max::REGISTRATION,
 ];
 

@@ -133,6 +133,7 @@ impl<'a> Judges<'a> {
             usage: reply.usage,
             finish_reason: reply.finish_reason.clone(),
             model: model.id.clone(),
+            answered: Some(reply.model.clone()).filter(|it| !it.is_empty() && *it != model.name),
             text: crate::words(&reply).to_owned(),
         })
     }

@@ -1,8 +1,9 @@
 //! The conversation loop: the vectors of the original, and what it does not have.
 
-use kindlm_engine::{RunOptions, SimulatedResponse, SimulatedTool, Suite, run};
+use kindlm_engine::{RunOptions, SimulatedAnswer, SimulatedResponse, SimulatedTool, Suite, run};
 use kindlm_types::{
-    CaseResult, Execution, Message, Outcome, ProviderErrorKind, Role, ToolCall, ToolSpec,
+    ActionState, ActionStatus, CaseResult, Event, Execution, Facts, Message, Outcome,
+    ProviderErrorKind, Role, ToolCall, ToolSpec,
 };
 use serde_json::{Value, json};
 
@@ -31,7 +32,10 @@ async fn agrees_with_the_original() {
         let (case, fake) =
             converse(&suite, list(&input["script"]).iter().map(turn).collect()).await;
         let execution = &case.executions[0].execution;
-        assert_eq!(execution.output, expect["finalText"], "{id}");
+        // The original appends a note to what the model said.
+        let said = expect["finalText"].as_str().unwrap();
+        let said = said.split("\n[Note: Conversation truncated").next().unwrap();
+        assert_eq!(execution.output, said, "{id}");
         assert_eq!(execution.requests, u32::try_from(expect["turns"].as_u64().unwrap()).unwrap());
         assert_eq!(execution.truncated, expect["truncated"], "{id}");
         assert!(close(execution.latency_ms.unwrap(), expect["totalLatencyMs"].as_f64().unwrap()));
@@ -61,9 +65,8 @@ fn list(value: &Value) -> &[Value] {
 }
 
 pub(crate) fn tool(it: &Value) -> SimulatedTool {
-    let responses = list(&it["responses"]).iter().map(|it| SimulatedResponse {
-        when: it["when"].as_object().unwrap().clone(),
-        then: it["then"].clone(),
+    let responses = list(&it["responses"]).iter().map(|it| {
+        SimulatedResponse::new(it["when"].as_object().unwrap().clone(), it["then"].clone())
     });
     SimulatedTool {
         spec: ToolSpec { name: it["name"].as_str().unwrap().to_owned(), ..ToolSpec::default() },
@@ -169,23 +172,84 @@ async fn malformed_arguments_are_kept_and_answered() {
 async fn running_out_of_turns_is_a_failure_with_the_originals_words() {
     let mut suite = suite(&["hi"]);
     edit(&mut suite.cases[0], |it| it.max_turns = 2);
-    edit(&mut suite.cases[0], |it| it.checks = vec![says("truncated")].into());
+    edit(&mut suite.cases[0], |it| it.checks = vec![says("t")].into());
     let script =
         vec![kindlm_types::Reply { text: "t".to_owned(), ..calling(vec![call("f", json!({}))]) }];
     let (case, fake) = converse(&suite, script).await;
     let execution = &case.executions[0];
     assert_eq!(fake.asked().len(), 2);
     assert_eq!(execution.outcome, Outcome::Failed);
-    assert_eq!(execution.execution.output, "t\n[Note: Conversation truncated after 2 turns]");
+    assert_eq!(
+        execution.execution.output, "t",
+        "a check sees what the model said, and nothing else"
+    );
     let shown = kindlm_testing::examples::show_results(&execution.results);
     assert_eq!(
         shown,
         "fail  0  INTERNAL_ERROR  Conversation within maxTurns limit — \
-         MAX_TURNS_EXCEEDED: conversation exceeded 2 turns\npass  1  Says truncated\n"
+         MAX_TURNS_EXCEEDED: conversation exceeded 2 turns\npass  1  Says t\n"
     );
     let answered: Vec<bool> =
         execution.execution.tool_calls.iter().map(|it| it.response.is_some()).collect();
     assert_eq!(answered, [true, false], "the last call was never answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_calls_are_one_turn() {
+    let mut suite = suite(&["hi"]);
+    edit(&mut suite.cases[0], |it| {
+        it.tools = vec![tool(&json!({ "name": "f", "defaultResponse": 1 }))].into();
+    });
+    let calls = ["1", "2", "3"].map(|id| ToolCall { id: id.to_owned(), ..call("f", json!({})) });
+    let (case, _) = converse(&suite, vec![calling(calls.into()), reply("done")]).await;
+    let execution = &case.executions[0].execution;
+    assert_eq!(Facts::of(&execution.events()).answers, 2);
+    assert_eq!(execution.requests, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_test_cannot_answer_has_failed() {
+    use ActionStatus::{Completed, Failed};
+    let tools = json!([{ "name": "f", "responses": [{ "when": { "a": 1 }, "then": "hit" }] }]);
+    let broken = ToolCall { malformed_arguments: Some("{".to_owned()), ..call("f", Value::Null) };
+    for (tools, call, status) in [
+        (&tools, call("f", json!({ "a": 1 })), Completed),
+        (&tools, call("f", json!({ "a": 2 })), Failed),
+        (&tools, broken, Failed),
+        (&tools, call("g", json!({})), Failed),
+        (&json!([]), call("g", json!({})), Failed),
+    ] {
+        let mut suite = suite(&["hi"]);
+        edit(&mut suite.cases[0], |it| it.tools = list(tools).iter().map(tool).collect());
+        let (case, _) = converse(&suite, vec![calling(vec![call.clone()]), reply("done")]).await;
+        let events = case.executions[0].execution.events().into_owned();
+        let state = Facts::of(&events).actions[0].state;
+        assert_eq!(state, ActionState::Ended(status), "{call:?}");
+        let first = events.first().map(Event::type_name);
+        assert_eq!(first, Some("message"), "what the user said comes first");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_simulated_tool_can_fail_and_answer_differently_each_time() {
+    let mut suite = suite(&["hi"]);
+    let answer = |then: &str, status| SimulatedAnswer { then: json!(then), status };
+    let answers =
+        vec![answer("timeout", ActionStatus::Failed), answer("second", ActionStatus::Completed)];
+    let response = SimulatedResponse { when: serde_json::Map::new(), answers };
+    edit(&mut suite.cases[0], |it| {
+        it.tools =
+            vec![SimulatedTool { responses: vec![response], ..tool(&json!({ "name": "f" })) }]
+                .into();
+    });
+    let calls = |id: &str| vec![ToolCall { id: id.to_owned(), ..call("f", json!({})) }];
+    let script = vec![calling(calls("1")), calling(calls("2")), calling(calls("3")), reply("done")];
+    let (case, _) = converse(&suite, script).await;
+    let events = case.executions[0].execution.events().into_owned();
+    let found: Vec<_> =
+        Facts::of(&events).actions.iter().map(|it| (it.output.cloned(), it.has_failed())).collect();
+    let said = |text: &str| Some(json!(text));
+    assert_eq!(found, [(said("timeout"), true), (said("second"), false), (said("second"), false)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -228,7 +228,7 @@ impl Backend for Slow {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(std::future::ready(Err(crate::support::unsupported(provider))))
     }
 

@@ -1,11 +1,12 @@
 //! What other tools let pass, and must not pass here: one test for each, named after what it claims.
 
 use kindlm_assertions::{Check, Evidence, Setup, compile};
-use kindlm_engine::{Judged, Judges, Suite, judge, run};
+use kindlm_engine::{Judged, Judges, SimulatedTool, Suite, judge, run};
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome};
 use kindlm_types::{
-    ActionStatus, Answer, Answers, AssertionResult, Coverage, Event, Execution, FinishReason,
-    NoFiles, Outcome, ProviderErrorKind, Question, Reply, Severity, ToolCall, Usage,
+    ActionStatus, Answer, Answers, AssertionResult, Channel, Coverage, Event, Execution,
+    FinishReason, NoFiles, Outcome, ProviderErrorKind, Question, Reply, Severity, ToolCall,
+    ToolSpec, Usage,
 };
 use serde_json::{Value, json};
 
@@ -313,6 +314,106 @@ async fn a_last_word_does_not_make_a_soft_check_of_a_gate() {
     let entry = json!({"type": "similarity", "value": "abc", "severity": "gate", "atLeast": 0.9});
     let found = result(&entry, &said("abd"), &|| unreachable!());
     assert_eq!((found.severity, found.verdict.status()), (Severity::Gate, "failed"));
+}
+
+/// A reply of a program around an agent, which does not say that it tells everything.
+fn of_program(text: &str, tool_calls: Vec<ToolCall>) -> Reply {
+    Reply { tool_calls, coverage: Coverage::Only([].into()), ..reply(text) }
+}
+
+fn call(id: &str, name: &str) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: name.to_owned(), ..ToolCall::default() }
+}
+
+async fn verdicts(suite: &Suite, fake: &Fake) -> (Execution, Vec<&'static str>) {
+    let report = run(suite, &kindlm_engine::RunOptions::default(), fake).await.unwrap();
+    let result = &report.cases[0].executions[0];
+    let verdicts = result.results.iter().map(|it| it.verdict.status()).collect();
+    (result.execution.clone(), verdicts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_around_an_agent_vouches_for_no_call() {
+    let mut suite = suite(&["hi"]);
+    let list = json!([
+        {"type": "used-no-tools"}, {"type": "not-called-tool", "value": "pay"},
+        {"type": "max-tool-calls", "value": 3}, {"type": "no-failed-actions"},
+        {"type": "not-called-subagent", "value": "x"}, {"type": "not-event", "value": "error"},
+    ]);
+    edit(&mut suite.cases[0], |it| it.checks = checks(&list).into());
+    let fake = Fake::new(|_, _| Ok(of_program("I deleted the account.", Vec::new())));
+    let (execution, found) = verdicts(&suite, &fake).await;
+    assert_eq!(found, ["errored"; 6]);
+    assert!(execution.only_declared().is_empty());
+    // The suite may say that it knows better, for the provider and for the test.
+    suite.models[0].declared = [Channel::Actions].into();
+    edit(&mut suite.cases[0], |it| it.declared = [Channel::Errors].into());
+    let (execution, found) = verdicts(&suite, &fake).await;
+    assert_eq!(found, ["passed", "passed", "passed", "passed", "errored", "passed"]);
+    assert_eq!(execution.only_declared(), [Channel::Actions, Channel::Errors].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_made_already_is_not_answered_again() {
+    let mut suite = suite(&["hi"]);
+    let tool = ToolSpec { name: "ours".to_owned(), ..ToolSpec::default() };
+    edit(&mut suite.cases[0], |it| {
+        it.tools = [SimulatedTool { spec: tool, ..SimulatedTool::default() }].into();
+        it.checks = checks(&json!([{"type": "called-tool", "value": "theirs", "count": 1}])).into();
+    });
+    for (open, requests) in [(None, 1), (Some("theirs"), 1), (Some("ours"), 2)] {
+        let fake = Fake::new(move |_, prompt| {
+            let done = ToolCall { response: Some(json!("ok")), ..call("1", "theirs") };
+            if prompt.messages.iter().any(|it| it.tool_call_id.is_some()) {
+                return Ok(of_program("Done.", Vec::new()));
+            }
+            let more = open.map(|it| call("2", it));
+            Ok(of_program("", std::iter::once(done).chain(more).collect()))
+        });
+        let (execution, _) = verdicts(&suite, &fake).await;
+        assert_eq!(execution.requests, requests, "{open:?}");
+    }
+}
+
+#[test]
+fn a_program_that_did_nothing_has_no_output_to_pass_with() {
+    for exit_code in [0, 3] {
+        let silent = Execution { exit_code: Some(exit_code), requests: 1, ..Execution::default() };
+        for entry in [
+            json!({"type": "not-includes", "value": "x"}),
+            json!({"type": "excludes", "value": "x"}),
+            json!({"type": "not-contains", "value": "x"}),
+            json!({"type": "keywords", "deny": ["x"]}),
+            json!({"type": "pii"}),
+        ] {
+            let answers = Answers::default();
+            let evidence =
+                Evidence { execution: &silent, answers: &answers, baseline: None, contest: None };
+            let results = checks(&json!([entry]))[0].evaluate(&evidence);
+            let is_errored = |it: &AssertionResult| it.verdict.status() == "errored";
+            assert!(results.iter().all(is_errored) && !results.is_empty(), "{results:?}");
+        }
+    }
+    let silent = Execution { exit_code: Some(0), requests: 1, ..Execution::default() };
+    let succeeded = json!({"type": "succeeded"});
+    assert_eq!(status(&succeeded, &silent), "errored");
+    assert_eq!(status(&json!({"type": "not-succeeded"}), &silent), "errored");
+    let asked = Event::Message { role: kindlm_types::Speaker::User, text: "hi".to_owned() };
+    let agent = Execution { recorded_events: vec![asked], ..silent.clone() };
+    assert_eq!(status(&succeeded, &agent), "errored");
+    let loud = Execution { stderr: "compiled 3 files".to_owned(), ..silent };
+    assert_eq!(status(&succeeded, &loud), "passed");
+    let code = json!({"type": "equals", "on": "exitCode", "value": 0});
+    assert_eq!(status(&code, &agent), "passed");
+}
+
+#[test]
+fn cached_tokens_that_were_not_reported_are_not_zero() {
+    let entry = json!({"type": "equals", "on": "usage.cachedInputTokens", "value": 0});
+    for (cached, expected) in [(None, "errored"), (Some(0), "passed"), (Some(3), "failed")] {
+        let usage = Usage::counted(Some(5), Some(2), None, cached);
+        assert_eq!(status(&entry, &Execution { usage, ..said("Hi.") }), expected, "{cached:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

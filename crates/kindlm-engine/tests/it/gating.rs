@@ -125,6 +125,8 @@ struct Written {
     total_tokens: u64,
     judge_cost_usd: f64,
     provider_errors: usize,
+    /// Executions without a verdict.
+    errored: usize,
 }
 
 impl Default for Written {
@@ -143,6 +145,7 @@ impl Default for Written {
             total_tokens: 0,
             judge_cost_usd: 0.0,
             provider_errors: 0,
+            errored: 0,
         }
     }
 }
@@ -163,6 +166,8 @@ impl Written {
         let error = ExecutionError::Provider(failure(ProviderErrorKind::Server));
         let mut executions = vec![execution(Some(error), 0.0); self.provider_errors];
         executions.push(execution(None, self.judge_cost_usd));
+        let errored = ExecutionResult { outcome: Outcome::Errored, ..execution(None, 0.0) };
+        executions.extend(vec![errored; self.errored]);
         CaseResult {
             case: self.case,
             model: self.model,
@@ -290,6 +295,7 @@ fn the_registry_is_in_order() {
             ("schemaFailuresMax", 0.0),
             ("piiFailuresMax", 0.0),
             ("keywordFailuresMax", 0.0),
+            ("erroredMax", 0.0),
             ("providerErrorsMax", 0.0),
         ]
     );
@@ -305,7 +311,7 @@ fn reports_every_problem_of_a_block() {
     let shown = examples::show_problems(&problems);
     let expected = "\
 invalid  /passRateMinn  there is no gate `passRateMinn` (did you mean `passRateMin`?)
-invalid  /passRateMin  `passRateMin` must be a share from 0 to 1, but is 95
+invalid  /passRateMin  `passRateMin` must be a share from 0 to 1, but is 95 (did you mean `0.95`?)
 invalid  /piiFailuresMax  `piiFailuresMax` must be a whole number from 0, but is 0.5
 invalid  /judgeAvgMin  `judgeAvgMin` must be a share from 0 to 1, but is null
 invalid  /costMaxUsd  `costMaxUsd` must be a number above 0, but is 0
@@ -313,7 +319,7 @@ invalid  /latencyMaxMs  `latencyMaxMs` must be a number above 0, but is \"fast\"
 ";
     assert_eq!(shown, expected);
     let ids: Vec<String> = evaluate_gates(&gates, &[]).into_iter().map(|it| it.gate).collect();
-    assert_eq!(ids, ["schemaFailuresMax", "keywordFailuresMax", "providerErrorsMax"]);
+    assert_eq!(ids, ["schemaFailuresMax", "keywordFailuresMax", "erroredMax", "providerErrorsMax"]);
 }
 
 #[test]

@@ -55,6 +55,7 @@ fn support_suite(status: &str) -> Suite {
             limits: Limits::default(),
             tells_vars: false,
             offers: [].into(),
+            declared: std::collections::BTreeSet::new(),
             agent: None,
         }],
         cases: vec![TestCase::new("greets", greeting).on(&["support"]), order.on(&["support"])],

@@ -89,6 +89,9 @@ fn leaves_out_what_has_a_tag() {
         (&["eu"], &["slow"], 4),
         (&["eu", "slow"], &["eu"], 1),
         (&[], &["eu"], 1),
+        // Nothing has that tag, so nothing is left out.
+        (&[], &["slwo"], 6),
+        (&["eu"], &["slwo", "slow"], 4),
     ] {
         let mut options = options(tags, &[], &[]);
         options.filter.without_tags = without.iter().map(|&it| it.to_owned()).collect();
@@ -102,7 +105,7 @@ fn leaves_out_what_has_a_tag() {
         "no test case is selected: each of the tags `eu` and the tags `!eu` selects some, but none is selected by \
          all; ask for less at once"
     );
-    options.filter.without_tags = vec!["slwo".to_owned()];
+    options.filter.tags = vec!["slwo".to_owned()];
     assert_eq!(
         plan(&suite, &options).unwrap_err().to_string(),
         "no test case has the tag `slwo`: did you mean `slow`?"

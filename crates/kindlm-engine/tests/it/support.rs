@@ -7,6 +7,7 @@ use std::time::Duration;
 use kindlm_assertions::{Assertion, Check, Evidence, Meta};
 use kindlm_engine::{CaseBody, Model, Suite, TestCase};
 use kindlm_types::ask::JudgeQuestion;
+use kindlm_types::ask::with_mark;
 use kindlm_types::backend::{Backend, BoxFuture, CommandOutput, CommandSpec};
 use kindlm_types::{
     Answer, AssertionResult, Class, FailureCode, Limits, Params, Price, Prompt, ProviderError,
@@ -15,7 +16,7 @@ use kindlm_types::{
 
 type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + Sync;
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
-type Embedding = dyn Fn(&str, &str, &str) -> Result<Vec<f32>, ProviderError> + Send + Sync;
+type Embedding = dyn Fn(&str, &str, &str) -> Result<Vec<f64>, ProviderError> + Send + Sync;
 
 /// A backend in memory. An answer comes after the reply's `latency_ms`.
 pub(crate) struct Fake {
@@ -62,7 +63,7 @@ impl Fake {
 
     pub(crate) fn embedding(
         mut self,
-        embed: impl Fn(&str, &str, &str) -> Result<Vec<f32>, ProviderError> + Send + Sync + 'static,
+        embed: impl Fn(&str, &str, &str) -> Result<Vec<f64>, ProviderError> + Send + Sync + 'static,
     ) -> Self {
         self.embed = Box::new(embed);
         self
@@ -99,7 +100,10 @@ impl Backend for Fake {
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
             self.prompts.lock().unwrap().push(prompt.clone());
-            let answer = (self.complete)(provider, prompt);
+            let answer = (self.complete)(provider, prompt).map(|reply| {
+                let question = prompt.messages.last().map_or("", |it| &it.content);
+                Reply { text: with_mark(&reply.text, question), ..reply }
+            });
             let wait = answer.as_ref().map_or(0.0, |it| it.latency_ms);
             self.counted(answer, wait).await
         })
@@ -111,7 +115,7 @@ impl Backend for Fake {
         model: &'a str,
         text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         self.embeddings.fetch_add(1, Ordering::SeqCst);
         let answer = (self.embed)(provider, model, text).map(Arc::from);
         Box::pin(self.counted(answer, 0.0))
@@ -160,6 +164,7 @@ pub(crate) fn model(id: &str) -> Model {
         limits: Limits::default(),
         tells_vars: false,
         offers: [].into(),
+        declared: std::collections::BTreeSet::new(),
         agent: None,
     }
 }

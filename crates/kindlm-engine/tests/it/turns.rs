@@ -290,7 +290,7 @@ async fn what_a_provider_tells_of_its_cost_is_known_whatever_it_counts() {
     let suite =
         conversation(vec![turn("first", Some("hello"), None), turn("second", Some("bye"), None)]);
     let fake = Fake::new(|_, prompt| {
-        let half = Usage::counted(Some(7), None, None, 0);
+        let half = Usage::counted(Some(7), None, None, None);
         let tells = Reply { usage: half, cost_usd: Some(0.5), ..reply("yes") };
         Ok(if last_user(prompt) == "hello" { tells } else { reply("yes") })
     });

@@ -1,15 +1,22 @@
 //! Claude Code: the lines of `claude -p --output-format stream-json --verbose`.
 //!
-//! Written from what is documented of versions 2.0 to 2.1, not from recordings. One line is one part of an answer; the lines of one answer repeat its
-//! tokens, so tokens and cost come from `result`. That one counts from the start of the process, so each turn has the
-//! difference to the one before.
+//! Written from what is documented of versions 2.0 to 2.1, and from recordings of 2.1.197. One line is one part of an
+//! answer; the lines of one answer repeat its tokens, so tokens and cost come from `result`. That one counts from the start
+//! of the process, so each turn has the difference to the one before.
+//!
+//! A command or an agent in the background is a task. When it ends, Claude Code goes on by itself and writes another
+//! `result`, unless the model heard of the end before its answer. So a turn is over at the first `result` that answers the
+//! user and finds no task at work.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
-use kindlm_types::{ActionStatus, Channel, Event, FinishReason, InputOption, InputRequest, Usage};
+use kindlm_types::{
+    ActionStatus, Channel, Event, FinishReason, InputOption, InputRequest, ToolKind, Usage,
+};
 use serde_json::{Value, json};
 
-use super::{Dialect, Step, Told, object, text};
+use super::{Dialect, FAREWELL, Step, Told, object, shell, text};
 
 /// Lines that tell how things go, and nothing that happened. Streamlined lines are none of them: they stand in the place of
 /// calls of tools that are not told.
@@ -25,24 +32,43 @@ const SILENT: [&str; 8] = [
 ];
 
 /// The same for lines of the type `system`.
-const SILENT_SYSTEM: [&str; 16] = [
+const SILENT_SYSTEM: [&str; 32] = [
     "status",
     "hook_started",
     "hook_progress",
     "hook_response",
-    "task_started",
+    "stop_hook_summary",
     "task_progress",
-    "task_updated",
+    "task_summary",
     "thinking_tokens",
-    "api_retry",
+    "turn_starting",
+    "turn_duration",
+    "api_error",
+    "model_fallback",
+    "model_consent_fallback",
+    "model_refusal_fallback",
     "session_state_changed",
     "files_persisted",
+    "file_snapshot",
     "local_command_output",
+    "memory_recall",
+    "memory_saved",
+    "notification",
+    "away_summary",
     "post_turn_summary",
+    "plugin_install",
+    "elicitation_complete",
     "informational",
     "permission_denied",
+    "permission_retry",
     "commands_changed",
+    "agents_killed",
+    "scheduled_task_fire",
+    "worker_shutting_down",
 ];
+
+/// The evidence that is incomplete while an agent works in the background.
+const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
 
 /// Ends that are the agent's own: it has worked, and was stopped by a limit that it was given.
 const LIMITS: [&str; 3] =
@@ -58,6 +84,22 @@ pub(crate) struct Claude {
     told: HashSet<String>,
     /// Calls of other agents that go on in the background.
     background: HashSet<String>,
+    /// Calls that were to run in the background.
+    in_background: HashSet<String>,
+    /// Calls of other agents in the background whose own calls were not all reported.
+    unreported: HashSet<String>,
+    /// How many calls were reported of each agent that was called, by the call of it.
+    calls_of: HashMap<String, u64>,
+    /// Tasks of which the model has not heard the end, by their ids.
+    tasks: HashMap<String, Task>,
+    /// True if the message of the turn under way has been answered.
+    is_answered: bool,
+    /// True if commands in the background were left running.
+    leaves_running: bool,
+    /// True if it has a key of the API, and no login that may be renewed.
+    has_key: bool,
+    /// The last request that failed and is made again, in words.
+    retry: Option<String>,
     /// The id of the agent's message that came last.
     message: Option<String>,
     /// What the process has spent before this turn.
@@ -65,13 +107,19 @@ pub(crate) struct Claude {
     cost_usd: f64,
 }
 
+/// A command or an agent in the background.
+#[derive(Debug)]
+struct Task {
+    is_command: bool,
+    /// The call that started it.
+    call_id: String,
+    has_ended: bool,
+}
+
 #[derive(Debug)]
 enum Called {
     Tool,
-    /// Another agent, and whether it works in the background.
-    Subagent {
-        background: bool,
-    },
+    Subagent,
     Skill(String),
 }
 
@@ -94,11 +142,33 @@ impl Claude {
 }
 
 impl Dialect for Claude {
+    fn last_error(&self) -> Option<&str> {
+        self.retry.as_deref()
+    }
+
+    fn ends_late(&mut self, told: &mut Told) -> bool {
+        if !self.is_answered || !self.tasks.values().all(|it| it.is_command) {
+            return false;
+        }
+        self.tasks.clear();
+        self.leaves_running = true;
+        self.is_answered = false;
+        let warning = "a command in the background was still running when the time of the turn was over; its end was \
+                       not awaited";
+        told.warn(vec![warning.to_owned()]);
+        true
+    }
+
+    fn farewell(&self) -> Duration {
+        // It gives commands in the background five seconds of its own before it stops them.
+        if self.leaves_running { 2 * FAREWELL } else { FAREWELL }
+    }
+
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
         let line = Value::Object(object(line)?);
         let kind = text(&line, "type");
         match kind {
-            "system" => self.system(&line, told),
+            "system" => return Ok(self.system(&line, told)),
             "assistant" => self.answer(&line, told)?,
             "user" => self.results(&line, told)?,
             "result" => return Ok(self.result(&line, told)),
@@ -111,7 +181,7 @@ impl Dialect for Claude {
 }
 
 impl Claude {
-    fn system(&mut self, line: &Value, told: &mut Told) {
+    fn system(&mut self, line: &Value, told: &mut Told) -> Step {
         match text(line, "subtype") {
             "init" => {
                 // Thoughts are often left out of the lines, or empty.
@@ -134,7 +204,18 @@ impl Claude {
                     let value = line.get(key).filter(|it| it.is_string()).cloned();
                     told.metadata.extend(value.map(|it| (name.to_owned(), it)));
                 }
+                self.has_key = !matches!(text(line, "apiKeySource"), "" | "none");
             }
+            "api_retry" => return self.retry(line),
+            // The refusal itself is in `result`, too.
+            "model_refusal_no_fallback" => told.finish_reason = Some(FinishReason::Refusal),
+            "task_started" => {
+                let is_command = text(line, "task_type") == "local_bash";
+                let call_id = text(line, "tool_use_id").to_owned();
+                let task = Task { is_command, call_id, has_ended: false };
+                self.tasks.insert(text(line, "task_id").to_owned(), task);
+            }
+            "task_updated" => self.update(line, told),
             "compact_boundary" | "microcompact_boundary" => {
                 let reason = line.pointer("/compact_metadata/trigger").and_then(Value::as_str);
                 told.push(Event::Compaction { reason: reason.map(str::to_owned) });
@@ -143,10 +224,45 @@ impl Claude {
             silent if SILENT_SYSTEM.contains(&silent) => {}
             other => self.unknown(format!("system/{other}"), told),
         }
+        Step::More
+    }
+
+    /// A request to the model failed, and is made again unless that is hopeless.
+    fn retry(&mut self, line: &Value) -> Step {
+        let status = line.get("error_status").and_then(Value::as_u64);
+        let attempt = line.get("attempt").and_then(Value::as_u64).unwrap_or(1);
+        let number = status.map_or_else(String::new, |it| format!(" {it}"));
+        let error = text(line, "error");
+        self.retry =
+            Some(format!("a request to its model failed:{number} {error} (attempt {attempt})"));
+        // A login may be renewed after the first refusal; a key stays as it is.
+        if status == Some(401) && (self.has_key || attempt > 1) {
+            return Step::Failed(format!(
+                "the API of Claude Code's model answers 401 ({error}); check the key or the login that the agent gets"
+            ));
+        }
+        Step::More
+    }
+
+    /// A task has ended, perhaps. The model may not have heard of it yet.
+    fn update(&mut self, line: &Value, told: &mut Told) {
+        let status = line.pointer("/patch/status").and_then(Value::as_str);
+        let has_ended = matches!(status, Some("completed" | "failed" | "killed" | "stopped"));
+        let Some(task) = self.tasks.get_mut(text(line, "task_id")).filter(|_| has_ended) else {
+            return;
+        };
+        task.has_ended = true;
+        // The result of its call says only that it was started.
+        if status == Some("failed") && task.is_command && self.told.contains(&task.call_id) {
+            let (call_id, status) = (task.call_id.clone(), ActionStatus::Failed);
+            let output = Some("the command in the background failed".into());
+            told.push(Event::ActionResult { call_id, output, status });
+        }
     }
 
     /// What became of an agent in the background. Shells in the background are told in this way, too.
     fn notify(&mut self, line: &Value, told: &mut Told) {
+        self.tasks.remove(text(line, "task_id"));
         let call_id = text(line, "tool_use_id");
         if !self.background.remove(call_id) {
             return;
@@ -158,11 +274,20 @@ impl Claude {
         };
         let output = line.get("summary").filter(|it| !it.is_null()).cloned();
         told.push(Event::SubagentCompleted { call_id: call_id.to_owned(), output, status });
+        let made = line.pointer("/usage/tool_uses").and_then(Value::as_u64);
+        let reported = self.calls_of.get(call_id).copied().unwrap_or(0);
+        if made.is_some_and(|made| made <= reported) {
+            self.unreported.remove(call_id);
+            if self.unreported.is_empty() {
+                told.incomplete.retain(|it| !OF_AGENTS.contains(it));
+            }
+        }
     }
 
     /// What the agent says and calls. What another agent says that it called is not its own word.
     fn answer(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
-        let is_own = line.get("parent_tool_use_id").is_none_or(Value::is_null);
+        let is_own = is_own(line);
+        self.retry = None;
         if is_own {
             told.finish_reason = stopped(line.pointer("/message/stop_reason"));
             // One message may come in several lines, a block in each.
@@ -187,8 +312,14 @@ impl Claude {
                 }
                 "redacted_thinking" if is_own => told.push(Event::Thinking { text: String::new() }),
                 "text" | "thinking" | "redacted_thinking" => {}
-                "tool_use" | "server_tool_use" | "mcp_tool_use" => self.call(block, told)?,
-                kind if kind.ends_with("tool_result") => self.result_block(block, told)?,
+                "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+                    self.call(block, told)?;
+                    *self
+                        .calls_of
+                        .entry(text(line, "parent_tool_use_id").to_owned())
+                        .or_default() += 1;
+                }
+                kind if kind.ends_with("tool_result") => self.result_block(block, false, told)?,
                 other if is_own => self.unread(format!("assistant/{other}"), told),
                 other => self.unknown(format!("assistant/{other}"), told),
             }
@@ -201,12 +332,13 @@ impl Claude {
         if id.is_empty() || name.is_empty() {
             return Err("a `tool_use` has no `id`, or no `name`".to_owned());
         }
-        let input = block.get("input").cloned().unwrap_or_default();
+        let mut input = block.get("input").cloned().unwrap_or_default();
+        if ToolKind::of_name(name) == ToolKind::Shell {
+            shell::unwrap_input(&mut input);
+        }
+        let runs_in_background = input.get("run_in_background") == Some(&Value::Bool(true));
         let called = match name {
-            "Task" | "Agent" => {
-                let background = input.get("run_in_background").and_then(Value::as_bool);
-                Called::Subagent { background: background.unwrap_or(false) }
-            }
+            "Task" | "Agent" => Called::Subagent,
             "Skill" => {
                 let skill = [text(&input, "skill"), text(&input, "command")];
                 let skill = skill.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
@@ -214,12 +346,11 @@ impl Claude {
             }
             _ => Called::Tool,
         };
-        let subagent = matches!(called, Called::Subagent { .. }).then(|| {
-            match text(&input, "subagent_type") {
+        let subagent =
+            matches!(called, Called::Subagent).then(|| match text(&input, "subagent_type") {
                 "" => "general-purpose".to_owned(),
                 name => name.to_owned(),
-            }
-        });
+            });
         let question = (name == "AskUserQuestion").then(|| question(id, &input));
         told.push(Event::ActionCalled {
             call_id: id.to_owned(),
@@ -234,6 +365,9 @@ impl Claude {
         if let Some(request) = question {
             told.push(Event::InputRequested { request });
         }
+        if runs_in_background {
+            self.in_background.insert(id.to_owned());
+        }
         self.told.insert(id.to_owned());
         self.calls.insert(id.to_owned(), called);
         Ok(())
@@ -243,13 +377,36 @@ impl Claude {
     fn results(&mut self, line: &Value, told: &mut Told) -> Result<(), String> {
         for block in content(line, "user")?.as_array().into_iter().flatten() {
             if text(block, "type") == "tool_result" {
-                self.result_block(block, told)?;
+                let goes_on = self.goes_on(line, text(block, "tool_use_id"));
+                self.result_block(block, goes_on, told)?;
+                // The model is told with it which tasks have ended. One that was waited for needs no further word.
+                let is_own = is_own(line);
+                let call_id = text(block, "tool_use_id");
+                self.tasks.retain(|_, task| {
+                    !(task.has_ended && is_own) && (goes_on || task.call_id != call_id)
+                });
             }
         }
         Ok(())
     }
 
-    fn result_block(&mut self, block: &Value, told: &mut Told) -> Result<(), String> {
+    /// True if a result says only that its call goes on in the background.
+    fn goes_on(&self, line: &Value, call_id: &str) -> bool {
+        match line.get("tool_use_result").filter(|it| it.is_object()) {
+            Some(result) => {
+                result.get("backgroundTaskId").is_some_and(|it| !it.is_null())
+                    || result.get("isAsync") == Some(&Value::Bool(true))
+            }
+            None => self.in_background.contains(call_id),
+        }
+    }
+
+    fn result_block(
+        &mut self,
+        block: &Value,
+        goes_on: bool,
+        told: &mut Told,
+    ) -> Result<(), String> {
         let id = text(block, "tool_use_id");
         if id.is_empty() {
             return Err("a `tool_result` has no `tool_use_id`".to_owned());
@@ -260,11 +417,12 @@ impl Claude {
         told.push(Event::ActionResult { call_id: id.to_owned(), output: output.clone(), status });
         match self.calls.remove(id) {
             // It has only begun: what this result says is that, and what it does is told later, or not at all.
-            Some(Called::Subagent { background: true }) if !failed => {
+            Some(Called::Subagent) if goes_on && !failed => {
                 self.background.insert(id.to_owned());
-                told.incomplete.extend([Channel::Actions, Channel::Subagents, Channel::Skills]);
+                self.unreported.insert(id.to_owned());
+                told.incomplete.extend(OF_AGENTS);
             }
-            Some(Called::Subagent { .. }) => {
+            Some(Called::Subagent) => {
                 told.push(Event::SubagentCompleted { call_id: id.to_owned(), output, status });
             }
             Some(Called::Skill(skill)) if !failed => {
@@ -300,11 +458,20 @@ impl Claude {
             told.push(Event::Error { message: format!("{subtype}{why}") });
         } else if !refuses && (is_error || subtype.starts_with("error")) {
             let why = if errors.is_empty() { answer.to_owned() } else { errors.join("; ") };
-            return Step::Failed(format!("Claude Code ended with {subtype}: {why}"));
+            return Step::Failed(match subtype {
+                "success" => format!("Claude Code could not answer: {why}"),
+                _ => format!("Claude Code ended with {subtype}: {why}"),
+            });
         }
         if let Some(data) = line.get("structured_output").filter(|it| !it.is_null()) {
             told.output_json = Some(data.clone());
         }
+        let origin = line.pointer("/origin/kind").and_then(Value::as_str);
+        self.is_answered |= origin != Some("task-notification");
+        if !self.is_answered || !self.tasks.is_empty() {
+            return Step::More;
+        }
+        self.is_answered = false;
         Step::Done
     }
 
@@ -315,7 +482,10 @@ impl Claude {
         let mut ids: HashSet<String> = HashSet::new();
         for (index, it) in denied.into_iter().flatten().enumerate() {
             let (name, input) = (text(it, "tool_name"), it.get("tool_input").cloned());
-            let input = input.unwrap_or_default();
+            let mut input = input.unwrap_or_default();
+            if ToolKind::of_name(name) == ToolKind::Shell {
+                shell::unwrap_input(&mut input);
+            }
             let is_it = |it: &Event| match it {
                 Event::ActionCalled { call_id, name: own, input: of_own, .. } => {
                     (own == name && *of_own == input).then(|| call_id.clone())
@@ -331,7 +501,7 @@ impl Claude {
                 let call = json!({"id": id, "name": name, "input": input});
                 let result = json!({"tool_use_id": id, "is_error": true});
                 let is_told =
-                    self.call(&call, told).and_then(|()| self.result_block(&result, told));
+                    self.call(&call, told).and_then(|()| self.result_block(&result, false, told));
                 if is_told.is_err() {
                     self.unknown("result/permission_denials".to_owned(), told);
                 }
@@ -377,6 +547,11 @@ impl Claude {
     }
 }
 
+/// True if a line is the agent's own, and not that of an agent that it called.
+fn is_own(line: &Value) -> bool {
+    line.get("parent_tool_use_id").is_none_or(Value::is_null)
+}
+
 /// Why the model stopped, where a line tells that.
 fn stopped(word: Option<&Value>) -> Option<FinishReason> {
     word.and_then(Value::as_str).map(FinishReason::of_vendor)
@@ -419,8 +594,8 @@ fn question(id: &str, input: &Value) -> InputRequest {
 /// Tokens, of which those of the cache are counted apart from the others.
 fn usage(counts: &Value, input: &str, output: &str, [read, written]: [&str; 2]) -> Usage {
     let count = |key: &str| counts.get(key).and_then(Value::as_u64);
-    let cached = count(read).unwrap_or(0);
-    let apart = cached.saturating_add(count(written).unwrap_or(0));
+    let cached = count(read);
+    let apart = cached.unwrap_or(0).saturating_add(count(written).unwrap_or(0));
     let input = count(input).map(|it| it.saturating_add(apart));
     Usage::counted(input, count(output), None, cached)
 }

@@ -1,15 +1,22 @@
 //! Codex: the lines of `codex exec --json`.
 //!
-//! Written from what is documented of the events since 0.44 (`thread.started`, `item.completed`, …), not from recordings.
-//! `turn.completed` counts the tokens of the whole thread, so each turn has the difference to the one before.
+//! Written from what is documented of the events since 0.44 (`thread.started`, `item.completed`, …) and from recordings of
+//! 0.169. `turn.completed` counts the tokens of the whole thread, so each turn has the difference to the one before.
+//!
+//! The lines leave out what spawned agents do, refused calls, and calls of tools without lines of their own. So they are
+//! complete for no calls at all; the file of the thread ([`super::rollout`]) is, where it can be read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use kindlm_types::{ActionStatus, Channel, Event, InputOption, InputRequest, ToolKind, Usage};
-use serde_json::{Value, json};
+use kindlm_types::{
+    ActionStatus, Channel, Event, InputOption, InputRequest, ToolKind, Usage, place_of_twice,
+};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
 
 use super::claude::since;
-use super::{Dialect, Step, Told, object, text};
+use super::rollout::{self, Files, Recorded, count_key};
+use super::{Dialect, Step, Told, object, shell, text};
 
 /// Items that are calls. Without an id nobody could tell one from the next.
 const CALLS: [&str; 5] =
@@ -34,6 +41,12 @@ pub(crate) struct Codex {
     turn: u64,
     /// What was said about errors; it matters if the turn fails.
     errors: Vec<String>,
+    /// The reader of the thread's file.
+    rollout: rollout::Reader,
+    /// True if the file could be relied on in all turns so far; `None` before the first turn has ended.
+    is_recorded: Option<bool>,
+    /// True if it has spawned another agent.
+    has_spawned: bool,
 }
 
 impl Codex {
@@ -60,12 +73,12 @@ impl Dialect for Codex {
     }
 
     fn read(&mut self, line: &str, told: &mut Told) -> Result<Step, String> {
-        let line = Value::Object(object(line)?);
+        let line = Value::Object(read_line(line)?);
         match text(&line, "type") {
             "thread.started" => {
+                told.says_itself = true;
                 told.complete.extend([
                     Channel::Messages,
-                    Channel::Actions,
                     Channel::InputRequests,
                     Channel::Errors,
                     Channel::Usage,
@@ -108,9 +121,55 @@ impl Dialect for Codex {
         }
         Ok(Step::More)
     }
+
+    fn settle(&mut self, files: Result<Files, String>, told: &mut Told) {
+        let recorded = files
+            .and_then(|it| self.rollout.turn(&it))
+            .and_then(|recorded| difference(&told.events, &recorded).map_or(Ok(recorded), Err));
+        let gap = match recorded {
+            Ok(recorded) if self.is_recorded != Some(false) => self.replace(recorded, told),
+            Ok(_) => None,
+            Err(why) => Some(format!("the session file was not used: {why}")),
+        };
+        self.is_recorded = Some(self.is_recorded.unwrap_or(true) && gap.is_none());
+        if self.is_recorded == Some(true) {
+            told.complete.extend([Channel::Actions, Channel::Subagents]);
+        } else {
+            told.complete.remove(&Channel::Actions);
+            told.complete.remove(&Channel::Subagents);
+            if self.has_spawned {
+                told.complete.remove(&Channel::Messages);
+                told.complete.remove(&Channel::Usage);
+            }
+        }
+        let what = "the evidence of calls is incomplete";
+        told.warn(gap.map(|why| format!("{what}: {why}")).into_iter().collect());
+    }
 }
 
 impl Codex {
+    /// Puts what the thread's file holds of the turn in the place of what the lines told; why it is not all there, if so.
+    fn replace(&mut self, recorded: Recorded, told: &mut Told) -> Option<String> {
+        let in_lines = std::mem::take(&mut told.events);
+        for event in recorded.events {
+            self.has_spawned |= matches!(event, Event::SubagentCalled { .. });
+            told.push(event);
+        }
+        let mut spawned = recorded.spawned_usage;
+        for event in in_lines {
+            match event {
+                Event::Usage { usage: own, cost_usd } => {
+                    let mut usage = own;
+                    usage += std::mem::take(&mut spawned);
+                    told.push(Event::Usage { usage, cost_usd });
+                }
+                Event::Error { .. } | Event::InputRequested { .. } => told.push(event),
+                _ => {}
+            }
+        }
+        recorded.gap
+    }
+
     /// Puts down what was begun in the turn and never done: calls without a result, and words that nobody was told.
     fn leave_open(&mut self, told: &mut Told) {
         for (id, item) in std::mem::take(&mut self.open) {
@@ -152,7 +211,7 @@ impl Codex {
             }
             "error" if is_done => self.errors.push(text(item, "message").to_owned()),
             "command_execution" => {
-                let input = json!({"command": text(item, "command")});
+                let input = shell::input(item.get("command").unwrap_or(&Value::Null));
                 self.begin(&id, "command_execution", Some(ToolKind::Shell), input, told);
                 if is_done {
                     let output = json!({
@@ -218,6 +277,7 @@ impl Codex {
     fn collab(&mut self, id: &str, item: &Value, is_done: bool, told: &mut Told) {
         let tool = text(item, "tool");
         let kind = if tool == "spawn_agent" { ToolKind::AgentTask } else { ToolKind::Unknown };
+        self.has_spawned |= tool == "spawn_agent";
         let input = json!({"prompt": item.get("prompt")});
         self.begin(id, tool, Some(kind), input, told);
         if !is_done {
@@ -267,11 +327,114 @@ impl Codex {
     fn spend(&mut self, usage: Option<&Value>, told: &mut Told) {
         let Some(usage) = usage.filter(|it| it.is_object()) else { return };
         let count = |key: &str| usage.get(key).and_then(Value::as_u64);
-        let cached = count("cached_input_tokens").unwrap_or(0);
+        let cached = count("cached_input_tokens");
         let total = Usage::counted(count("input_tokens"), count("output_tokens"), None, cached);
         let turn = since(total, self.usage);
         self.usage = total;
         told.push(Event::Usage { usage: turn, cost_usd: None });
+    }
+}
+
+/// Where a file contradicts the lines, in words: then it is not the better source. The agent may have written to it.
+fn difference(reported: &[Event], recorded: &Recorded) -> Option<String> {
+    let mut said: Vec<&str> = messages(&recorded.events).collect();
+    for text in messages(reported) {
+        let Some(at) = said.iter().position(|it| *it == text) else {
+            return Some("it does not hold a message that Codex reported".to_owned());
+        };
+        said.swap_remove(at);
+    }
+    if !said.is_empty() {
+        return Some("it holds a message that Codex did not report".to_owned());
+    }
+    let mut calls: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in reported {
+        if let Event::ActionCalled { name, tool, .. } = event {
+            *calls.entry(count_key(name, *tool)).or_default() += 1;
+        }
+    }
+    let held = |kind: &str| recorded.own_calls.get(kind).copied().unwrap_or(0);
+    if let Some((kind, _)) = calls.iter().find(|(kind, count)| held(kind) < **count) {
+        return Some(format!("it does not hold all calls of `{kind}` that Codex reported"));
+    }
+    for kind in completed(recorded) {
+        match calls.get_mut(kind) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => return Some(format!("it holds a call of `{kind}` that Codex did not report")),
+        }
+    }
+    None
+}
+
+fn messages(events: &[Event]) -> impl Iterator<Item = &str> {
+    events.iter().filter_map(|it| match it {
+        Event::Message { text, .. } => Some(text.trim()),
+        _ => None,
+    })
+}
+
+/// The kinds of the thread's own calls that worked and of which Codex always writes lines.
+fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
+    let done = recorded.events.iter().filter_map(|it| match it {
+        Event::ActionResult { call_id, status: ActionStatus::Completed, .. } => Some(call_id),
+        _ => None,
+    });
+    let done: HashSet<&String> = done.filter(|it| recorded.own_ids.contains(*it)).collect();
+    recorded.events.iter().filter_map(move |it| match it {
+        Event::ActionCalled { call_id, name, tool, .. } if done.contains(call_id) => {
+            let has_lines = ["command_execution", "file_change", "web_search"]
+                .contains(&name.as_str())
+                || name.starts_with("mcp__");
+            has_lines.then(|| count_key(name, *tool))
+        }
+        _ => None,
+    })
+}
+
+/// A line as an object. The `item` of a search has `id` twice in real lines: its own comes first.
+fn read_line(line: &str) -> Result<Map<String, Value>, String> {
+    if place_of_twice(line).as_deref() != Some("/item/id") {
+        return object(line);
+    }
+    let read = serde_json::from_str::<Map<String, Value>>(line);
+    let item = serde_json::from_str::<Searched>(line);
+    let (mut map, Searched { item }) =
+        read.and_then(|it| Ok((it, item?))).map_err(|err| format!("it cannot be read: {err}"))?;
+    map.insert("item".to_owned(), Value::Object(item.0));
+    Ok(map)
+}
+
+#[derive(serde::Deserialize)]
+struct Searched {
+    item: FirstId,
+}
+
+/// An object whose first `id` counts.
+struct FirstId(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for FirstId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = FirstId;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FirstId, A::Error> {
+                let mut keys = Map::new();
+                while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                    if !keys.contains_key(&key) {
+                        keys.insert(key, value);
+                    } else if key != "id" {
+                        return Err(A::Error::custom(format!("it has the key `{key}` twice")));
+                    }
+                }
+                Ok(FirstId(keys))
+            }
+        }
+        deserializer.deserialize_map(Keys)
     }
 }
 

@@ -78,6 +78,33 @@ impl Surroundings<'_> {
             .envs(own.into_iter().flat_map(|it| it.env.iter().map(|(name, value)| (name, value))));
         command
     }
+
+    /// Where a Codex that is started so keeps its threads; `None` if that is not known.
+    pub(super) fn codex_home(&self, start: &AgentStart) -> Option<PathBuf> {
+        let home = self.variable(start, "CODEX_HOME").filter(|it| !it.is_empty());
+        let home = home.map(PathBuf::from).or_else(|| {
+            let home = self.variable(start, "HOME").or_else(|| self.variable(start, "USERPROFILE"));
+            home.map(|it| PathBuf::from(it).join(".codex"))
+        });
+        home.map(|it| self.folder(start).join(it))
+    }
+
+    /// The value of an environment variable, as the agent sees it.
+    fn variable(&self, start: &AgentStart, name: &str) -> Option<String> {
+        let own = start.folder.as_ref();
+        let given = own.and_then(|it| it.env.iter().rfind(|(key, _)| key == name));
+        if let Some((_, value)) = given {
+            return Some(value.clone());
+        }
+        if own.is_some_and(|it| it.names_env) {
+            return None;
+        }
+        let gets_it = match &start.agent.env {
+            Some(names) => COMMON.contains(&name) || names.iter().any(|it| it == name),
+            None => !own.is_some_and(|it| it.without.iter().any(|it| it == name)),
+        };
+        gets_it.then(|| (self.env)(name)).flatten()
+    }
 }
 
 /// The command line of an agent, with the arguments that its kind needs.

@@ -7,8 +7,13 @@ mod codex;
 mod launch;
 mod native;
 mod pipe;
+mod rollout;
 mod session;
+mod shell;
+mod thread_files;
 mod told;
+
+use std::time::Duration;
 
 use kindlm_types::{AgentKind, AgentSpec, twice};
 use serde_json::{Map, Value};
@@ -20,6 +25,9 @@ pub(crate) use told::Told;
 /// The version of the protocol that agents speak with KindLM.
 pub const PROTOCOL_VERSION: u64 = 1;
 
+/// From the end of stdin to `SIGTERM`, for most agents.
+const FAREWELL: Duration = Duration::from_secs(5);
+
 /// What the lines of an agent mean.
 pub(crate) trait Dialect: Send {
     /// Reads one line, and puts down what it tells. An error is a line that cannot be read, in words.
@@ -29,6 +37,19 @@ pub(crate) trait Dialect: Send {
     fn last_error(&self) -> Option<&str> {
         None
     }
+
+    /// Ends the turn when its time is over; true if the agent has answered and what is still at work need not be awaited.
+    fn ends_late(&mut self, _told: &mut Told) -> bool {
+        false
+    }
+
+    /// How long the agent may take to end when its stdin has been closed.
+    fn farewell(&self) -> Duration {
+        FAREWELL
+    }
+
+    /// Takes the files in which an agent keeps the turn that has just ended, where it keeps any, or why they cannot be read.
+    fn settle(&mut self, _files: Result<rollout::Files, String>, _told: &mut Told) {}
 }
 
 /// How far a line has brought a turn.
@@ -71,7 +92,7 @@ fn quoted(line: &str) -> String {
     let mut chars = line.chars();
     let shown: String = chars.by_ref().take(SHOWN).collect();
     let more = if chars.next().is_some() { " …" } else { "" };
-    format!("`{}`{more}", kindlm_types::mask_secrets(&shown))
+    format!("`{}`{more}", kindlm_redact::mask_keys(&shown))
 }
 
 /// The text at a key; empty if there is none.
@@ -79,5 +100,7 @@ fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::time::{Duration, Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::command::MAX_OUTPUT;
 use crate::command::guard::Guard;
@@ -14,9 +14,6 @@ use crate::command::process::{GRACE, Group};
 
 /// So much of stderr is kept, in bytes: the end of it. 256 KiB.
 const MAX_STDERR: usize = 256 * 1024;
-
-/// From the end of stdin to `SIGTERM`.
-const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A running process.
 pub(super) struct Pipe {
@@ -207,11 +204,6 @@ impl Pipe {
                 },
             }
         }
-    }
-
-    /// When stdin has been closed, so long is waited for what is still to come.
-    pub(super) fn farewell() -> Instant {
-        Instant::now() + FAREWELL
     }
 
     /// Reads what is left of stderr. Something that the process started may still hold it.

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::launch::{Surroundings, hello};
 use super::pipe::{Ended, Fault, Pipe, Tail};
-use super::{Dialect, Step, Told, dialect};
+use super::rollout::Files;
+use super::{Dialect, Step, Told, dialect, thread_files};
 use crate::command::MAX_OUTPUT;
 use crate::command::process::not_started;
 
@@ -79,6 +80,8 @@ impl AgentSession for Session<'_> {
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
+                let files = self.thread_files().await;
+                self.dialect.settle(files, &mut self.told);
             }
             self.broken = false;
             let told = self.told.take_turn();
@@ -179,8 +182,16 @@ impl Session<'_> {
     ) -> Result<(), ProviderError> {
         let deadline = Instant::now() + limit;
         loop {
-            let Some(line) = self.next_line(deadline, limit, what).await? else {
-                return Err(self.ended_early(what).await);
+            let Some(pipe) = &mut self.pipe else { return Err(self.ended_early(what).await) };
+            let line = match pipe.line(deadline, &mut self.tail).await {
+                Ok(Some(line)) => line,
+                Ok(None) => return Err(self.ended_early(what).await),
+                Err(Fault::Late)
+                    if *wanted == Step::Done && self.dialect.ends_late(&mut self.told) =>
+                {
+                    return Ok(());
+                }
+                Err(fault) => return Err(self.fault(&fault, limit, what)),
             };
             match self.read(&line)? {
                 step if step == *wanted => return Ok(()),
@@ -196,25 +207,16 @@ impl Session<'_> {
         }
     }
 
-    async fn next_line(
-        &mut self,
-        deadline: Instant,
-        limit: Duration,
-        what: &str,
-    ) -> Result<Option<String>, ProviderError> {
-        let Some(pipe) = &mut self.pipe else { return Ok(None) };
-        let fault = match pipe.line(deadline, &mut self.tail).await {
-            Ok(line) => return Ok(line),
-            Err(fault) => fault,
-        };
+    /// The message about an agent that writes no further line.
+    fn fault(&self, fault: &Fault, limit: Duration, what: &str) -> ProviderError {
         let (kind, message) = match fault {
             Fault::Late => (
                 ProviderErrorKind::Timeout,
-                format!(
+                self.with_last_error(format!(
                     "it has not {what} within {} ms and was stopped; if it needs longer, raise its `timeoutMs` or \
                      `--timeout`",
                     limit.as_millis()
-                ),
+                )),
             ),
             Fault::TooMuch => (
                 ProviderErrorKind::Command,
@@ -228,7 +230,15 @@ impl Session<'_> {
                 format!("line {} of its stdout is not UTF-8", self.lines + 1),
             ),
         };
-        Err(self.error(kind, message))
+        self.error(kind, message)
+    }
+
+    /// Adds what the agent said last of what went wrong.
+    fn with_last_error(&self, message: String) -> String {
+        match self.dialect.last_error() {
+            Some(error) => format!("{message}; it said last: {error}"),
+            None => message,
+        }
     }
 
     fn read(&mut self, line: &str) -> Result<Step, ProviderError> {
@@ -240,6 +250,16 @@ impl Session<'_> {
         })
     }
 
+    /// The files in which Codex keeps its thread.
+    async fn thread_files(&mut self) -> Result<Files, String> {
+        let home = self.surroundings.codex_home(self.start);
+        let home = home.ok_or("it is not known where Codex keeps its threads")?;
+        let thread = self.told.metadata.get("threadId").and_then(Value::as_str);
+        let thread = thread.unwrap_or_default().to_owned();
+        let read = tokio::task::spawn_blocking(move || thread_files::read(&home, &thread));
+        read.await.unwrap_or_else(|err| Err(err.to_string()))
+    }
+
     fn place(&self) -> String {
         format!("line {} of its stdout", self.lines)
     }
@@ -248,7 +268,7 @@ impl Session<'_> {
     async fn finish_process(&mut self) -> Result<(), ProviderError> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         pipe.close();
-        let deadline = Pipe::farewell();
+        let deadline = Instant::now() + self.dialect.farewell();
         let read = loop {
             let Some(pipe) = &mut self.pipe else { break Ok(()) };
             match pipe.line(deadline, &mut self.tail).await {
@@ -273,7 +293,12 @@ impl Session<'_> {
         };
         if let Some(mut pipe) = self.pipe.take() {
             match pipe.wait(deadline, &mut self.tail).await {
-                Ended::Itself(Some(code)) => self.exit_code = Some(code),
+                Ended::Itself(Some(code)) => {
+                    self.exit_code = Some(code);
+                    if let Some(signal) = CommandOutput::signal(code) {
+                        self.ended_badly(&format!("the agent was ended by signal {signal}"));
+                    }
+                }
                 Ended::Itself(None) => self.ended_badly("the agent was ended by a signal"),
                 Ended::Stopped => self.ended_badly(
                     "the agent did not end when its stdin was closed, and was stopped",
@@ -292,13 +317,15 @@ impl Session<'_> {
     /// What to say of an agent whose stdout has ended.
     async fn ended_early(&mut self, what: &str) -> ProviderError {
         let ended = match self.pipe.take() {
-            Some(mut pipe) => pipe.wait(Pipe::farewell(), &mut self.tail).await,
+            Some(mut pipe) => {
+                pipe.wait(Instant::now() + self.dialect.farewell(), &mut self.tail).await
+            }
             None => Ended::Itself(None),
         };
         let how = match ended {
             Ended::Itself(Some(code)) => {
                 self.exit_code = Some(code);
-                // It has ended early either way; if the shell could not start it, that is why.
+                // It has ended early either way; if the shell could not start it or a signal ended it, that is why.
                 match CommandOutput::broken_off(Some(code)) {
                     Some(why) => format!("it ended before it had {what}: {why}"),
                     None => format!("it ended with exit code {code} before it had {what}"),
@@ -307,11 +334,7 @@ impl Session<'_> {
             Ended::Itself(None) => format!("a signal ended it before it had {what}"),
             Ended::Stopped => format!("it closed its stdout before it had {what}"),
         };
-        let how = match self.dialect.last_error() {
-            Some(error) => format!("{how}; it said last: {error}"),
-            None => how,
-        };
-        self.error(ProviderErrorKind::Command, how)
+        self.error(ProviderErrorKind::Command, self.with_last_error(how))
     }
 
     /// An error of the agent, with the end of its stderr.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{Reader, count, counted, non_empty};
+use crate::dialect::answer::{NoText, Reader, count, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -22,6 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: Some("ANTHROPIC_API_KEY"),
         shorthand: true,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -102,12 +103,16 @@ impl Codec for Anthropic {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let reader = Reader { provider: "anthropic", key: Some(&self.key), rule };
         let answer = reader.object(response)?;
-        let (mut text, mut tool_calls) = blocks(reader.said(&answer["content"], response)?);
+        let content = reader.said(&answer["content"], response)?;
+        let (mut text, mut tool_calls) = reader.text(blocks(content), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
             // The forced tool is only the vessel of the structured answer: the agent called nothing.
-            if let Some(at) = tool_calls.iter().position(|call| call.name == wanted) {
-                text = tool_calls.remove(at).arguments.to_string();
+            let (answers, others): (Vec<ToolCall>, Vec<ToolCall>) =
+                tool_calls.into_iter().partition(|call| call.name == wanted);
+            tool_calls = others;
+            if !answers.is_empty() {
+                text = chat::answers(&answers);
                 if tool_calls.is_empty() && finish_reason == FinishReason::ToolCalls {
                     finish_reason = FinishReason::Stop;
                 }
@@ -196,7 +201,7 @@ fn tools(prompt: &Prompt) -> Option<Value> {
 fn tool_choice(prompt: &Prompt) -> Option<Value> {
     match (answer_tool(prompt), prompt.tools.is_empty(), &prompt.tool_choice) {
         (Some(name), true, _) | (Some(name), false, Some(ToolChoice::None)) => {
-            Some(json!({"type": "tool", "name": name}))
+            Some(json!({"type": "tool", "name": name, "disable_parallel_tool_use": true}))
         }
         // Either a tool of the agent, or the answer.
         (Some(_), false, _) | (None, false, Some(ToolChoice::Required)) => {
@@ -209,12 +214,12 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
 }
 
 /// The text and the tool calls among the blocks of an answer; thinking is left out.
-fn blocks(content: &Value) -> (String, Vec<ToolCall>) {
+fn blocks(content: &Value) -> Result<(String, Vec<ToolCall>), NoText> {
     let mut text = String::new();
     let mut calls = Vec::new();
-    for block in content.as_array().into_iter().flatten() {
+    for block in content.as_array().ok_or_else(|| NoText::of(content))? {
         match block["type"].as_str() {
-            Some("text") => text.push_str(block["text"].as_str().unwrap_or_default()),
+            Some("text") => text.push_str(chat::text_at(block)?),
             Some("tool_use") => {
                 let (arguments, malformed_arguments) = chat::arguments(&block["input"]);
                 calls.push(ToolCall {
@@ -229,7 +234,7 @@ fn blocks(content: &Value) -> (String, Vec<ToolCall>) {
             _ => {}
         }
     }
-    (text, calls)
+    Ok((text, calls))
 }
 
 fn finish(word: &Value) -> FinishReason {
@@ -244,8 +249,8 @@ fn finish(word: &Value) -> FinishReason {
 
 /// Tokens. Anthropic counts what it read from its cache, and what it wrote there, apart from the other input.
 fn usage(usage: &Value) -> Usage {
-    let cached = count(&usage["cache_read_input_tokens"]);
-    let apart = cached.saturating_add(count(&usage["cache_creation_input_tokens"]));
+    let cached = counted(&usage["cache_read_input_tokens"]);
+    let apart = cached.unwrap_or(0).saturating_add(count(&usage["cache_creation_input_tokens"]));
     let input = counted(&usage["input_tokens"]).map(|it| it.saturating_add(apart));
     Usage::counted(input, counted(&usage["output_tokens"]), None, cached)
 }

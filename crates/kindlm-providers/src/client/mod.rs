@@ -91,7 +91,9 @@ impl ClientOptions {
 ///
 /// Each model is asked as fast as it can take, within its [`Limits`]. Once a provider has refused the key, or
 /// the account has nothing left to spend, the client sends nothing more there: later calls fail at once, with
-/// an error of the same kind and no attempts. A client is made anew to try again.
+/// an error of the same kind and no attempts. So they do when a provider could not be reached by three calls in a row, when
+/// a model refused its first three calls (403, 404), and when its first ten failed in any other way. A client is made anew
+/// to try again.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -194,10 +196,10 @@ impl Client {
         let lane = provider.lanes.to(&prompt.model);
         let tokens = if lane.counts_tokens() { limit::estimate(prompt) } else { 0 };
         let ticket = lane.ticket(tokens).paid_by(purse);
-        let mut reply = self
-            .ask(name, &provider.via, prompt, timeout, &ticket)
-            .await
-            .inspect_err(|err| provider.heed(&lane, err))?;
+        let asked = self.ask(name, &provider.via, prompt, timeout, &ticket).await;
+        provider.heed(&lane, &asked);
+        let mut reply = asked?;
+        reply.coverage = provider.coverage(&reply);
         keep_apart(&mut reply.tool_calls);
         Ok(reply)
     }
@@ -282,7 +284,7 @@ impl Client {
         model: &str,
         text: &str,
         timeout: Duration,
-    ) -> Result<Arc<[f32]>, ProviderError> {
+    ) -> Result<Arc<[f64]>, ProviderError> {
         let provider = self.provider(name)?;
         let lane = provider.lanes.to(model);
         let ticket = lane.ticket(limit::tokens_of(text));
@@ -292,7 +294,8 @@ impl Client {
                     codec.encode_embedding(model, text).map_err(|err| before_sending(name, err))?;
                 let decode = |response: &_| codec.decode_embedding(response);
                 let called = self.transport.call(name, &request, timeout, &ticket, decode).await;
-                Ok(called.inspect_err(|err| provider.heed(&lane, err))?.value.into())
+                provider.heed(&lane, &called);
+                Ok(called?.value.into())
             }
             Via::Scripted(script) => {
                 let attempt = || wait(name, script.embedding(name, model, text), timeout);
@@ -337,7 +340,7 @@ impl Backend for Client {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(self.embed(provider, model, text, timeout))
     }
 

@@ -1,6 +1,6 @@
 //! The providers of a suite: how each is reached, and what its requests share.
 
-use kindlm_types::{Files, Problem, ProviderError, suggest};
+use kindlm_types::{Channel, Coverage, Files, Problem, ProviderError, Reply, suggest};
 use serde_json::Value;
 
 use super::ClientOptions;
@@ -17,6 +17,8 @@ use crate::{Codec, Kind, REGISTRY, Registration, TYPE, configured};
 pub(super) struct Provider {
     pub(super) via: Via,
     pub(super) lanes: Lanes,
+    /// True if any program may be behind it; see [`Meta`](crate::Meta).
+    wraps_agent: bool,
 }
 
 /// How a provider is reached.
@@ -34,31 +36,54 @@ pub(super) enum Via {
 }
 
 impl Provider {
-    pub(super) fn new(via: Via, name: &str, options: &ClientOptions) -> Self {
+    pub(super) fn new(
+        (via, wraps_agent): (Via, bool),
+        name: &str,
+        options: &ClientOptions,
+    ) -> Self {
         let limits = options.limits.iter();
         let limits = limits.filter(|((provider, _), _)| provider == name);
         Self {
             via,
+            wraps_agent,
             lanes: Lanes::of(name, limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
         }
     }
 
-    /// Stops asking where an error shows that it is hopeless. What never leaves the machine is always asked.
-    pub(super) fn heed(&self, lane: &Lane, err: &ProviderError) {
+    /// For which kinds of evidence an answer is complete: of a model's own API for all; of a program around an agent for
+    /// those that the program names, and for the tokens that it reports.
+    pub(super) fn coverage(&self, reply: &Reply) -> Coverage {
+        match &reply.coverage {
+            Coverage::Complete if self.wraps_agent => {
+                reply.usage.is_whole().then_some(Channel::Usage).into_iter().collect()
+            }
+            own => own.clone(),
+        }
+    }
+
+    /// Takes note of how a call ended, and stops asking where that is hopeless. What never leaves the machine is always
+    /// asked.
+    pub(super) fn heed<T>(&self, lane: &Lane, result: &Result<T, ProviderError>) {
         let is_remote = match &self.via {
             Via::Http(_) => true,
             #[cfg(feature = "mcp")]
             Via::Mcp(_) => true,
             _ => false,
         };
-        if is_remote {
-            self.lanes.heed(lane, err);
+        match result {
+            _ if !is_remote => {}
+            Ok(_) => self.lanes.answered(lane),
+            Err(err) => self.lanes.heed(lane, err),
         }
     }
 }
 
 /// Sets up one provider of the config.
-pub(super) fn connect(name: &str, config: &Value, files: &dyn Files) -> Result<Via, Vec<Problem>> {
+pub(super) fn connect(
+    name: &str,
+    config: &Value,
+    files: &dyn Files,
+) -> Result<(Via, bool), Vec<Problem>> {
     let Some((registration, config)) = configured(name, config) else {
         let kind = config.get(TYPE).and_then(Value::as_str).unwrap_or(name);
         let help = suggest(kind, "providers", REGISTRY.iter().map(|it| it.meta.id));
@@ -71,8 +96,8 @@ pub(super) fn open(
     registration: &Registration,
     config: &Value,
     files: &dyn Files,
-) -> Result<Via, Vec<Problem>> {
-    match registration.kind {
+) -> Result<(Via, bool), Vec<Problem>> {
+    let via = match registration.kind {
         Kind::Http(codec) => codec(config).map(Via::Http),
         Kind::Special(check) => match registration.meta.id {
             "scripted" => Script::load(&Scripted::read(config)?, files).map(Via::Scripted),
@@ -84,5 +109,6 @@ pub(super) fn open(
             "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
             id => check(config).map(|()| Via::Missing(id)),
         },
-    }
+    };
+    Ok((via?, registration.meta.wraps_agent))
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{Reader, count, counted};
+use crate::dialect::answer::{Reader, counted};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -21,6 +21,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: Some("COHERE_API_KEY"),
         shorthand: true,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -123,7 +124,7 @@ impl Codec for Cohere {
         Ok(self.request("/embed", body))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let answer = self.reader().object(response)?;
         self.reader().vector(&answer["embeddings"]["float"][0], response)
     }
@@ -153,7 +154,7 @@ fn usage(usage: &Value) -> Usage {
     let tokens =
         if usage["tokens"].is_object() { &usage["tokens"] } else { &usage["billed_units"] };
     let [input, output] = ["input_tokens", "output_tokens"].map(|key| counted(&tokens[key]));
-    Usage::counted(input, output, None, count(&usage["cached_tokens"]))
+    Usage::counted(input, output, None, counted(&usage["cached_tokens"]))
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {

@@ -8,7 +8,7 @@ mod model;
 pub(crate) mod process;
 pub mod protocol;
 
-use kindlm_types::Problem;
+use kindlm_types::{DeclaredEvidence, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,6 +30,7 @@ pub static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: None,
         shorthand: false,
+        wraps_agent: true,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -47,6 +48,9 @@ pub struct Config {
     /// How the program is given the prompt.
     #[serde(default)]
     pub input: Input,
+    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    #[serde(default)]
+    pub evidence: Option<DeclaredEvidence>,
 }
 
 /// How a program is given the prompt.

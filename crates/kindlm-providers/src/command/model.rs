@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     Channel, CommandOutput, CommandSpec, Event, FinishReason, Prompt, ProviderError,
-    ProviderErrorKind, Reply, ecma,
+    ProviderErrorKind, Reply, ToolCall, ecma,
 };
 
 use super::guard::Guard;
@@ -65,11 +65,23 @@ pub(crate) async fn ask(
         Some(json) if read.text.is_empty() => ecma::text(json),
         _ => read.text,
     };
+    // A program that says nothing at all may have said it elsewhere.
+    let coverage = if text.is_empty() && read.tool_calls.is_empty() {
+        read.coverage.without(Channel::Messages)
+    } else {
+        read.coverage
+    };
     let (usage, cost_usd) = Event::usage(&read.events);
-    let finish_reason =
-        if read.tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    let is_open = |it: &ToolCall| it.response.is_none();
+    let finish_reason = if read.tool_calls.iter().any(is_open) {
+        FinishReason::ToolCalls
+    } else {
+        FinishReason::Stop
+    };
     Ok(Reply {
         tool_calls: read.tool_calls,
+        events: read.events,
+        coverage,
         finish_reason,
         output_json: read.output_json,
         usage: usage.unwrap_or_default(),

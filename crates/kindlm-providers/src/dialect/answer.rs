@@ -1,6 +1,6 @@
 //! Reading a response: JSON of the right kind, or a typed error that says what came instead.
 
-use kindlm_types::{FinishReason, ProviderError, ProviderErrorKind};
+use kindlm_types::{FinishReason, ProviderError, ProviderErrorKind, twice_of};
 use serde_json::Value;
 
 use super::chat;
@@ -48,18 +48,11 @@ impl Reader<'_> {
         let value = parse(&response.body);
         if !(200..300).contains(&response.status) {
             return Err(match value {
-                Some(value) => failure::of_body(self, response.status, &value),
-                None => failure::of_status(self, response.status, &describe(response)),
+                Ok(value) => failure::of_body(self, response.status, &value),
+                Err(_) => failure::of_status(self, response.status, &describe(response)),
             });
         }
-        value.ok_or_else(|| {
-            let what = if response.body.is_empty() {
-                "the answer is empty"
-            } else {
-                "the answer is not JSON"
-            };
-            self.malformed(what, response)
-        })
+        value.map_err(|what| self.malformed(&what, response))
     }
 
     /// An answer that cannot be read: what is wrong, and its beginning.
@@ -104,7 +97,19 @@ impl Reader<'_> {
         if message["content"].is_null() && !is_cut && !others.into_iter().any(says) {
             return Err(self.malformed("the message of the model has no content", response));
         }
-        Ok(chat::text(&message["content"]))
+        self.text(chat::text(&message["content"]), response)
+    }
+
+    /// The text of a message, or the error that its content is no text. Read as an empty answer, it would pass every
+    /// check of what must not be said.
+    pub(crate) fn text<T>(
+        &self,
+        read: Result<T, NoText>,
+        response: &HttpResponse,
+    ) -> Result<T, ProviderError> {
+        read.map_err(|NoText(kind)| {
+            self.malformed(&format!("the content of the message is {kind}, not a text"), response)
+        })
     }
 
     /// Reads the vector of an embedding.
@@ -112,12 +117,9 @@ impl Reader<'_> {
         &self,
         value: &Value,
         response: &HttpResponse,
-    ) -> Result<Vec<f32>, ProviderError> {
-        #[expect(clippy::cast_possible_truncation, reason = "vectors are 32-bit by design")]
-        let vector: Option<Vec<f32>> = value.as_array().and_then(|list| {
-            list.iter()
-                .map(|it| it.as_f64().map(|it| it as f32).filter(|it| it.is_finite()))
-                .collect()
+    ) -> Result<Vec<f64>, ProviderError> {
+        let vector: Option<Vec<f64>> = value.as_array().and_then(|list| {
+            list.iter().map(|it| it.as_f64().filter(|it| it.is_finite())).collect()
         });
         vector
             .filter(|it| !it.is_empty())
@@ -125,8 +127,77 @@ impl Reader<'_> {
     }
 }
 
-fn parse(body: &[u8]) -> Option<Value> {
-    serde_json::from_slice(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body)).ok()
+/// Content of a type that cannot hold a text: which one it is, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoText(pub(crate) &'static str);
+
+impl NoText {
+    /// The kind of a value that should have been a text.
+    pub(crate) fn of(value: &Value) -> Self {
+        Self(match value {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a text",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+        })
+    }
+}
+
+/// The keys that hold what a model said, called and counted. Of two with one name only the last would be read.
+const SAID: [&str; 19] = [
+    "arguments",
+    "candidates",
+    "choices",
+    "content",
+    "finishReason",
+    "finish_reason",
+    "function",
+    "functionCall",
+    "input",
+    "message",
+    "name",
+    "parts",
+    "refusal",
+    "stop_reason",
+    "text",
+    "tool_calls",
+    "type",
+    "usage",
+    "usageMetadata",
+];
+
+/// The JSON of a body, or why it cannot be read.
+fn parse(body: &[u8]) -> Result<Value, String> {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;
+    let twice = str::from_utf8(body).ok().and_then(|it| twice_of(it, |key| SAID.contains(&key)));
+    match twice {
+        Some(key) => Err(format!("the answer has the key \"{key}\" twice in one object")),
+        None => Ok(value),
+    }
+}
+
+/// Why a body is not JSON. Where it nearly is, the parser's reason says more than its beginning.
+fn not_json(body: &[u8], err: &serde_json::Error) -> String {
+    if body.is_empty() {
+        return "the answer is empty".to_owned();
+    }
+    let words = err.to_string();
+    let is_surrogate = ["surrogate", "hex escape"].iter().any(|it| words.contains(it));
+    if is_surrogate && err.is_syntax() {
+        return format!(
+            "the answer holds half of a surrogate pair (`\\ud800` to `\\udfff` alone) at line {} column {}, which is not \
+             valid Unicode",
+            err.line(),
+            err.column()
+        );
+    }
+    match body.trim_ascii_start().first() {
+        Some(b'{' | b'[') if err.is_syntax() => format!("the answer is not valid JSON ({err})"),
+        _ => "the answer is not JSON".to_owned(),
+    }
 }
 
 fn describe(response: &HttpResponse) -> String {
@@ -156,15 +227,21 @@ pub(crate) fn count(value: &Value) -> u64 {
     counted(value).unwrap_or(0)
 }
 
-/// The same, where it matters whether there is one: what is not counted is not 0.
+/// More tokens than any answer has. A greater count is a fault of the server, not a count.
+const MOST_TOKENS: f64 = 1e12;
+
+/// The same, where it matters whether there is one: what is not counted is not 0. A negative or an absurd number
+/// counts nothing.
 pub(crate) fn counted(value: &Value) -> Option<u64> {
     match value {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "`as` saturates"
+            reason = "the number is in the range of a count"
         )]
-        Value::Number(number) => number.as_u64().or_else(|| number.as_f64().map(|it| it as u64)),
+        Value::Number(number) => {
+            number.as_f64().filter(|it| (0.0..=MOST_TOKENS).contains(it)).map(|it| it as u64)
+        }
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
     }

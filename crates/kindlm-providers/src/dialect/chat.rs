@@ -6,7 +6,7 @@ use kindlm_types::{FinishReason, Message, Prompt, Role, ToolCall, ToolChoice, To
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::answer::{count, counted, non_empty};
+use super::answer::{NoText, counted, non_empty};
 
 /// Adds a member, unless there is nothing to say.
 pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
@@ -176,18 +176,34 @@ pub(crate) fn arguments(written: &Value) -> (Value, Option<String>) {
     }
 }
 
-/// The text of an answer: a text, or a list of parts.
-pub(crate) fn text(content: &Value) -> String {
+/// The text of an answer: a text, or a list of parts. No content is an empty text.
+pub(crate) fn text(content: &Value) -> Result<String, NoText> {
     match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter(|part| {
-                part["type"].as_str().is_none_or(|it| it == "text" || it == "output_text")
-            })
-            .filter_map(|part| part.as_str().or_else(|| part["text"].as_str()))
-            .collect(),
-        _ => String::new(),
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => parts.iter().map(text_of_part).collect(),
+        other => Err(NoText::of(other)),
+    }
+}
+
+/// The text of a part; empty if it is of a kind that has none, such as a thought.
+fn text_of_part(part: &Value) -> Result<&str, NoText> {
+    match part {
+        Value::String(text) => Ok(text),
+        Value::Object(_) => match part["type"].as_str() {
+            None | Some("text" | "output_text") => text_at(part),
+            Some(_) => Ok(""),
+        },
+        other => Err(NoText::of(other)),
+    }
+}
+
+/// The text under the key `text`; empty if there is none.
+pub(crate) fn text_at(part: &Value) -> Result<&str, NoText> {
+    match &part["text"] {
+        Value::Null => Ok(""),
+        Value::String(text) => Ok(text),
+        other => Err(NoText::of(other)),
     }
 }
 
@@ -202,11 +218,25 @@ pub(crate) fn finish(word: Option<&str>) -> FinishReason {
     }
 }
 
+/// The structured answer of calls to the tool that is its vessel. Calls that differ are all kept, so that a reader sees
+/// that they contradict each other.
+pub(crate) fn answers(calls: &[ToolCall]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for call in calls {
+        let text = call.malformed_arguments.clone().unwrap_or_else(|| call.arguments.to_string());
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts.join("\n")
+}
+
 /// Tokens. A server that leaves out the total means the sum.
 pub(crate) fn usage(usage: &Value) -> Usage {
     let [input, output, total] =
         ["prompt_tokens", "completion_tokens", "total_tokens"].map(|key| counted(&usage[key]));
-    Usage::counted(input, output, total, count(&usage["prompt_tokens_details"]["cached_tokens"]))
+    let cached = counted(&usage["prompt_tokens_details"]["cached_tokens"]);
+    Usage::counted(input, output, total, cached)
 }
 
 /// The model that answered, or the one that was asked.
@@ -254,9 +284,22 @@ mod tests {
             ),
             (json!(["a", "b"]), "ab"),
             (json!(null), ""),
-            (json!({"a": 1}), ""),
+            (json!([{"type": "image_url"}]), ""),
         ] {
-            assert_eq!(text(&content), expected, "{content}");
+            assert_eq!(text(&content).as_deref(), Ok(expected), "{content}");
+        }
+    }
+
+    #[test]
+    fn content_that_is_no_text_is_not_an_empty_one() {
+        for (content, kind) in [
+            (json!(42), "a number"),
+            (json!(false), "a boolean"),
+            (json!({"a": 1}), "an object"),
+            (json!([42]), "a number"),
+            (json!([{"type": "text", "text": {"a": 1}}]), "an object"),
+        ] {
+            assert_eq!(text(&content), Err(NoText(kind)), "{content}");
         }
     }
 

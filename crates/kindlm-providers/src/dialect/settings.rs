@@ -6,9 +6,6 @@ use serde_json::Value;
 
 use crate::HeaderValue;
 
-/// What keys look like that somebody has pasted instead of a variable's name.
-const KEYS: [&str; 6] = ["sk-", "sk_", "gsk_", "AIza", "xai-", "hf_"];
-
 /// Reads a configuration that has passed its schema.
 pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem>> {
     serde_json::from_value(config.clone()).map_err(|err| vec![Problem::new("", err.to_string())])
@@ -19,7 +16,7 @@ pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
     let mut chars = name.chars();
     let named = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && chars.all(|it| it.is_ascii_alphanumeric() || it == '_');
-    let is_key = KEYS.iter().any(|start| name.starts_with(start));
+    let is_key = kindlm_redact::looks_like_key(name);
     (!named || is_key).then(|| {
         Problem::new(pointer, "this is not the name of an environment variable").with_help(
             "write the name, such as `OPENAI_API_KEY`; the key itself belongs into that variable, never into the file",

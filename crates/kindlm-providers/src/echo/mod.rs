@@ -15,6 +15,7 @@ pub static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: None,
         shorthand: true,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -53,7 +54,7 @@ impl Config {
         let input = prompt.messages.iter().map(|it| words(&it.content)).sum();
         let output = words(&text);
         Reply {
-            usage: Usage::counted(Some(input), Some(output), None, 0),
+            usage: Usage::counted(Some(input), Some(output), None, None),
             model: prompt.model.clone(),
             ..Reply::text(text)
         }

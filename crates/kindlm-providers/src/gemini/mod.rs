@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::{Address, segment};
-use crate::dialect::answer::{Reader, count, counted, non_empty};
+use crate::dialect::answer::{NoText, Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: Some("GEMINI_API_KEY"),
         shorthand: true,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -102,7 +103,8 @@ impl Codec for Gemini {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.reader().object(response)?;
         let candidate = &answer["candidates"][0];
-        let (text, tool_calls) = parts(&candidate["content"]["parts"], chat::calls_before(prompt));
+        let parts = parts(&candidate["content"]["parts"], chat::calls_before(prompt));
+        let (text, tool_calls) = self.reader().text(parts, response)?;
         let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
         if blocked.is_none() {
             self.reader().said(candidate, response)?;
@@ -129,7 +131,7 @@ impl Codec for Gemini {
         Ok(self.request(model, "embedContent", body))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let answer = self.reader().object(response)?;
         self.reader().vector(&answer["embedding"]["values"], response)
     }
@@ -226,11 +228,16 @@ fn tool_config(choice: &ToolChoice) -> Value {
 }
 
 /// The text and the calls among the parts of an answer; thoughts are left out. Gemini's calls have no id.
-fn parts(parts: &Value, before: usize) -> (String, Vec<ToolCall>) {
+fn parts(parts: &Value, before: usize) -> Result<(String, Vec<ToolCall>), NoText> {
     let mut text = String::new();
     let mut calls = Vec::new();
-    for part in parts.as_array().into_iter().flatten().filter(|part| part["thought"] != true) {
-        text.push_str(part["text"].as_str().unwrap_or_default());
+    let parts = match parts {
+        Value::Null => &[][..],
+        Value::Array(parts) => parts,
+        other => return Err(NoText::of(other)),
+    };
+    for part in parts.iter().filter(|part| part["thought"] != true) {
+        text.push_str(chat::text_at(part)?);
         let call = &part["functionCall"];
         if call.is_object() {
             let (arguments, malformed_arguments) = chat::arguments(&call["args"]);
@@ -243,7 +250,7 @@ fn parts(parts: &Value, before: usize) -> (String, Vec<ToolCall>) {
             });
         }
     }
-    (text, calls)
+    Ok((text, calls))
 }
 
 fn finish(word: &Value) -> FinishReason {
@@ -267,7 +274,7 @@ fn usage(usage: &Value) -> Usage {
         (None, None) => total.filter(|it| Some(*it) == input).map(|_| 0),
         (said, thought) => Some(said.unwrap_or(0).saturating_add(thought.unwrap_or(0))),
     };
-    Usage::counted(input, output, total, count(&usage["cachedContentTokenCount"]))
+    Usage::counted(input, output, total, counted(&usage["cachedContentTokenCount"]))
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {

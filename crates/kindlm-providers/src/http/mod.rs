@@ -2,6 +2,7 @@
 
 #[cfg(feature = "http")]
 mod ask;
+mod calls;
 mod jinja;
 mod path;
 mod response;
@@ -12,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kindlm_template::is_template;
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{
-    FinishReason, Problem, ProblemKind, Prompt, ProviderError, ProviderErrorKind, Reply, Usage,
-    ecma, nearest, pointer,
+    DeclaredEvidence, FinishReason, Problem, ProblemKind, Prompt, ProviderError, ProviderErrorKind,
+    Reply, Usage, ecma, nearest, pointer,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,6 +22,7 @@ use serde_json::{Map, Value};
 
 #[cfg(feature = "http")]
 pub(crate) use self::ask::Asked;
+use self::calls::CallsPath;
 use self::jinja::{Filler, Reading, with_query};
 use self::path::Path;
 use self::template::Template;
@@ -37,6 +39,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: None,
         shorthand: false,
+        wraps_agent: true,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -74,7 +77,7 @@ struct Config {
     /// Where the text is; `choices.0.message.content` if absent.
     #[serde(default)]
     response_path: Option<String>,
-    /// Where the list of tool calls is.
+    /// Where the list of tool calls is. With a `?` at the end, the answer may leave it out.
     #[serde(default)]
     tool_calls_path: Option<String>,
     /// Where the counts of tokens are.
@@ -87,6 +90,10 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
+    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    #[serde(default)]
+    #[expect(dead_code, reason = "`declared` reads it, for every provider")]
+    evidence: Option<DeclaredEvidence>,
 }
 
 /// How a body is written.
@@ -144,7 +151,7 @@ struct Http {
     reading: Option<ScriptSource>,
     text: Path,
     text_path: String,
-    tool_calls: Option<Path>,
+    tool_calls: Option<CallsPath>,
     usage: [Path; 3],
     model: Path,
 }
@@ -154,6 +161,21 @@ struct Http {
 enum Body {
     Plain(Template),
     Jinja(Value),
+}
+
+impl CallsPath {
+    /// `None` if the answer is read in a form of its own that names no path of calls.
+    fn of(config: &Config, parse: impl FnOnce(&str) -> Path) -> Option<Self> {
+        let Some(written) = config.tool_calls_path.as_deref() else {
+            return config
+                .response_path
+                .is_none()
+                .then(|| Self { path: parse("choices.0.message.tool_calls"), required: None });
+        };
+        let path = written.strip_suffix('?').unwrap_or(written);
+        let required = (path == written).then(|| written.to_owned());
+        Some(Self { path: parse(path), required })
+    }
 }
 
 impl Http {
@@ -208,10 +230,7 @@ impl Http {
         let text_path = config.response_path.as_deref().unwrap_or("choices.0.message.content");
         let text = path(Some(text_path), "", "/responsePath");
         // Without any path the whole answer is read in OpenAI's form; a path of one's own means another form.
-        let calls = config.tool_calls_path.as_deref();
-        let calls =
-            calls.or(config.response_path.is_none().then_some("choices.0.message.tool_calls"));
-        let tool_calls = calls.map(|it| path(Some(it), "", "/toolCallsPath"));
+        let tool_calls = CallsPath::of(config, |written| path(Some(written), "", "/toolCallsPath"));
         let model = path(config.model_id_path.as_deref(), "model", "/modelIdPath");
         if !problems.is_empty() {
             return Err(problems);
@@ -282,7 +301,7 @@ impl Http {
     fn read_usage(&self, answer: &Value) -> Usage {
         let [input, output, total] = self.usage.each_ref().map(|path| path.first(answer));
         let [input, output, total] = [input, output, total].map(|it| it.and_then(counted));
-        Usage::counted(input, output, total, 0)
+        Usage::counted(input, output, total, None)
     }
 }
 
@@ -317,8 +336,15 @@ impl Codec for Http {
             }
             Err(err) => return Err(whole(err, response)),
         };
-        let calls = self.tool_calls.as_ref().and_then(|path| path.list(&answer));
-        let tool_calls = chat::tool_calls(prompt, &calls.unwrap_or_default(), "call_");
+        let written = match &self.tool_calls {
+            Some(path) => {
+                path.find(&answer).map_err(|what| self.reader().malformed(&what, response))?
+            }
+            None => Vec::new(),
+        };
+        let mut tool_calls = chat::tool_calls(prompt, &Value::Array(written.clone()), "call_");
+        let results = calls::results(&mut tool_calls, &written)
+            .map_err(|what| self.reader().malformed(&what, response))?;
         let found = self.text.first(&answer);
         let text = match found {
             Some(value) => printed(value),
@@ -331,12 +357,13 @@ impl Codec for Http {
         };
         let finish_reason = match answer.pointer("/choices/0/finish_reason") {
             Some(Value::String(word)) => chat::finish(Some(word)),
-            _ if !tool_calls.is_empty() => FinishReason::ToolCalls,
+            _ if tool_calls.iter().any(|it| it.response.is_none()) => FinishReason::ToolCalls,
             _ => FinishReason::Stop,
         };
         let model = self.model.first(&answer).map(printed).filter(|it| !it.is_empty());
         Ok(Reply {
             output_json: found.filter(|it| !it.is_string() && !it.is_null()).cloned(),
+            events: calls::events(&tool_calls, &results, &text),
             tool_calls,
             usage: self.read_usage(&answer),
             finish_reason,

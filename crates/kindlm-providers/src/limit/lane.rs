@@ -24,7 +24,7 @@ pub struct Lane {
     calls: AtomicU64,
     counts_tokens: bool,
     /// The provider and the model, for people; empty for a lane that nobody has named.
-    name: String,
+    pub(super) name: String,
 }
 
 struct State {
@@ -42,6 +42,8 @@ struct State {
     strikes: u32,
     /// When the first request was refused after which there have been nothing but refusals, and when the last one was.
     refused: Option<(Instant, Instant)>,
+    /// How many calls have failed while none was answered; `None` once one was.
+    failed: Option<u32>,
     /// Nothing is sent any more.
     shut: Option<Arc<ProviderError>>,
     /// Those who wait, by the number of their call.
@@ -120,6 +122,7 @@ impl Lane {
             put_off: None,
             strikes: 0,
             refused: None,
+            failed: Some(0),
             shut: None,
             queue: BTreeMap::new(),
         };
@@ -142,6 +145,18 @@ impl Lane {
     pub fn ticket(&self, estimate: u64) -> Ticket<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         Ticket { lane: self, number, estimate, used: AtomicU64::new(0), purse: None }
+    }
+
+    /// The model has answered a call.
+    pub(super) fn has_answered(&self) {
+        self.state().failed = None;
+    }
+
+    /// A call has failed; gives how many have, if none was answered.
+    pub(super) fn has_failed(&self) -> Option<u32> {
+        let mut state = self.state();
+        state.failed = state.failed.map(|it| it.saturating_add(1));
+        state.failed
     }
 
     /// Sends nothing any more: whoever waits or comes is answered with this error.

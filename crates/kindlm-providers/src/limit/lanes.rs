@@ -21,7 +21,15 @@ pub(crate) struct Lanes {
 struct Open {
     lanes: HashMap<String, Arc<Lane>>,
     shut: Option<Arc<ProviderError>>,
+    /// How many calls in a row did not reach the provider at all.
+    unreached: u32,
 }
+
+/// How many calls in a row may be refused, or not reach the provider, before the circuit opens.
+const REFUSED: u32 = 3;
+
+/// How many calls may fail in another way before the circuit to a model opens that has never answered.
+const FAILED: u32 = 10;
 
 impl Lanes {
     /// Lanes of this provider with these limits, by model.
@@ -44,27 +52,63 @@ impl Lanes {
         lane
     }
 
-    /// Shuts what an error shows to be hopeless. An error of something that was not sent shows nothing.
+    /// A model of the provider has answered.
+    pub(crate) fn answered(&self, lane: &Lane) {
+        lane.has_answered();
+        self.open().unreached = 0;
+    }
+
+    /// Opens the circuit that a failed call, after its retries, shows to be hopeless. A call that was not sent shows
+    /// nothing.
     ///
-    /// A key that is refused, and an account that has nothing left to spend, are the same for all models. Only
-    /// 403 may mean that the account must not use this one model.
+    /// A key that is refused, and an account that has nothing left to spend, are the same for all models, and so is a
+    /// server that cannot be reached. Only 403 may mean that the account must not use this one model. Anything else may
+    /// be the fault of one request, unless the model has never answered.
     pub(crate) fn heed(&self, lane: &Lane, err: &ProviderError) {
+        use ProviderErrorKind as Kind;
         if err.attempts == 0 {
             return;
         }
-        match (err.kind, err.status) {
-            (ProviderErrorKind::Auth, Some(403)) => lane.shut(&Arc::new(err.clone())),
-            (ProviderErrorKind::Auth | ProviderErrorKind::QuotaExhausted, _) => {
-                let mut open = self.open();
-                let why = open.shut.get_or_insert_with(|| Arc::new(err.clone()));
-                let why = Arc::clone(why);
-                open.lanes.values().for_each(|it| it.shut(&why));
+        if err.kind == Kind::Connection && err.status.is_none() {
+            let mut open = self.open();
+            open.unreached = open.unreached.saturating_add(1);
+            if open.unreached >= REFUSED {
+                let why = given_up(err, open.unreached, &self.provider);
+                open.shut(&why);
             }
-            _ => {}
+            return;
+        }
+        self.open().unreached = 0;
+        let most = match (err.kind, err.status) {
+            (Kind::Auth, Some(403)) => return lane.shut(&Arc::new(err.clone())),
+            (Kind::Auth | Kind::QuotaExhausted, _) => return self.open().shut(err),
+            (Kind::ModelNotFound, _) | (_, Some(403..=405)) => REFUSED,
+            (Kind::Server | Kind::Timeout | Kind::MalformedResponse, _) => FAILED,
+            _ => return,
+        };
+        if let Some(failed) = lane.has_failed().filter(|it| *it >= most) {
+            lane.shut(&Arc::new(given_up(err, failed, &lane.name)));
         }
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Open {
+    /// Sends nothing any more, to no model.
+    fn shut(&mut self, err: &ProviderError) {
+        let why = Arc::clone(self.shut.get_or_insert_with(|| Arc::new(err.clone())));
+        self.lanes.values().for_each(|it| it.shut(&why));
+    }
+}
+
+/// The error of calls that are not sent, because those before them all failed.
+fn given_up(err: &ProviderError, failed: u32, whom: &str) -> ProviderError {
+    let message = format!(
+        "{}; {failed} calls in a row have failed, so nothing more is sent to `{whom}` in this run",
+        err.message
+    );
+    ProviderError { message, retryable: false, ..err.clone() }
 }

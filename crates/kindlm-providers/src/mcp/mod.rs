@@ -4,7 +4,7 @@ mod arguments;
 #[cfg(feature = "mcp")]
 mod client;
 
-use kindlm_types::Problem;
+use kindlm_types::{DeclaredEvidence, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -23,6 +23,7 @@ pub static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: None,
         shorthand: false,
+        wraps_agent: true,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -49,6 +50,9 @@ pub struct Config {
     /// Whether the answer is the result's structured content, where there is one, rather than its text.
     #[serde(default)]
     pub structured: bool,
+    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    #[serde(default)]
+    pub evidence: Option<DeclaredEvidence>,
 }
 
 impl Config {

@@ -21,6 +21,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: Some("MISTRAL_API_KEY"),
         shorthand: true,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -127,7 +128,7 @@ impl Codec for Mistral {
         Ok(self.request("/embeddings", json!({"model": model, "input": [text]})))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let answer = self.reader().object(response)?;
         self.reader().vector(&answer["data"][0]["embedding"], response)
     }

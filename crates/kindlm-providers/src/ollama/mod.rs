@@ -20,6 +20,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: None,
         shorthand: true,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -130,7 +131,7 @@ impl Codec for Ollama {
         Ok(self.request("/embed", json!({"model": model, "input": text})))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let answer = self.reader().object(response)?;
         self.reader().vector(&answer["embeddings"][0], response)
     }
@@ -157,5 +158,10 @@ fn finish(word: &Value) -> FinishReason {
 }
 
 fn usage(answer: &Value) -> Usage {
-    Usage::counted(counted(&answer["prompt_eval_count"]), counted(&answer["eval_count"]), None, 0)
+    Usage::counted(
+        counted(&answer["prompt_eval_count"]),
+        counted(&answer["eval_count"]),
+        None,
+        None,
+    )
 }

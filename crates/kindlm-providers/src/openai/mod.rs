@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{Reader, count, non_empty};
+use crate::dialect::answer::{Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: Some("OPENAI_API_KEY"),
         shorthand: true,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -208,7 +209,7 @@ impl Codec for OpenAi {
         Ok(self.request("/embeddings", json!({"model": model, "input": text})))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f32>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
         let answer = self.read(response)?;
         self.reader().vector(&answer["data"][0]["embedding"], response)
     }
@@ -354,8 +355,10 @@ fn refusal(message: &Value) -> Option<String> {
 fn usage(usage: &Value) -> Usage {
     let mut read = chat::usage(usage);
     // DeepSeek's way of saying it.
-    if read.cached_input_tokens == 0 {
-        read.cached_input_tokens = count(&usage["prompt_cache_hit_tokens"]);
+    if read.cached_input_tokens.is_none_or(|it| it == 0)
+        && let Some(cached) = counted(&usage["prompt_cache_hit_tokens"])
+    {
+        read.cached_input_tokens = Some(cached);
     }
     read
 }

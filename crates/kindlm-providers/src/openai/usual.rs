@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::HttpResponse;
-use crate::dialect::answer::count;
+use crate::dialect::answer::counted;
 use crate::dialect::chat;
 
 /// `()` is what is absent or `null`: anything else there is not usual.
@@ -71,7 +71,7 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
         prompt_tokens_details: details,
         prompt_cache_hit_tokens: (),
     } = usage;
-    let cached_input_tokens = count(&details["cached_tokens"]);
+    let cached_input_tokens = counted(&details["cached_tokens"]);
     Some(Reply {
         usage: Usage {
             input_tokens,

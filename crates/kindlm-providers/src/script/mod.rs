@@ -5,7 +5,7 @@ mod ask;
 #[cfg(feature = "http")]
 mod reply;
 
-use kindlm_types::{Problem, Prompt, ecma};
+use kindlm_types::{DeclaredEvidence, Problem, Prompt, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -27,6 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: None,
         shorthand: false,
+        wraps_agent: true,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -52,6 +53,10 @@ pub(crate) struct Config {
     #[serde(default)]
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
     config: Map<String, Value>,
+    /// Which evidence of the answers is complete. Reports show that it was declared, not observed.
+    #[serde(default)]
+    #[expect(dead_code, reason = "`declared` reads it, for every provider")]
+    evidence: Option<DeclaredEvidence>,
 }
 
 /// The endings of JavaScript and TypeScript.

@@ -68,7 +68,7 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
     let cost = answer.get("cost").and_then(Value::as_f64);
     let says_more = answer.keys().any(|it| !KNOWN.contains(&it.as_str()));
     Ok(Reply {
-        usage: Usage::counted(asked, answered, total, tokens("cached").unwrap_or(0)),
+        usage: Usage::counted(asked, answered, total, tokens("cached")),
         finish_reason: finish_reason
             .map_or(FinishReason::Stop, |it| FinishReason::from(it.to_owned())),
         log_probs: log_probs.and_then(|it| it.iter().map(Value::as_f64).collect()),

@@ -21,6 +21,7 @@ pub static REGISTRATION: Registration = Registration {
         since: "0.1.0",
         key_variable: None,
         shorthand: false,
+        wraps_agent: false,
         docs: include_str!("docs.md"),
     },
     schema: |generator| generator.subschema_for::<Config>(),
@@ -76,7 +77,7 @@ pub struct ScriptedReply {
     /// What the model says.
     #[serde(default)]
     pub text: Option<String>,
-    /// What the model says, as JSON.
+    /// What the model says, as JSON. In a reply to a judge's question, `mark` is added to an object without it.
     #[serde(default, deserialize_with = "present")]
     pub json: Option<Value>,
     /// The tools that the model calls.
@@ -84,7 +85,7 @@ pub struct ScriptedReply {
     pub tool_calls: Vec<ScriptedCall>,
     /// The vector, for a request that asks for one.
     #[serde(default)]
-    pub embedding: Option<Vec<f32>>,
+    pub embedding: Option<Vec<f64>>,
     /// The model's refusal, in words.
     #[serde(default)]
     pub refusal: Option<String>,
@@ -135,7 +136,7 @@ pub struct ScriptedUsage {
     pub total_tokens: Option<u64>,
     /// The part of the input tokens that was read from the prompt cache.
     #[serde(default)]
-    pub cached_input_tokens: u64,
+    pub cached_input_tokens: Option<u64>,
 }
 
 /// A failure instead of an answer.

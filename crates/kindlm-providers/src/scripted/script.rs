@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use kindlm_types::ask::with_mark;
 use kindlm_types::{
     Files, FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind as Kind, Reply,
     ToolCall, Usage,
@@ -85,7 +86,7 @@ impl Script {
     }
 
     /// The vector of a text.
-    pub fn embedding(&self, provider: &str, model: &str, text: &str) -> Answer<Vec<f32>> {
+    pub fn embedding(&self, provider: &str, model: &str, text: &str) -> Answer<Vec<f64>> {
         let request = Request::embedding(model, text);
         let chosen = self.choose(provider, &request, |it| it.embedding.is_some());
         answer(provider, chosen, |it| it.embedding.clone().unwrap_or_default())
@@ -223,7 +224,9 @@ fn as_reply(reply: &ScriptedReply, request: &Request<'_>) -> Reply {
         () if reply.refusal.is_some() => FinishReason::Refusal,
         () => FinishReason::Stop,
     });
-    let text = reply.text.clone().or_else(|| reply.json.as_ref().map(ToString::to_string));
+    // What stands in for a judge is written before the mark of its question is known.
+    let json = || Some(with_mark(&reply.json.as_ref()?.to_string(), request.last_user));
+    let text = reply.text.clone().or_else(json);
     Reply {
         tool_calls,
         finish_reason,

@@ -132,13 +132,11 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
             Problem::new(format!("/usage/{key}"), message)
         }),
     };
-    let inner = |keys: [&str; 2]| {
-        let found = keys.iter().find_map(|it| usage.get(*it)?.get("cached_tokens")?.as_u64());
-        found.unwrap_or(0)
-    };
+    let inner =
+        |keys: [&str; 2]| keys.iter().find_map(|it| usage.get(*it)?.get("cached_tokens")?.as_u64());
     let read = count("cache_read_input_tokens")?;
     let written = count("cache_creation_input_tokens")?;
-    let cached = read.unwrap_or_else(|| inner(["prompt_tokens_details", "input_tokens_details"]));
+    let cached = read.or_else(|| inner(["prompt_tokens_details", "input_tokens_details"]));
     let apart = read.unwrap_or(0).saturating_add(written.unwrap_or(0));
     let input = match (count("prompt_tokens")?, count("input_tokens")?) {
         (Some(tokens), _) => tokens,

@@ -8,7 +8,7 @@ use crate::HttpResponse;
 /// The message of an error that a codec has read from an answer of `host`.
 pub(super) fn explain(host: &str, err: &ProviderError, response: &HttpResponse) -> String {
     let said = said(host, err, response.status);
-    match advice(err.kind, response) {
+    match advice(err, response) {
         Some(advice) => format!("{}; {advice}", said.trim_end_matches(['.', ' '])),
         None => said,
     }
@@ -28,7 +28,8 @@ fn said(host: &str, err: &ProviderError, status: u16) -> String {
 }
 
 /// What to do, where the provider's own message tends not to say it.
-fn advice(kind: Kind, response: &HttpResponse) -> Option<&'static str> {
+fn advice(err: &ProviderError, response: &HttpResponse) -> Option<&'static str> {
+    let kind = err.kind;
     Some(match kind {
         Kind::Auth if response.status == 403 => "check that the account may use this model",
         Kind::Auth => "check that the key is valid, and meant for this provider",
@@ -52,9 +53,19 @@ fn advice(kind: Kind, response: &HttpResponse) -> Option<&'static str> {
         Kind::MalformedResponse if breaks_off(response) => {
             "it breaks off: the server, or a proxy on the way, has cut it; try again"
         }
+        Kind::MalformedResponse if is_of_a_model(&err.message) => {
+            "the server wrote a faulty answer: update it, or report it to its makers"
+        }
         Kind::MalformedResponse => "check that `baseUrl` leads to the API of a model",
         _ => return None,
     })
+}
+
+/// True if an answer that cannot be read is one of a model all the same.
+fn is_of_a_model(message: &str) -> bool {
+    ["the content of the message", "twice in one object", "surrogate pair"]
+        .iter()
+        .any(|it| message.contains(it))
 }
 
 fn is_page(response: &HttpResponse) -> bool {

@@ -2,55 +2,33 @@
 
 use std::borrow::Cow;
 
+use kindlm_redact::is_secret_header;
 use kindlm_types::{ProviderError, ProviderErrorKind, ecma};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue as RawValue};
 use serde_json::Value;
 
 use crate::{EnvMark, HeaderValue, HttpRequest, HttpResponse};
 
-/// Shorter values would be found in innocent words.
-const SHORTEST: usize = 5;
-
 /// The secrets of one request. Never shown.
 #[derive(Default)]
-pub(crate) struct Secrets(Vec<String>);
+pub(crate) struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
     /// Removes the secrets from an error: some providers repeat the key that they refuse.
     pub(crate) fn redact(&self, mut err: ProviderError) -> ProviderError {
-        for secret in &self.0 {
-            if err.message.contains(secret.as_str()) {
-                err.message = err.message.replace(secret.as_str(), "[redacted]");
-            }
-        }
+        self.0.redact_text(&mut err.message);
         err
     }
 
     /// A response without the secrets that it repeats; `None` if it repeats none. What is shown of it may be cut, and a
     /// part of a secret is not found any more.
     pub(crate) fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
-        let text = String::from_utf8_lossy(&response.body);
-        let mut clean = text.into_owned();
-        let mut is_in = false;
-        for secret in &self.0 {
-            if clean.contains(secret.as_str()) {
-                clean = clean.replace(secret.as_str(), "[redacted]");
-                is_in = true;
-            }
-        }
-        is_in.then(|| HttpResponse { body: clean.into_bytes(), ..response.clone() })
+        let clean = self.0.redact(&String::from_utf8_lossy(&response.body))?;
+        Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })
     }
 
     fn add(&mut self, value: &str) {
-        if value.len() < SHORTEST {
-            return;
-        }
-        // As it is, and as it is in the query of an address, which a server may tell back.
-        let encoded = ecma::encode_uri_component(value);
-        if encoded != value {
-            self.0.push(encoded);
-        }
-        self.0.push(value.to_owned());
+        self.0.add(value);
     }
 }
 
@@ -65,11 +43,11 @@ pub(crate) fn resolve(
     for (name, value) in headers {
         let (text, sensitive) = match value {
             HeaderValue::Literal(text) => {
-                if is_secretive(name) {
+                if is_secret_header(name) {
                     // `Bearer abc` is as secret as `abc`.
                     text.split_whitespace().for_each(|word| secrets.add(word));
                 }
-                (text.clone(), is_secretive(name))
+                (text.clone(), is_secret_header(name))
             }
             HeaderValue::Secret(text) => (text.clone(), true),
             HeaderValue::FromEnv { prefix, variable } => {
@@ -153,12 +131,6 @@ fn put_in(body: &mut Value, mark: &str, value: &str) {
         Value::Object(entries) => entries.values_mut().for_each(|it| put_in(it, mark, value)),
         _ => {}
     }
-}
-
-/// Whether headers of this name tend to hold a secret.
-fn is_secretive(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|it| name.contains(it))
 }
 
 fn unprintable(name: &str, value: &HeaderValue) -> String {

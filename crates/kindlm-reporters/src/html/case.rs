@@ -266,6 +266,9 @@ fn notes(execution: &Execution) -> String {
     if execution.cached {
         notes.push("answered from the response store".to_owned());
     }
+    if let Some(note) = execution.declared_note() {
+        notes.push(note);
+    }
     if execution.usage.total_tokens > 0 {
         let (input, output) = (execution.usage.input_tokens, execution.usage.output_tokens);
         notes.push(format!("{} input and {} output tokens", count(input), count(output)));

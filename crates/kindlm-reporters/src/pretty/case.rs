@@ -39,6 +39,7 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
             not_applied(page, case)?;
             doubtful(page, case)?;
             failed_command(page, case)?;
+            declared(page, case)?;
             if matches!(case.outcome, Outcome::Failed | Outcome::Errored)
                 && let Some(telling) = case.telling_execution()
                 && telling.error.is_none()
@@ -164,6 +165,16 @@ fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
+/// The error of a case of which nothing else is known: each of its executions ended with it, and was not judged.
+pub(super) fn only_error(case: &CaseResult) -> Option<String> {
+    let mut errors = case.executions.iter().map(|it| {
+        let error = it.error.as_ref().filter(|_| it.results.is_empty())?;
+        (error.code().is_some() && it.execution.requests == 0).then(|| error.message())
+    });
+    let first = errors.next()??;
+    errors.all(|it| it.as_ref() == Some(&first)).then_some(first)
+}
+
 fn error(page: &mut Page<'_>, indent: usize, error: &ExecutionError, place: &str) -> fmt::Result {
     let (mark, name) = match error.code() {
         Some(code) => ((Ink::Trouble, "! "), code.to_string()),
@@ -264,6 +275,17 @@ fn evidence(
     notes(page, indent, execution, whole)
 }
 
+/// Says which evidence the suite has declared of a case that holds; of others the execution that is shown does.
+fn declared(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
+    if matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
+        return Ok(());
+    }
+    match case.executions.iter().find_map(|it| it.execution.declared_note()) {
+        Some(note) => field(page, 4, "note   ", &note),
+        None => Ok(()),
+    }
+}
+
 fn notes(page: &mut Page<'_>, indent: usize, execution: &Execution, whole: bool) -> fmt::Result {
     use kindlm_types::FinishReason;
     let mut notes = Vec::new();
@@ -282,6 +304,9 @@ fn notes(page: &mut Page<'_>, indent: usize, execution: &Execution, whole: bool)
     }
     if execution.cached {
         notes.push("answered from the response store".to_owned());
+    }
+    if let Some(note) = execution.declared_note() {
+        notes.push(note);
     }
     if whole && execution.usage.total_tokens > 0 {
         notes.push(format!(

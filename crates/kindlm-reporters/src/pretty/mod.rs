@@ -43,8 +43,22 @@ fn render(
             continue;
         }
         page.text(0, Ink::Strong, &one_line(model))?;
+        let mut alike: Vec<Alike> = Vec::new();
         for it in cases {
-            case::render(&mut page, it?.as_ref(), style.verbosity)?;
+            let case = it?;
+            let error = case::only_error(&case).filter(|_| style.verbosity < Verbosity::Verbose);
+            if let Some(error) = error {
+                if let Some(group) = alike.iter_mut().find(|it| it.error == error) {
+                    group.others.push(one_line(&case.case));
+                    continue;
+                }
+                let (first, others) = (one_line(&case.case), Vec::new());
+                alike.push(Alike { error, first, others });
+            }
+            case::render(&mut page, &case, style.verbosity)?;
+        }
+        for group in alike.iter().filter(|it| !it.others.is_empty()) {
+            group.render(&mut page)?;
         }
         page.blank()?;
     }
@@ -53,6 +67,29 @@ fn render(
     }
     verdict::render(&mut page, report, &summary, style.verbosity)?;
     Ok(())
+}
+
+/// Cases that are errored by one cause, which is said once.
+struct Alike {
+    error: String,
+    /// The case that is shown with it.
+    first: String,
+    others: Vec<String>,
+}
+
+impl Alike {
+    /// How many others there are, and the first of their names.
+    fn render(&self, page: &mut Page<'_>) -> fmt::Result {
+        const NAMED: usize = 5;
+        let count = self.others.len();
+        let mut names = self.others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        if count > NAMED {
+            names = format!("{names} and {} more", count - NAMED);
+        }
+        let (mark, strong) = (case::mark(Outcome::Errored), Ink::Strong);
+        let head = format!("{count} more with the error of `{}`", self.first);
+        page.spans(2, 2, &[mark, (strong, &head), (Ink::Faint, &format!("  {names}"))])
+    }
 }
 
 /// Quiet reports show only what did not hold.

@@ -25,9 +25,8 @@ pub(super) fn render(
         gates(page, report)?;
     }
     totals(page, report, summary, verbosity)?;
-    if verbosity > Verbosity::Quiet {
-        warnings(page, report)?;
-    }
+    // Also where only failures are shown: a test that checks nothing is no success.
+    warnings(page, report)?;
     page.blank()?;
     sentence(page, report, summary)?;
     if verbosity > Verbosity::Quiet { next(page, report, summary, verbosity) } else { Ok(()) }

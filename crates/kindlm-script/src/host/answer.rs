@@ -17,6 +17,7 @@ pub(crate) fn call(
     shared: &Shared,
     id: u64,
     question: &ScriptQuestion,
+    compile_only: bool,
 ) -> Result<Vec<u8>, ScriptError> {
     let permissions = &question.permissions;
     let mut env = BTreeMap::new();
@@ -49,6 +50,7 @@ pub(crate) fn call(
     let call = Call {
         id,
         what,
+        compile_only,
         soft_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX >> 1),
         scope: scope.finish(),
         env,

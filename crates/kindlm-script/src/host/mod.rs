@@ -124,7 +124,19 @@ impl ScriptHost {
             ScriptRuntime::Python => 2,
             ScriptRuntime::Ruby => 3,
         }];
-        pool.run(question.clone()).await
+        pool.run(question.clone(), false).await
+    }
+
+    /// Compiles a script of the sandbox or of Python and runs nothing of it; what its files load is not looked at.
+    ///
+    /// Scripts of other interpreters are taken as they are.
+    pub async fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {
+        let pool = match question.runtime {
+            ScriptRuntime::QuickJs => &self.pools[0],
+            ScriptRuntime::Python => &self.pools[2],
+            ScriptRuntime::Node | ScriptRuntime::Ruby => return Ok(()),
+        };
+        pool.run(question.clone(), true).await.map(|_| ())
     }
 
     /// How the host works.

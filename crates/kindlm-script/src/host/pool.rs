@@ -18,6 +18,8 @@ const BATCH: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) question: ScriptQuestion,
+    /// Only to compile it.
+    pub(crate) compile_only: bool,
     pub(crate) answer: oneshot::Sender<Result<ScriptAnswer, ScriptError>>,
 }
 
@@ -61,11 +63,12 @@ impl Pool {
     pub(crate) async fn run(
         self: &Arc<Self>,
         question: ScriptQuestion,
+        compile_only: bool,
     ) -> Result<ScriptAnswer, ScriptError> {
         let (answer, answered) = oneshot::channel();
         let grow = {
             let mut queue = self.queue();
-            queue.jobs.push_back(Job { question, answer });
+            queue.jobs.push_back(Job { question, compile_only, answer });
             let grow = queue.idle < queue.jobs.len() && queue.workers < self.size;
             queue.workers += usize::from(grow);
             grow

@@ -20,8 +20,12 @@ use crate::limits;
 
 /// How long a worker may take to start; a loaded machine starts an interpreter slowly.
 const START: Duration = Duration::from_secs(30);
-/// Most bytes of calls that are sent ahead. They must fit into the pipe, or both sides could wait for each other.
+/// Most bytes of calls that are sent ahead.
 const AHEAD: usize = 32 << 10;
+/// While more bytes than this wait for the worker to read them, no further request is answered.
+const UNREAD: usize = 2 * limits::CONTENT;
+/// How long an ended process may keep its stderr open.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A worker that runs.
 #[derive(Debug)]
@@ -30,6 +34,7 @@ pub(crate) struct Worker {
     child: Child,
     input: ChildStdin,
     output: FrameReader,
+    unread: Unread,
     /// It was killed, or wants to end.
     done: bool,
     next_call: u64,
@@ -41,6 +46,7 @@ type Asked = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refus
 /// Why a call has no answer of the worker's.
 enum Lost {
     Late,
+    Memory,
     Broken(String),
 }
 
@@ -61,7 +67,8 @@ impl Worker {
         };
         let output = FrameReader { from: output, buffer: Vec::new() };
         let shared = Arc::clone(shared);
-        let mut worker = Self { shared, child, input, output, done: false, next_call: 1 };
+        let unread = Unread::default();
+        let mut worker = Self { shared, child, input, output, unread, done: false, next_call: 1 };
         let ready = tokio::time::timeout(START, worker.output.next()).await;
         match ready {
             Ok(Ok(Some(Frame { header: FromWorker::Ready, .. }))) => {}
@@ -84,7 +91,7 @@ impl Worker {
             },
         };
         let hello = frame::encode(&hello, &[]).map_err(|err| not_started(err.to_string()))?;
-        worker.input.write_all(&hello).await.map_err(|err| not_started(err.to_string()))?;
+        worker.unread.push(hello);
         if runtime != ScriptRuntime::QuickJs
             && let Some(mut stderr) = worker.child.stderr.take()
         {
@@ -118,7 +125,7 @@ impl Worker {
                     continue;
                 }
                 let id = self.next_call;
-                let bytes = match answer::call(&self.shared, id, &job.question) {
+                let bytes = match answer::call(&self.shared, id, &job.question, job.compile_only) {
                     Ok(bytes) => bytes,
                     Err(err) => {
                         let _ = job.answer.send(Err(err));
@@ -131,12 +138,8 @@ impl Worker {
                 }
                 ahead = if sent.is_empty() { 0 } else { ahead + bytes.len() };
                 self.next_call += 1;
-                let write = tokio::time::timeout(START, self.input.write_all(&bytes)).await;
+                self.unread.push(bytes);
                 sent.push_back((id, job));
-                if !matches!(write, Ok(Ok(()))) {
-                    // The worker is gone; what it wrote before tells why.
-                    break;
-                }
             }
             let Some((id, job)) = sent.pop_front() else { return waiting.into() };
             let result = self.exchange(id, &job).await;
@@ -166,6 +169,15 @@ impl Worker {
                 let _ = self.child.start_kill();
                 Err(answer::late(timeout))
             }
+            Err(Lost::Memory) => {
+                self.done = true;
+                let message = format!(
+                    "out of memory: beside the {} MiB of the script, its process may take {} MiB",
+                    limits::MEMORY >> 20,
+                    limits::PROCESS >> 20
+                );
+                Err(error(ScriptErrorKind::Memory, message))
+            }
             Err(Lost::Broken(why)) => {
                 self.done = true;
                 let _ = self.child.start_kill();
@@ -178,6 +190,9 @@ impl Worker {
     }
 
     /// Waits for the answer to a call, and answers what the worker asks meanwhile.
+    ///
+    /// Reading, writing and answering all happen under one deadline: a worker that reads nothing, or writes without
+    /// end, is late.
     async fn wait(
         &mut self,
         id: u64,
@@ -189,17 +204,19 @@ impl Worker {
         tokio::pin!(hard);
         let mut asked: FuturesUnordered<Asked> = FuturesUnordered::new();
         loop {
+            let waits = self.unread.len();
             let frame = tokio::select! {
                 biased;
+                () = &mut hard => return Err(Lost::Late),
                 frame = self.output.next() => frame,
-                Some((id, result)) = asked.next(), if !asked.is_empty() => {
-                    self.reply(id, result).await?;
+                () = self.unread.write_some(&mut self.input), if waits > 0 => continue,
+                Some((id, result)) = asked.next(), if !asked.is_empty() && waits < UNREAD => {
+                    self.reply(id, result)?;
                     continue;
                 }
-                () = &mut hard => return Err(Lost::Late),
             };
             match frame.map_err(|err| Lost::Broken(err.to_string()))? {
-                None => return Err(Lost::Broken(self.last_words().await)),
+                None => return Err(self.ended().await),
                 Some(Frame { header: FromWorker::Ready, .. }) => {
                     return Err(Lost::Broken("it started twice".to_owned()));
                 }
@@ -218,44 +235,59 @@ impl Worker {
                     ));
                 }
                 Some(Frame { header: FromWorker::Ask { id, ask }, parts }) => {
-                    let permissions = &job.question.permissions;
-                    match ask {
-                        Ask::Load { from, specifier } => {
-                            let found =
-                                self.shared.files.load(permissions, from.as_deref(), &specifier);
-                            self.reply(id, found).await?;
-                        }
-                        Ask::Look { op, path } => {
-                            let found = self.shared.files.look(permissions, op, &path);
-                            self.reply(id, found).await?;
-                        }
-                        Ask::Sleep { ms } => {
-                            // Woken at its deadline at the latest, the worker stops by itself.
-                            let until = Instant::now()
-                                .checked_add(Duration::from_millis(ms))
-                                .map_or(soft, |until| until.min(soft));
-                            asked.push(Box::pin(async move {
-                                tokio::time::sleep_until(until).await;
-                                (id, Ok((serde_json::Value::Null, Vec::new())))
-                            }));
-                        }
-                        Ask::Fetch { url, method, headers } => {
-                            let body = parts.into_iter().next().unwrap_or_default();
-                            let request = super::fetch::Request { url, method, headers, body };
-                            let left = soft.saturating_duration_since(Instant::now());
-                            let shared = Arc::clone(&self.shared);
-                            let permissions = Arc::clone(permissions);
-                            asked.push(Box::pin(async move {
-                                (id, super::fetch::send(&shared, &permissions, request, left).await)
-                            }));
-                        }
+                    let body = parts.into_iter().next().unwrap_or_default();
+                    if let Some(answer) = self.answer(id, ask, body, job, soft)? {
+                        asked.push(answer);
                     }
                 }
             }
         }
     }
 
-    async fn reply(
+    /// Answers what a worker asks: at once, or in a while.
+    fn answer(
+        &mut self,
+        id: u64,
+        ask: Ask,
+        body: Vec<u8>,
+        job: &Job,
+        soft: Instant,
+    ) -> Result<Option<Asked>, Lost> {
+        let permissions = &job.question.permissions;
+        match ask {
+            Ask::Load { from, specifier } => {
+                let found = self.shared.files.load(permissions, from.as_deref(), &specifier);
+                self.reply(id, found)?;
+                Ok(None)
+            }
+            Ask::Look { op, path } => {
+                let found = self.shared.files.look(permissions, op, &path);
+                self.reply(id, found)?;
+                Ok(None)
+            }
+            Ask::Sleep { ms } => {
+                // Woken at its deadline at the latest, the worker stops by itself.
+                let until = Instant::now()
+                    .checked_add(Duration::from_millis(ms))
+                    .map_or(soft, |until| until.min(soft));
+                Ok(Some(Box::pin(async move {
+                    tokio::time::sleep_until(until).await;
+                    (id, Ok((serde_json::Value::Null, Vec::new())))
+                })))
+            }
+            Ask::Fetch { url, method, headers } => {
+                let request = super::fetch::Request { url, method, headers, body };
+                let left = soft.saturating_duration_since(Instant::now());
+                let shared = Arc::clone(&self.shared);
+                let permissions = Arc::clone(permissions);
+                Ok(Some(Box::pin(async move {
+                    (id, super::fetch::send(&shared, &permissions, request, left).await)
+                })))
+            }
+        }
+    }
+
+    fn reply(
         &mut self,
         id: u64,
         result: Result<(serde_json::Value, Vec<u8>), Refusal>,
@@ -266,7 +298,15 @@ impl Worker {
         };
         let reply = ToWorker::Reply { id, error, facts };
         let bytes = frame::encode(&reply, &[&part]).map_err(|err| Lost::Broken(err.to_string()))?;
-        self.input.write_all(&bytes).await.map_err(|err| Lost::Broken(err.to_string()))
+        self.unread.push(bytes);
+        Ok(())
+    }
+
+    /// Why the process ended in the middle of a call.
+    async fn ended(&mut self) -> Lost {
+        let why = self.last_words().await;
+        // So begin the last words of Rust's allocator.
+        if why.contains("memory allocation of ") { Lost::Memory } else { Lost::Broken(why) }
     }
 
     /// Why the process ended, as far as it is known.
@@ -278,11 +318,51 @@ impl Worker {
         };
         let mut said = String::new();
         if let Some(stderr) = self.child.stderr.take() {
-            // What is not text is not worth showing.
-            let _ = stderr.take(4096).read_to_string(&mut said).await;
+            let mut stderr = stderr.take(4096);
+            let read = stderr.read_to_string(&mut said);
+            // Bytes that are no text are not shown. A child of the process may hold the pipe open.
+            let _ = tokio::time::timeout(LAST_WORDS, read).await;
         }
         let said = said.trim();
         if said.is_empty() { status } else { format!("{status}: {said}") }
+    }
+}
+
+/// Frames that the worker has not read yet, in order.
+#[derive(Debug, Default)]
+struct Unread {
+    frames: VecDeque<Vec<u8>>,
+    /// How much of the first one is written.
+    written: usize,
+    /// Bytes of all frames, without those that are written.
+    length: usize,
+}
+
+impl Unread {
+    fn push(&mut self, frame: Vec<u8>) {
+        self.length += frame.len();
+        self.frames.push_back(frame);
+    }
+
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Writes as much as the pipe takes now; nothing is lost or written again when this is given up.
+    async fn write_some(&mut self, to: &mut ChildStdin) {
+        let Some(frame) = self.frames.front() else { return };
+        match to.write(&frame[self.written..]).await {
+            Ok(written) => {
+                self.written += written;
+                self.length -= written;
+                if self.written == frame.len() {
+                    self.frames.pop_front();
+                    self.written = 0;
+                }
+            }
+            // The worker is gone; what it wrote before tells why.
+            Err(_) => *self = Self::default(),
+        }
     }
 }
 

@@ -93,14 +93,34 @@ def load(root, path):
     return modules[full]
 
 
+def body(params, code):
+    text = f"def script({', '.join(params)}):\n" + textwrap.indent(code, "    ") + "\n    pass\n"
+    return compile(text, "script", "exec")
+
+
+def compile_only(call, parts, root):
+    """Finds what does not parse, and runs nothing."""
+    what = call["what"]
+    try:
+        if what["w"] == "body":
+            body(what["params"], parts[0].decode())
+        else:
+            with open(os.path.join(root, what["path"]), "rb") as file:
+                compile(file.read(), what["path"], "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        return {"e": "stopped", "why": "load", "message": f"{type(error).__name__}: {error}"}, None
+    except OSError as error:
+        return {"e": "stopped", "why": "load", "message": f"`{what['path']}`: {error.strerror}"}, None
+    return {"e": "undefined"}, None
+
+
 def function(call, parts, root):
     what = call["what"]
     if what["w"] == "body":
         key = (tuple(what["params"]), parts.pop(0).decode())
         if key not in bodies:
             space = {"__name__": "script", "json": json}
-            code = f"def script({', '.join(key[0])}):\n" + textwrap.indent(key[1], "    ") + "\n    pass\n"
-            exec(compile(code, "script", "exec"), space)
+            exec(body(*key), space)
             bodies[key] = space["script"]
         return bodies[key]
     name = what["function"] or "get_assert"
@@ -210,6 +230,7 @@ while True:
     elif header["t"] == "call":
         console = Console()
         sys.stdout = sys.stderr = console
-        result, part = run(header, parts, root)
+        serve = compile_only if header.get("compile_only") else run
+        result, part = serve(header, parts, root)
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         send({"t": "answer", "id": header["id"], "ending": result, "console": console.take(), "retire": False}, part)

@@ -53,13 +53,6 @@ pub(crate) struct Snapshot {
     memory: Vec<u8>,
 }
 
-impl Snapshot {
-    /// How many bytes a rollback copies.
-    pub(crate) fn size(&self) -> usize {
-        self.memory.len()
-    }
-}
-
 impl Arena {
     /// Reserves a block; memory is taken from the system only as it is used. `None` if there is not enough.
     pub(crate) fn new(size: usize) -> Option<Self> {
@@ -283,7 +276,7 @@ mod tests {
             // SAFETY: as above.
             let bytes = unsafe { std::slice::from_raw_parts(kept, 100) };
             prop_assert!(bytes.iter().all(|byte| *byte == 7));
-            prop_assert_eq!(arena.used(), before.size());
+            prop_assert_eq!(arena.used(), before.memory.len());
         }
     }
 }

@@ -1,9 +1,5 @@
 //! The built-in modules: small ones of our own, in JavaScript, for what scripts use of Node's.
 
-use rquickjs::{Ctx, Function};
-
-use super::engine;
-
 /// Name and source, sorted by name. Some have no name in Node; they hold globals.
 const BUILTINS: [(&str, &str); 17] = [
     ("assert", include_str!("../js/assert.js")),
@@ -36,11 +32,9 @@ pub(crate) fn find(specifier: &str) -> Option<&'static str> {
     BUILTINS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known)
 }
 
-/// Compiles a built-in module: a function of `module`, `exports`, `require` and the Rust functions.
-pub(crate) fn compile<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
-    let source = BUILTINS.iter().find(|(known, _)| *known == name).map_or("", |(_, source)| source);
-    let text = format!("(function(module,exports,require,native){{'use strict';{source}\n}})");
-    engine::function(ctx, &text, &format!("node:{name}"))
+/// The source of a built-in module.
+pub(crate) fn source(name: &str) -> &'static str {
+    BUILTINS.iter().find(|(known, _)| *known == name).map_or("", |(_, source)| source)
 }
 
 /// The built-in modules that `require` and `import` find, for messages.

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use rquickjs::function::Args;
 use rquickjs::{Ctx, Error, Exception, Function, Object, Promise, Type, Value};
 
+use super::compile::{self, Problem};
 use super::engine::Shared;
-use super::state::Compiled;
 use crate::frame::{Ask, Call, Ending, Stop, Usage, What};
 use crate::limits;
 
@@ -22,12 +22,33 @@ pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
     (Ending::Stopped { why: halt.why, message: halt.message }, Vec::new())
 }
 
+/// Compiles what a call would run.
+pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
+    let What::File { path, .. } = &call.what else { return (Ending::Undefined, Vec::new()) };
+    let compiled = entry(shared, path).and_then(|absolute| {
+        let source = shared
+            .state
+            .source(&absolute)
+            .map_err(|err| Halt { why: Stop::Internal, message: err.to_string() })?;
+        source.unit(&shared.compiler).map_err(not_compiled)
+    });
+    compiled.map_or_else(stop, |_| (Ending::Undefined, Vec::new()))
+}
+
+/// The absolute path of the file that a call names.
+fn entry(shared: &Shared, path: &str) -> Result<String, Halt> {
+    let specifier =
+        if path.starts_with(['/', '.']) { path.to_owned() } else { format!("./{path}") };
+    let loaded = shared.state.load("", &specifier);
+    loaded.map_err(|refusal| Halt { why: Stop::Load, message: refusal.message })
+}
+
 /// Runs a call.
 pub(crate) fn run(
     ctx: &Ctx<'_>,
     shared: &Rc<Shared>,
     call: &Call,
-    body: Option<&Compiled>,
+    body: Option<&[u8]>,
     args: &[Vec<u8>],
 ) -> (Ending, Vec<u8>) {
     let driver = Driver { ctx, shared, call };
@@ -68,7 +89,7 @@ struct Driver<'a, 'js> {
 
 impl<'js> Driver<'_, 'js> {
     /// Calls the function; what it returns may be a promise.
-    fn start(&self, body: Option<&Compiled>, args: &[Vec<u8>]) -> Result<Value<'js>, Trouble> {
+    fn start(&self, body: Option<&[u8]>, args: &[Vec<u8>]) -> Result<Value<'js>, Trouble> {
         let ctx = self.ctx;
         if !self.call.env.is_empty() {
             let env = Object::new(ctx.clone())?;
@@ -78,10 +99,8 @@ impl<'js> Driver<'_, 'js> {
             self.shared.hook(ctx, "begin")?.call::<_, ()>((env, ""))?;
         }
         let (function, params) = match (body, &self.call.what) {
-            (Some(body @ Compiled::Body(params, _)), _) => {
-                let compiled = self.shared.compiled.borrow().get(body).cloned();
-                let function = compiled.ok_or(Error::Unknown)?.restore(ctx)?;
-                (function, params.as_slice())
+            (Some(body), What::Body { params }) => {
+                (compile::function(ctx, body)?, params.as_slice())
             }
             (_, What::File { path, function, usage }) => {
                 (self.exported(path, function.as_deref(), *usage)?, &[][..])
@@ -123,12 +142,7 @@ impl<'js> Driver<'_, 'js> {
         function: Option<&str>,
         usage: Usage,
     ) -> Result<Function<'js>, Trouble> {
-        let specifier =
-            if path.starts_with(['/', '.']) { path.to_owned() } else { format!("./{path}") };
-        let absolute =
-            self.shared.state.load("", &specifier).map_err(|refusal| {
-                Trouble::Halt(Halt { why: Stop::Load, message: refusal.message })
-            })?;
+        let absolute = entry(self.shared, path).map_err(Trouble::Halt)?;
         let entry = self.shared.hook(self.ctx, "entry")?;
         let loading = |trouble| match trouble {
             Trouble::Js(err) => Trouble::Loading(err),
@@ -319,7 +333,8 @@ impl<'js> Driver<'_, 'js> {
                 Vec::new(),
             );
         };
-        if name == "InternalError" && message == "out of memory" {
+        // In a regular expression, the engine adds where.
+        if name == "InternalError" && message.starts_with("out of memory") {
             return stop(memory());
         }
         if name == "RangeError" && message == "Maximum call stack size exceeded" {
@@ -362,9 +377,13 @@ fn memory() -> Halt {
     }
 }
 
-/// Code that could not be compiled.
-pub(crate) fn load_failed(ctx: &Ctx<'_>, err: &Error) -> Halt {
-    Halt { why: Stop::Load, message: explain(ctx, err) }
+/// Code that does not compile.
+#[expect(clippy::needless_pass_by_value, reason = "what a call of `map_err` gives")]
+pub(crate) fn not_compiled(problem: Problem) -> Halt {
+    if problem.is_memory() {
+        return memory();
+    }
+    Halt { why: Stop::Load, message: problem.to_string() }
 }
 
 /// An error of the engine, in words.

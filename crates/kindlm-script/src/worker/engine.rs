@@ -1,4 +1,4 @@
-//! The engine: QuickJS in memory that can be rolled back, and what is kept compiled in it.
+//! The engine: QuickJS in memory that is rolled back after each call, to a state in which no script has run.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,19 +6,20 @@ use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
-use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Runtime, Value};
+use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime, Value};
 
 use super::arena::{Arena, Snapshot};
+use super::compile::{Bytecode, Compiler, Head, Problem};
 use super::drive::{self, Halt};
-use super::state::{Compiled, Source, State};
+use super::state::State;
 use super::{builtins, modules, native};
 use crate::frame::{Call, Ending, Stop, What};
 use crate::limits;
 
 /// Address space of the engine's memory: twice the limit, as free blocks are not merged.
 const ARENA: usize = 2 * limits::MEMORY;
-/// What may be kept compiled, in bytes: all of it is copied after each call.
-const KEPT: usize = 768 << 10;
+/// Bytecode of inline code that is kept, in bytes.
+const KEPT: usize = 32 << 20;
 /// From this much memory on, a worker is replaced after the call, so that it is given back.
 const BLOATED: usize = 48 << 20;
 
@@ -60,10 +61,17 @@ pub(crate) struct Shared {
     pub(crate) state: Rc<State>,
     pub(crate) arena: Arena,
     pub(crate) hooks: RefCell<Option<Rc<Hooks>>>,
-    /// Functions that are part of the snapshot.
-    pub(crate) compiled: RefCell<HashMap<Compiled, Persistent<Function<'static>>>>,
-    /// No script has run since the rollback, and none may.
-    pub(crate) pristine: std::cell::Cell<bool>,
+    pub(crate) compiler: Compiler,
+    compiled: RefCell<HashMap<Kept, Bytecode>>,
+}
+
+/// Code that is no file, and is compiled once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Kept {
+    /// A built-in module.
+    Builtin(&'static str),
+    /// A body: its parameters, and its code.
+    Body(String, Box<str>),
 }
 
 impl Shared {
@@ -83,10 +91,8 @@ pub(crate) struct Engine {
     arena: Arena,
     /// Never dropped: freeing what a rollback has restored would free twice. The process ends with it.
     context: ManuallyDrop<Context>,
-    /// The state without anything compiled.
+    /// The state that every call begins with. No script has run in it.
     base: Snapshot,
-    /// The state with everything that is kept compiled.
-    ready: Snapshot,
 }
 
 impl Engine {
@@ -104,8 +110,8 @@ impl Engine {
             state,
             arena: arena.clone(),
             hooks: RefCell::default(),
+            compiler: Compiler::new().map_err(broken)?,
             compiled: RefCell::default(),
-            pristine: std::cell::Cell::new(true),
         });
         let loader = modules::Files(Rc::clone(&shared));
         runtime.set_loader(loader.clone(), loader);
@@ -116,8 +122,7 @@ impl Engine {
             .map_err(|err| format!("the prelude does not run: {err}"))?;
         *shared.hooks.borrow_mut() = Some(Rc::new(hooks));
         let base = arena.snapshot();
-        let ready = arena.snapshot();
-        Ok(Self { shared, arena, context: ManuallyDrop::new(context), base, ready })
+        Ok(Self { shared, arena, context: ManuallyDrop::new(context), base })
     }
 
     /// The engine holds so much memory that the process should be replaced.
@@ -128,167 +133,88 @@ impl Engine {
     /// Serves one call. [`Engine::reset`] must come before the next.
     pub(crate) fn call(&mut self, call: &Call, parts: &[Vec<u8>]) -> (Ending, Vec<u8>) {
         self.shared.state.begin(call);
-        let stopped = |why, message| (Ending::Stopped { why, message }, Vec::new());
+        let shared = &self.shared;
         let (code, args) = match (&call.what, parts.split_first()) {
-            (What::Body { params }, Some((code, args))) => {
-                let Ok(code) = str::from_utf8(code) else {
-                    return stopped(Stop::Internal, "the code is not UTF-8".to_owned());
-                };
-                (Some(Compiled::Body(params.clone(), code.into())), args)
-            }
-            (What::Body { .. }, None) => {
-                return stopped(Stop::Internal, "a body without code".to_owned());
-            }
+            (What::Body { params }, Some((code, args))) => match shared.body(params, code) {
+                Ok(code) => (Some(code), args),
+                Err(halt) => return drive::stop(halt),
+            },
+            (What::Body { .. }, None) => return drive::stop(internal("a body without code")),
             (What::File { .. }, _) => (None, parts),
         };
-        if let Some(body) = &code
-            && !self.shared.compiled.borrow().contains_key(body)
-        {
-            if let Err(halt) = self.check_body(body) {
-                return drive::stop(halt);
-            }
-            if let Err(halt) = self.keep(body) {
-                return drive::stop(halt);
-            }
+        if call.compile_only {
+            return drive::compile_only(shared, call);
         }
-        self.shared.pristine.set(false);
-        let shared = &self.shared;
-        self.context.with(|ctx| drive::run(&ctx, shared, call, code.as_ref(), args))
+        self.context.with(|ctx| drive::run(&ctx, shared, call, code.as_deref(), args))
     }
 
-    /// Forgets everything that the last call did, and compiles what it needed, for the next.
+    /// Forgets everything that the last call did.
     pub(crate) fn reset(&mut self) {
-        self.arena.roll_back(&self.ready);
-        self.shared.pristine.set(true);
-        let wanted = std::mem::take(&mut self.shared.state.modules.borrow_mut().wanted);
-        for wanted in wanted {
-            if !self.shared.compiled.borrow().contains_key(&wanted) {
-                // What cannot be compiled ahead is compiled when it is needed, as in the call before.
-                let _ = self.keep(&wanted);
-            }
-        }
-    }
-
-    /// Compiles something into the state that every call begins with.
-    fn keep(&mut self, what: &Compiled) -> Result<(), Halt> {
-        if self.ready.size() > self.base.size() + KEPT {
-            for function in self.shared.compiled.borrow_mut().drain() {
-                // It lies in memory that is about to be rolled back.
-                std::mem::forget(function);
-            }
-            self.arena.roll_back(&self.base);
-            self.ready = self.arena.snapshot();
-        }
-        let shared = &self.shared;
-        let compiled = self.context.with(|ctx| {
-            let compiled =
-                compile(&ctx, shared, what).map_err(|err| drive::load_failed(&ctx, &err))?;
-            Ok(compiled.map(|function| Persistent::save(&ctx, function)))
-        });
-        match compiled {
-            Ok(Some(function)) => {
-                self.shared.compiled.borrow_mut().insert(what.clone(), function);
-                self.ready = self.arena.snapshot();
-                Ok(())
-            }
-            Ok(None) => {
-                self.ready = self.arena.snapshot();
-                Ok(())
-            }
-            Err(halt) => {
-                self.arena.roll_back(&self.ready);
-                Err(halt)
-            }
-        }
-    }
-
-    /// Makes sure that the code is the body of *one* function. Code such as `}); …; (function(){` would end the
-    /// function that is written around it, and run while it is compiled, before every call. No code can do that
-    /// in two different brackets.
-    fn check_body(&mut self, body: &Compiled) -> Result<(), Halt> {
-        let Compiled::Body(params, code) = body else { return Ok(()) };
-        if let Some(param) = params.iter().find(|param| !is_name(param)) {
-            let message = format!("`{param}` cannot be the name of a parameter");
-            return Err(Halt { why: Stop::Internal, message });
-        }
-        let params = params.join(",");
-        let checked = self.context.with(|ctx| {
-            for (open, close) in [("[", "]"), ("(", ")")] {
-                let text = format!("{open}async function({params}){{{code}\n}}{close}");
-                evaluate(&ctx, &text, BODY).map_err(|err| drive::load_failed(&ctx, &err))?;
-            }
-            Ok(())
-        });
-        self.arena.roll_back(&self.ready);
-        checked
+        self.arena.roll_back(&self.base);
     }
 }
 
-/// The name of inline code in stack traces.
-const BODY: &str = "script";
+/// A mistake of the host.
+fn internal(message: impl Into<String>) -> Halt {
+    Halt { why: Stop::Internal, message: message.into() }
+}
+
+impl Shared {
+    /// The bytecode of inline code.
+    fn body(&self, params: &[String], code: &[u8]) -> Result<Bytecode, Halt> {
+        let Ok(code) = str::from_utf8(code) else {
+            return Err(internal("the code is not UTF-8"));
+        };
+        if let Some(param) = params.iter().find(|param| !is_name(param)) {
+            return Err(internal(format!("`{param}` cannot be the name of a parameter")));
+        }
+        let params = params.join(",");
+        let head = Head { prefix: "async ", params: &params, file: "script" };
+        self.kept(Kept::Body(params.clone(), code.into()), || self.compiler.function(head, code))
+            .map_err(drive::not_compiled)
+    }
+
+    /// The bytecode of a built-in module: a function of `module`, `exports`, `require` and the Rust functions.
+    pub(crate) fn builtin(&self, name: &'static str) -> Result<Bytecode, Problem> {
+        let head = Head {
+            prefix: "",
+            params: "module,exports,require,native",
+            file: &format!("node:{name}"),
+        };
+        self.kept(Kept::Builtin(name), || {
+            self.compiler.function(head, &format!("'use strict';{}", builtins::source(name)))
+        })
+    }
+
+    fn kept(
+        &self,
+        what: Kept,
+        compile: impl FnOnce() -> Result<Bytecode, Problem>,
+    ) -> Result<Bytecode, Problem> {
+        if let Some(kept) = self.compiled.borrow().get(&what) {
+            return Ok(Rc::clone(kept));
+        }
+        let bytecode = compile()?;
+        let mut compiled = self.compiled.borrow_mut();
+        if compiled.values().map(|it| it.len()).sum::<usize>() > KEPT {
+            compiled.clear();
+        }
+        compiled.insert(what, Rc::clone(&bytecode));
+        Ok(bytecode)
+    }
+}
 
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '$')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
 }
 
-/// Compiles a function; an ES module is declared and gives none.
-fn compile<'js>(
-    ctx: &Ctx<'js>,
-    shared: &Rc<Shared>,
-    what: &Compiled,
-) -> rquickjs::Result<Option<Function<'js>>> {
-    match what {
-        Compiled::Body(params, code) => {
-            let text = format!("(async function({}){{{code}\n}})", params.join(","));
-            function(ctx, &text, BODY).map(Some)
-        }
-        Compiled::Builtin(name) => builtins::compile(ctx, name).map(Some),
-        Compiled::Commonjs(path) => commonjs(ctx, &*known(shared, path)?).map(Some),
-        Compiled::Module(path) => {
-            let source = known(shared, path)?;
-            let module = Module::declare(ctx.clone(), path.as_str(), source.text.as_bytes())?;
-            modules::describe(&module, path)?;
-            Ok(None)
-        }
-    }
-}
-
-pub(crate) fn known(shared: &Shared, path: &str) -> rquickjs::Result<Rc<Source>> {
-    let modules = shared.state.modules.borrow();
-    modules.known.get(path).cloned().ok_or_else(|| rquickjs::Error::new_loading(path))
-}
-
-/// Compiles a CommonJS file: a function of what Node gives such a file.
-pub(crate) fn commonjs<'js>(ctx: &Ctx<'js>, source: &Source) -> rquickjs::Result<Function<'js>> {
-    // A line that says which program runs the file is not JavaScript.
-    let shebang = if source.text.starts_with("#!") { "//" } else { "" };
-    let text = format!(
-        "(function(exports,require,module,__filename,__dirname){{{shebang}{}\n}})",
-        source.text
-    );
-    function(ctx, &text, &source.path)
-}
-
-/// Evaluates the text of a function.
-pub(crate) fn function<'js>(
-    ctx: &Ctx<'js>,
-    text: &str,
-    name: &str,
-) -> rquickjs::Result<Function<'js>> {
-    Function::from_value(evaluate(ctx, text, name)?)
-}
-
-/// Evaluates sloppy code, as Node does for everything that is not an ES module.
-pub(crate) fn evaluate<'js>(
-    ctx: &Ctx<'js>,
-    text: &str,
-    name: &str,
-) -> rquickjs::Result<Value<'js>> {
+/// Evaluates the text of a function of ours.
+fn function<'js>(ctx: &Ctx<'js>, text: &str, name: &str) -> rquickjs::Result<Function<'js>> {
     let mut options = EvalOptions::default();
     options.strict = false;
     options.filename = Some(name.to_owned());
-    ctx.eval_with_options(text, options)
+    Function::from_value(ctx.eval_with_options::<Value<'js>, _>(text, options)?)
 }
 
 /// Makes the globals.

@@ -1,10 +1,5 @@
 //! Gives up every power that a worker does not need, before it runs the first script.
 
-/// Address space beyond what is in use when the worker starts, in bytes. The engine has its own, lower limit;
-/// this one bounds what surrounds it.
-#[cfg(unix)]
-const ADDRESS_SPACE: u64 = 1 << 30;
-
 /// Limits of the process, and a list of the only system calls that it may make.
 ///
 /// On Linux any other call fails; on other systems the limits hold, and isolation rests on the engine, which has
@@ -18,19 +13,33 @@ pub(crate) fn lock_down() -> Result<(), String> {
 fn limits() -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, setrlimit};
 
-    let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };
+    let limit = |resource, most| {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .map_err(|err| format!("limit {resource:?}: {err}"))
+    };
     // No files are written, no processes started, no memory dumped.
-    for (resource, most) in [
-        #[cfg(not(any(target_os = "openbsd", target_os = "macos")))]
-        (Resource::As, ADDRESS_SPACE),
-        (Resource::Core, 0),
-        (Resource::Fsize, 0),
-    ] {
-        setrlimit(resource, limit(most)).map_err(|err| format!("limit {resource:?}: {err}"))?;
-    }
+    limit(Resource::Core, 0)?;
+    limit(Resource::Fsize, 0)?;
     #[cfg(target_os = "linux")]
-    setrlimit(Resource::Nproc, limit(0)).map_err(|err| format!("limit processes: {err}"))?;
+    {
+        limit(Resource::Nproc, 0)?;
+        // What is mapped already counts, the reserved memory of the engine and of an allocator among it.
+        for (resource, field) in [(Resource::As, "VmSize:"), (Resource::Data, "VmData:")] {
+            if let Some(mapped) = mapped(field) {
+                limit(resource, mapped + crate::limits::PROCESS as u64)?;
+            }
+        }
+    }
     Ok(())
+}
+
+/// Bytes of this process's memory, of one kind; `None` where the system does not say.
+#[cfg(target_os = "linux")]
+fn mapped(field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kib: u64 = line.trim().split(' ').next()?.parse().ok()?;
+    Some(kib << 10)
 }
 
 #[cfg(not(unix))]
@@ -45,13 +54,28 @@ fn system_calls() -> Result<(), String> {
 
     let arch =
         TargetArch::try_from(std::env::consts::ARCH).map_err(|err| format!("seccomp: {err}"))?;
-    let allowed = ALLOWED.iter().map(|number| (*number, Vec::new())).collect();
+    let apply = |numbers: &[i64], matched, others| -> Result<(), seccompiler::Error> {
+        let rules = numbers.iter().map(|number| (*number, Vec::new())).collect();
+        let program: BpfProgram = SeccompFilter::new(rules, others, matched, arch)?.try_into()?;
+        seccompiler::apply_filter_all_threads(&program)
+    };
+    // The strictest filter wins. The list of what is allowed comes last, as it forbids to apply filters.
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = SeccompFilter::new(allowed, refuse, SeccompAction::Allow, arch)
-        .map_err(|err| format!("seccomp: {err}"))?;
-    let program: BpfProgram = filter.try_into().map_err(|err| format!("seccomp: {err}"))?;
-    seccompiler::apply_filter_all_threads(&program).map_err(|err| format!("seccomp: {err}"))
+    apply(FATAL, SeccompAction::KillProcess, SeccompAction::Allow)
+        .and_then(|()| apply(ALLOWED, SeccompAction::Allow, refuse))
+        .map_err(|err| format!("seccomp: {err}"))
 }
+
+/// What a process does to end itself with a signal: `abort`, or the handler of a fault. It must end, not try for ever.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+const FATAL: &[i64] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+];
 
 /// What a worker does: it reads and writes its two pipes, takes and gives back memory, looks at the clock, waits
 /// for its own threads, and ends.
@@ -85,4 +109,21 @@ const ALLOWED: &[i64] = &[
 #[expect(clippy::unnecessary_wraps, reason = "Linux can fail")]
 fn system_calls() -> Result<(), String> {
     Ok(())
+}
+
+/// Closes what the caller of this program left open beside stdin, stdout and stderr.
+///
+/// Must be called before the program has opened anything itself.
+pub(crate) fn close_inherited() {
+    #[cfg(target_os = "linux")]
+    {
+        #[expect(
+            unsafe_code,
+            reason = "this program has opened nothing yet, so nobody in it owns what is closed"
+        )]
+        // SAFETY: as the caller says; the call takes numbers only.
+        let closed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+        // Kernels before 5.9 do not have it: there the descriptors stay, and no system call opens more.
+        let _ = closed;
+    }
 }

@@ -2,6 +2,7 @@
 
 mod arena;
 mod builtins;
+mod compile;
 mod drive;
 mod engine;
 mod host_watch;
@@ -26,8 +27,9 @@ pub(crate) const TYPESCRIPT: &str = "typescript";
 
 /// Runs a worker until its stdin ends. The host starts the program with arguments that lead here.
 ///
-/// Nothing else may have been printed to stdout. Returns the exit code that the process should end with.
+/// Nothing else may have been printed to stdout, and no file be open that is needed later. Returns the exit code that the process should end with.
 pub fn main() -> u8 {
+    lockdown::close_inherited();
     let mut args = std::env::args().skip_while(|it| it != TYPESCRIPT).skip(1);
     if let Some(path) = args.next() {
         return to_javascript(&path);

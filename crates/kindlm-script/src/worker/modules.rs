@@ -4,13 +4,13 @@ use std::rc::Rc;
 
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
-use rquickjs::{Array, Ctx, Error, Exception, Module, Object, Value};
+use rquickjs::{Array, Ctx, Exception, Module, Object, Value};
 
-use super::builtins;
-use super::engine::{self, Shared};
+use super::engine::Shared;
 use super::native::throw;
-use super::state::{Compiled, Source, State};
-use crate::frame::{Format, Refusal};
+use super::state::{State, Unit};
+use super::{builtins, compile};
+use crate::frame::Refusal;
 
 /// The absolute path of a file, or `node:` and the name of a built-in module.
 pub(crate) fn resolve(state: &State, from: &str, specifier: &str) -> Result<String, Refusal> {
@@ -67,37 +67,10 @@ const NODE: [&str; 20] = [
     "zlib",
 ];
 
-/// How a file is to be loaded: `json`, `commonjs` or `module`. Where its name does not say, its code does, as in
-/// Node: what does not parse as CommonJS, but does as an ES module, is one.
-pub(crate) fn format(ctx: &Ctx<'_>, shared: &Shared, path: &str) -> rquickjs::Result<&'static str> {
-    let source = engine::known(shared, path)?;
-    if source.format.get() == Format::Either {
-        let found = detect(ctx, &source)?;
-        source.format.set(found);
-    }
-    Ok(match source.format.get() {
-        Format::Json => "json",
-        Format::Module => "module",
-        Format::Commonjs | Format::Either => "commonjs",
-    })
-}
-
-fn detect(ctx: &Ctx<'_>, source: &Source) -> rquickjs::Result<Format> {
-    if engine::commonjs(ctx, source).is_ok() {
-        return Ok(Format::Commonjs);
-    }
-    let commonjs = ctx.catch();
-    // Only what can be seen to be a module is tried as one: declaring it loads what it imports.
-    let looks_like_one = source.text.lines().map(str::trim_start).any(|line| {
-        ["import ", "import{", "import*", "import\"", "import'", "export ", "export{", "export*"]
-            .iter()
-            .any(|word| line.starts_with(word))
-    }) || source.text.contains("import.meta")
-        || source.text.contains("await ");
-    if looks_like_one {
-        return Ok(Format::Module);
-    }
-    Err(ctx.throw(commonjs))
+/// Compiles a file; throws if it does not compile.
+pub(crate) fn unit(ctx: &Ctx<'_>, shared: &Shared, path: &str) -> rquickjs::Result<Unit> {
+    let source = shared.state.source(path)?;
+    source.unit(&shared.compiler).map_err(|problem| problem.throw(ctx))
 }
 
 /// The namespace of an ES module that `require` asks for: possible unless it waits for something.
@@ -118,7 +91,7 @@ pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Va
 }
 
 /// What `import.meta` says.
-pub(crate) fn describe(module: &Module<'_, Declared>, path: &str) -> rquickjs::Result<()> {
+fn describe(module: &Module<'_, Declared>, path: &str) -> rquickjs::Result<()> {
     let meta = module.meta()?;
     meta.set("url", format!("file://{path}"))?;
     meta.set("filename", path)?;
@@ -138,10 +111,6 @@ impl Resolver for Files {
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<String> {
         let shared = Rc::clone(&self.0);
-        // What the prelude asks for is resolved already.
-        if shared.state.modules.borrow().known.contains_key(name) {
-            return Ok(name.to_owned());
-        }
         let from = if base.starts_with('/') || is_drive(base) { base } else { "" };
         resolve(&shared.state, from, name).map_err(|refusal| throw(ctx, &refusal))
     }
@@ -155,19 +124,12 @@ impl Loader for Files {
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<Module<'js, Declared>> {
         let shared = Rc::clone(&self.0);
-        if !name.starts_with("node:") && format(ctx, &shared, name)? == "module" {
-            let source = engine::known(&shared, name)?;
-            let module = Module::declare(ctx.clone(), name, source.text.as_bytes())?;
+        if !name.starts_with("node:")
+            && let Unit::Module(bytecode) = unit(ctx, &shared, name)?
+        {
+            let module = compile::module(ctx, &bytecode)?;
             describe(&module, name)?;
-            if !shared.pristine.get() {
-                let wanted = Compiled::Module(name.to_owned());
-                shared.state.modules.borrow_mut().wanted.push(wanted);
-            }
             return Ok(module);
-        }
-        if shared.pristine.get() && !name.starts_with("node:") {
-            // To know what it exports, it would have to run.
-            return Err(Error::new_loading(name));
         }
         foreign(ctx, &shared, name)
     }

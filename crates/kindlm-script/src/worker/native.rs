@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use rquickjs::{Array, ArrayBuffer, Ctx, Error, Exception, Function, Object};
 
-use super::engine::{self, Shared};
-use super::state::Compiled;
-use super::{builtins, modules, pure};
+use super::engine::Shared;
+use super::state::Unit;
+use super::{builtins, compile, modules, pure};
 use crate::frame::{Ask, Look, Refusal};
 
 /// The object `native`.
@@ -62,7 +62,8 @@ fn files<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqui
     let it = Rc::clone(shared);
     let builtin = move |ctx: Ctx<'js>, name: String| -> rquickjs::Result<Option<Function<'js>>> {
         let Some(name) = builtins::find(&name) else { return Ok(None) };
-        compiled(&ctx, &it, &Compiled::Builtin(name), |ctx| builtins::compile(ctx, name)).map(Some)
+        let bytecode = it.builtin(name).map_err(|problem| problem.throw(&ctx))?;
+        compile::function(&ctx, &bytecode).map(Some)
     };
     native.set("builtin", Function::new(ctx.clone(), builtin)?)?;
     let it = Rc::clone(shared);
@@ -71,17 +72,23 @@ fn files<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqui
     };
     native.set("resolve", Function::new(ctx.clone(), resolve)?)?;
     let it = Rc::clone(shared);
-    let format = move |ctx: Ctx<'js>, path: String| modules::format(&ctx, &it, &path);
+    let format = move |ctx: Ctx<'js>, path: String| -> rquickjs::Result<&'static str> {
+        Ok(match modules::unit(&ctx, &it, &path)? {
+            Unit::Json => "json",
+            Unit::Commonjs(_) => "commonjs",
+            Unit::Module(_) => "module",
+        })
+    };
     native.set("format", Function::new(ctx.clone(), format)?)?;
     let it = Rc::clone(shared);
-    let compile = move |ctx: Ctx<'js>, path: String| -> rquickjs::Result<Function<'js>> {
-        let source = engine::known(&it, &path)?;
-        compiled(&ctx, &it, &Compiled::Commonjs(path), |ctx| engine::commonjs(ctx, &source))
+    let compile = move |ctx: Ctx<'js>, path: String| match modules::unit(&ctx, &it, &path)? {
+        Unit::Commonjs(bytecode) => compile::function(&ctx, &bytecode),
+        Unit::Json | Unit::Module(_) => Err(Error::new_loading(&path)),
     };
     native.set("compile", Function::new(ctx.clone(), compile)?)?;
     let it = Rc::clone(shared);
     let source = move |path: String| -> rquickjs::Result<String> {
-        Ok(engine::known(&it, &path)?.text.to_string())
+        Ok(it.state.source(&path)?.text.to_string())
     };
     native.set("source", Function::new(ctx.clone(), source)?)?;
     let import = |ctx: Ctx<'js>, path: String| rquickjs::Module::import(&ctx, path);
@@ -135,24 +142,6 @@ fn powers<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
     };
     native.set("fetch", Function::new(ctx.clone(), fetch)?)?;
     Ok(())
-}
-
-/// What is compiled already, or is compiled now and kept for later calls.
-fn compiled<'js>(
-    ctx: &Ctx<'js>,
-    shared: &Rc<Shared>,
-    what: &Compiled,
-    compile: impl FnOnce(&Ctx<'js>) -> rquickjs::Result<Function<'js>>,
-) -> rquickjs::Result<Function<'js>> {
-    let kept = shared.compiled.borrow().get(what).cloned();
-    if let Some(kept) = kept {
-        return kept.restore(ctx);
-    }
-    let function = compile(ctx)?;
-    if !shared.pristine.get() {
-        shared.state.modules.borrow_mut().wanted.push(what.clone());
-    }
-    Ok(function)
 }
 
 /// Throws an error with a code, as Node's errors have one.

@@ -5,6 +5,8 @@ use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object};
 use sha2::Digest as _;
 use url::{Url, form_urlencoded, quirks};
 
+use crate::limits;
+
 /// What a buffer holds.
 pub(crate) fn bytes_of(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     #[expect(
@@ -44,8 +46,14 @@ pub(crate) fn add<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> rquickjs::Result
             }
         };
     native.set("hash", Function::new(ctx.clone(), hash)?)?;
-    let random = |ctx: Ctx<'js>, size: usize| {
-        let mut bytes = vec![0; size.min(1 << 20)];
+    let random = |ctx: Ctx<'js>, size: i32| {
+        let size = usize::try_from(size).ok().filter(|size| *size <= limits::CONTENT);
+        let Some(size) = size else {
+            let most = limits::CONTENT >> 20;
+            let message = format!("the sandbox gives at most {most} MiB of random bytes at once");
+            return Err(Exception::throw_range(&ctx, &message));
+        };
+        let mut bytes = vec![0; size];
         if let Err(err) = getrandom::fill(&mut bytes) {
             return Err(Exception::throw_message(&ctx, &format!("random numbers: {err}")));
         }

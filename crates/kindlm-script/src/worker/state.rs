@@ -1,11 +1,12 @@
 //! What a worker knows outside the engine's memory: its pipes, the modules that it has seen, the call it serves.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader, Stdin, Stdout};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use super::compile::{Bytecode, Compiler, Head, Problem};
 use crate::frame::{self, Ask, Call, Format, Frame, FromWorker, Loaded, Refusal, ToWorker};
 
 /// Most lines, and most bytes, that a call may write to the console; the rest is counted.
@@ -43,7 +44,9 @@ pub(crate) struct Reply {
 /// The call that is served.
 #[derive(Debug, Default)]
 pub(crate) struct Current {
-    pub(crate) scope: u64,
+    scope: u64,
+    /// The first question of this call; replies to earlier ones came too late.
+    first_ask: u64,
     pub(crate) net: bool,
     pub(crate) read: bool,
     /// When it is interrupted.
@@ -62,36 +65,78 @@ pub(crate) struct Current {
 /// Modules that were seen, for as long as the worker lives.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
-    /// What a specifier means; by scope, asking folder and specifier.
-    pub(crate) resolved: HashMap<(u64, String, String), String>,
-    /// By absolute path.
-    pub(crate) known: HashMap<String, Rc<Source>>,
     /// The root folder, absolute.
     pub(crate) root: String,
-    /// What was compiled in the current call and is worth keeping compiled.
-    pub(crate) wanted: Vec<Compiled>,
+    /// By the set of permissions under which they were loaded: what one call may load says nothing about another.
+    scopes: HashMap<u64, Scope>,
 }
 
-/// What is kept compiled.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Compiled {
-    /// A built-in module.
-    Builtin(&'static str),
-    /// A CommonJS file.
-    Commonjs(String),
-    /// An ES module.
-    Module(String),
-    /// A body: its parameters, and its code.
-    Body(Vec<String>, Rc<str>),
+/// Modules that calls with one set of permissions have loaded.
+#[derive(Debug, Default)]
+struct Scope {
+    /// Resolved specifiers, by asking folder and specifier.
+    resolved: HashMap<(String, String), String>,
+    /// By absolute path.
+    known: HashMap<String, Rc<Source>>,
 }
 
-/// A module's source.
+/// A file's source.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) text: Rc<str>,
-    /// What it turned out to be.
-    pub(crate) format: Cell<Format>,
+    format: Format,
+    unit: OnceCell<Result<Unit, Problem>>,
+}
+
+/// A compiled file.
+#[derive(Clone, Debug)]
+pub(crate) enum Unit {
+    /// Data.
+    Json,
+    /// A function of what Node gives a CommonJS file.
+    Commonjs(Bytecode),
+    /// An ES module.
+    Module(Bytecode),
+}
+
+impl Source {
+    /// Compiles the file once. Where its name does not say what it is, its code does, as in Node: what does not
+    /// parse as CommonJS, but looks like an ES module, is one.
+    pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
+        let compile = || match self.format {
+            Format::Json => Ok(Unit::Json),
+            Format::Module => compiler.module(&self.text, &self.path).map(Unit::Module),
+            Format::Commonjs => self.commonjs(compiler),
+            Format::Either => match self.commonjs(compiler) {
+                Err(_) if self.looks_like_module() => {
+                    compiler.module(&self.text, &self.path).map(Unit::Module)
+                }
+                commonjs => commonjs,
+            },
+        };
+        self.unit.get_or_init(compile).clone()
+    }
+
+    fn commonjs(&self, compiler: &Compiler) -> Result<Unit, Problem> {
+        let params = "exports,require,module,__filename,__dirname";
+        let head = Head { prefix: "", params, file: &self.path };
+        // A first line that names the program which runs the file is not JavaScript.
+        let shebang = if self.text.starts_with("#!") { "//" } else { "" };
+        compiler.function(head, &format!("{shebang}{}", self.text)).map(Unit::Commonjs)
+    }
+
+    fn looks_like_module(&self) -> bool {
+        self.text.lines().map(str::trim_start).any(|line| {
+            [
+                "import ", "import{", "import*", "import\"", "import'", "export ", "export{",
+                "export*",
+            ]
+            .iter()
+            .any(|word| line.starts_with(word))
+        }) || self.text.contains("import.meta")
+            || self.text.contains("await ")
+    }
 }
 
 impl State {
@@ -132,6 +177,7 @@ impl State {
     pub(crate) fn begin(&self, call: &Call) {
         *self.call.borrow_mut() = Current {
             scope: call.scope,
+            first_ask: self.next_ask.get(),
             net: call.net,
             read: call.read,
             deadline: Some(Instant::now() + Duration::from_millis(call.soft_ms)),
@@ -221,7 +267,7 @@ impl State {
         if let Some(reply) = link.replies.pop_front() {
             return Ok(reply);
         }
-        link.read_reply()
+        link.read_reply(self.call.borrow().first_ask)
     }
 
     /// Asks the host, and waits for the answer.
@@ -231,9 +277,10 @@ impl State {
             message: format!("the host of this script is gone: {err}"),
         };
         let id = self.ask(ask, &[]).map_err(gone)?;
+        let first = self.call.borrow().first_ask;
         let mut link = self.link.borrow_mut();
         loop {
-            let reply = link.read_reply().map_err(gone)?;
+            let reply = link.read_reply(first).map_err(gone)?;
             if reply.id == id {
                 return reply.result;
             }
@@ -245,8 +292,10 @@ impl State {
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let key = (scope, folder.to_owned(), specifier.to_owned());
-        if let Some(path) = self.modules.borrow().resolved.get(&key) {
+        let key = (folder.to_owned(), specifier.to_owned());
+        if let Some(path) =
+            self.modules.borrow().scopes.get(&scope).and_then(|it| it.resolved.get(&key))
+        {
             return Ok(path.clone());
         }
         let (facts, content) = self.ask_and_wait(Ask::Load {
@@ -257,21 +306,31 @@ impl State {
         let Loaded { path, format } =
             serde_json::from_value(facts).map_err(|err| bad(err.to_string()))?;
         let mut modules = self.modules.borrow_mut();
+        let modules = modules.scopes.entry(scope).or_default();
         if !modules.known.contains_key(&path) {
             let text = String::from_utf8(content)
                 .map_err(|_| bad(format!("`{path}` is not UTF-8 text: save it as UTF-8")))?;
             let text = super::typescript::strip(&path, text).map_err(bad)?;
             let source =
-                Source { path: path.clone(), text: text.into(), format: Cell::new(format) };
+                Source { path: path.clone(), text: text.into(), format, unit: OnceCell::new() };
             modules.known.insert(path.clone(), Rc::new(source));
         }
         modules.resolved.insert(key, path.clone());
         Ok(path)
     }
+
+    /// A file that this call, or one with the same permissions, has loaded.
+    pub(crate) fn source(&self, path: &str) -> rquickjs::Result<Rc<Source>> {
+        let scope = self.call.borrow().scope;
+        let modules = self.modules.borrow();
+        let known = modules.scopes.get(&scope).and_then(|it| it.known.get(path));
+        known.cloned().ok_or_else(|| rquickjs::Error::new_loading(path))
+    }
 }
 
 impl Link {
-    fn read_reply(&mut self) -> io::Result<Reply> {
+    /// The next reply to a question from `first` on.
+    fn read_reply(&mut self, first: u64) -> io::Result<Reply> {
         loop {
             let Some(bytes) = frame::read(&mut self.input)? else {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -279,6 +338,7 @@ impl Link {
             let frame = frame::decode::<ToWorker>(&bytes)?;
             match frame.header {
                 ToWorker::Call(_) | ToWorker::Hello { .. } => self.calls.push_back(frame),
+                ToWorker::Reply { id, .. } if id < first => {}
                 ToWorker::Reply { id, error, facts } => {
                     let part = frame.parts.into_iter().next().unwrap_or_default();
                     let result = match error {

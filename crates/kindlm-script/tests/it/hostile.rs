@@ -151,7 +151,8 @@ pub(crate) fn hostile(code: &str) -> ScriptQuestion {
     ScriptQuestion { timeout: Some(Duration::from_millis(400)), ..body(code) }
 }
 
-/// Watches how much memory the processes take that this one has started. Elsewhere than on Linux nothing is seen.
+/// Watches the memory of the workers that this thread has started. Other tests run in the same process and have workers
+/// of their own. Elsewhere than on Linux nothing is seen.
 struct Memory {
     stop: mpsc::Sender<()>,
     watcher: std::thread::JoinHandle<u64>,
@@ -160,30 +161,31 @@ struct Memory {
 impl Memory {
     fn watch() -> Self {
         let (stop, stopped) = mpsc::channel();
+        // The link reads `PID/task/TID`; it must be read here, as the watcher is another thread.
+        let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+        let children = std::path::Path::new("/proc").join(thread).join("children");
         let watcher = std::thread::spawn(move || {
             let mut most = 0;
             while stopped.recv_timeout(Duration::from_millis(3))
                 == Err(mpsc::RecvTimeoutError::Timeout)
             {
-                most = most.max(resident());
+                most = most.max(resident(&children));
             }
-            most.max(resident())
+            most.max(resident(&children))
         });
         Self { stop, watcher }
     }
 
-    /// The most that one of them took at once, in MiB.
+    /// The most memory that one of them took at once, in MiB.
     fn most(self) -> u64 {
         drop(self.stop);
         self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-fn resident() -> u64 {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
+fn resident(children: &std::path::Path) -> u64 {
     let mut most = 0;
-    for child in lists.flat_map(|it| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
+    for child in std::fs::read_to_string(children).unwrap_or_default().split_whitespace() {
         let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
         let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
         let kib = line.and_then(|it| it.trim().split(' ').next()?.parse::<u64>().ok());

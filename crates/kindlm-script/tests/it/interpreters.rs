@@ -160,3 +160,27 @@ async fn an_interpreter_that_is_missing_is_named() {
          from https://www.ruby-lang.org, and see that it is in `PATH`"
     );
 }
+
+#[tokio::test]
+async fn python_is_compiled_without_running() {
+    if !installed("python3") {
+        return;
+    }
+    let folder = folder(&[
+        ("fine.py", "import missing\nraise SystemExit(3)\n"),
+        ("broken.py", "def get_assert(output, context):\n    return output ==\n"),
+    ]);
+    let env = std::sync::Arc::new(|name: &str| std::env::var(name).ok());
+    let host = ScriptHost::new(HostOptions { env, workers: 1, ..options(folder.path()) });
+    for (question, expected) in [
+        (body("raise SystemExit(3)"), "Ok"),
+        (body("return output =="), "SyntaxError: "),
+        (file("fine.py", None), "Ok"),
+        (file("broken.py", None), "SyntaxError: "),
+    ] {
+        let question = ScriptQuestion { runtime: ScriptRuntime::Python, ..question };
+        let compiled = host.compile(&question).await;
+        let said = compiled.map_or_else(|err| err.message, |()| "Ok".to_owned());
+        assert!(said.starts_with(expected), "{:?}: {said}", question.source);
+    }
+}

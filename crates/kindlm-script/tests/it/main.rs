@@ -5,4 +5,5 @@ mod builtins;
 mod files;
 mod hostile;
 mod interpreters;
+mod isolation;
 mod support;

@@ -67,18 +67,24 @@ pub enum JournalError {
         /// What it says, as JSON.
         found: String,
     },
-    /// Not even the first line can be read.
-    #[error("the journal `{path}` has no readable first line: {message}; start a new run")]
+    /// The first line was never written to its end. Nothing is sent before that, so no work is lost.
+    #[error("the journal `{path}` has no first line: {message}; start a new run")]
+    Unbegun {
+        /// The journal.
+        path: String,
+        /// What there is instead.
+        message: String,
+    },
+    /// The first line is damaged, so that the others cannot be used.
+    #[error("the first line of the journal `{path}` is damaged: {message}; start a new run")]
     Header {
         /// The journal.
         path: String,
         /// What is wrong with it.
         message: String,
     },
-    /// A line in the middle cannot be read.
-    #[error(
-        "line {line} of `{path}` cannot be read: {message}; remove that line, and its execution is run again"
-    )]
+    /// A line is damaged, and with it one execution.
+    #[error("line {line} of `{path}` is damaged: {message}")]
     Corrupt {
         /// The journal.
         path: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Digest;
 
 /// The `schemaVersion` of the journals that are written.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The first line of a journal.
 ///
@@ -27,6 +27,9 @@ pub struct Header<'a> {
     pub started_at: Cow<'a, str>,
     /// The suite's name.
     pub suite: Cow<'a, str>,
+    /// The name of the config file, without its folder: several suites may share one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Cow<'a, str>>,
     /// The digest of the config file, where there is one. That it changed is worth a remark, no more: what
     /// matters of it has digests of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,6 +83,7 @@ impl<'a> Header<'a> {
             version: version.into(),
             started_at: started_at.into(),
             suite: suite.into(),
+            config: None,
             suite_digest: None,
             settings: BTreeMap::new(),
             arguments: Vec::new(),

@@ -4,17 +4,18 @@ use std::collections::HashMap;
 
 use kindlm_types::ExecutionResult;
 
-use super::Place;
+use super::{JournalError, Place};
 
 /// Which executions a journal has, and where the last entry of each is.
 ///
 /// It holds no execution, only some 100 bytes for each: a report of any size can be written in the order of the
 /// plan by reading ([`Journal::read`](super::Journal::read)) one after the other.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Index {
     /// Names of cases and models, by number: many executions have the same.
     names: HashMap<Box<str>, u32>,
     places: HashMap<(u32, u32, u32), Place>,
+    damaged: Vec<JournalError>,
 }
 
 impl Index {
@@ -34,6 +35,16 @@ impl Index {
         let execution = &result.execution;
         let key = (self.number(&execution.case), self.number(&execution.model), execution.repeat);
         self.places.insert(key, place);
+    }
+
+    /// The lines that have changed since they were written, each an error that names it. Their executions are not in
+    /// the index, so that they are run again.
+    pub fn damaged(&self) -> &[JournalError] {
+        &self.damaged
+    }
+
+    pub(super) fn note_damaged(&mut self, line: JournalError) {
+        self.damaged.push(line);
     }
 
     /// How many different executions there are.

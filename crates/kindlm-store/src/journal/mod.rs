@@ -5,10 +5,13 @@
 //! ([`Execution`](kindlm_types::wire::v1::Execution)). Nothing is ever changed in it: an execution that is made
 //! again is appended again, and the last one counts. One process at a time may append; anybody may read.
 //!
+//! Every line ends with a checksum, its key `crc32`. A line that has changed since it was written is not used.
+//!
 //! Executions are kept as they are given: whoever appends one takes secrets out of it before.
 //!
 //! What a killed process leaves behind is whole lines and at most one that is torn. It is ignored by readers, and
-//! cut off when the run is resumed. Anything else that cannot be read is an error that names the line.
+//! cut off when the run is resumed. Any other line that is damaged costs its own execution only: the index leaves it
+//! out and names it ([`Index::damaged`]), so the execution is run again. Without its header, a journal cannot be read.
 //!
 //! ```
 //! use kindlm_store::Digest;
@@ -57,6 +60,7 @@ mod heads;
 mod index;
 mod lock;
 mod reader;
+mod seal;
 mod writer;
 
 pub use differences::{ChangedCase, Differences};

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ahead::Ahead;
+use super::seal::Seal;
 use super::{FILE, Header, Holder, Index, JournalError, VERSION};
 use crate::error::is_absent;
 
@@ -27,6 +28,7 @@ pub struct Journal {
     header: Header<'static>,
     /// Where the second line begins.
     start: u64,
+    seal: Seal,
     reader: Reader,
 }
 
@@ -34,33 +36,33 @@ pub struct Journal {
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
+    seal: Seal,
     file: Mutex<Ahead>,
 }
 
 impl Reader {
     /// Of a file to which nothing is appended while it is read, so that it can be read ahead.
-    pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
+    pub(super) fn open(path: &Path, seal: Seal) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|err| JournalError::io("read", path, &err))?;
-        Ok(Self::new(path, file, READ_AHEAD))
+        Ok(Self::new(path, file, seal, READ_AHEAD))
     }
 
-    fn new(path: &Path, file: File, ahead: u64) -> Self {
-        Self { path: path.to_owned(), file: Mutex::new(Ahead::new(file, ahead)) }
+    fn new(path: &Path, file: File, seal: Seal, ahead: u64) -> Self {
+        Self { path: path.to_owned(), seal, file: Mutex::new(Ahead::new(file, ahead)) }
     }
 
-    /// Reads one entry.
+    /// Reads one entry. A line that was damaged since it was written is an error.
     pub fn read(&self, place: Place) -> Result<ExecutionResult, JournalError> {
-        parse(&self.line(place)?).map_err(|message| corrupt(&self.path, place.line, message))
+        let line = self.line(place)?;
+        parse(&line, self.seal).map_err(|message| corrupt(&self.path, place.line, message))
     }
 
-    /// Reads one entry as it stands: an execution in compact JSON. A file that was damaged since is an error.
+    /// Reads one entry as the text of an execution in compact JSON. A line that was damaged since it was written is an
+    /// error.
     pub fn text(&self, place: Place) -> Result<String, JournalError> {
-        let mut line = self.line(place)?;
-        if crc32fast::hash(&line) != place.checksum {
-            return Err(corrupt(&self.path, place.line, "it is not what was written".to_owned()));
-        }
-        line.pop_if(|last| *last == b'\n');
-        String::from_utf8(line).map_err(|err| corrupt(&self.path, place.line, err.to_string()))
+        let corrupt = |message: String| corrupt(&self.path, place.line, message);
+        let text = self.seal.open(&self.line(place)?).map_err(|err| corrupt(err.to_string()))?;
+        String::from_utf8(text).map_err(|err| corrupt(err.to_string()))
     }
 
     fn line(&self, place: Place) -> Result<Vec<u8>, JournalError> {
@@ -77,8 +79,6 @@ pub struct Place {
     pub(super) len: u64,
     /// From 1.
     pub(super) line: u64,
-    /// Of its bytes, to see whether they are still what was written.
-    pub(super) checksum: u32,
     pub(super) outcome: Outcome,
     pub(super) is_done: bool,
 }
@@ -93,21 +93,14 @@ pub struct Entry {
 }
 
 impl Place {
-    /// `bytes` are those of the line, line break included.
-    pub(super) fn new(offset: u64, bytes: &[u8], line: u64, result: &ExecutionResult) -> Self {
+    /// `len` is that of the line, line break included.
+    pub(super) fn new(offset: u64, len: usize, line: u64, result: &ExecutionResult) -> Self {
         let is_done = match result.outcome {
             Outcome::Errored => false,
             Outcome::Skipped => result.is_unchecked(),
             Outcome::Passed | Outcome::Scored | Outcome::Failed => true,
         };
-        Self {
-            offset,
-            len: bytes.len() as u64,
-            line,
-            checksum: crc32fast::hash(bytes),
-            outcome: result.outcome,
-            is_done,
-        }
+        Self { offset, len: len as u64, line, outcome: result.outcome, is_done }
     }
 
     /// Whether the execution could be executed and judged, so that it need not be made again.
@@ -138,11 +131,11 @@ impl Journal {
         reader
             .read_until(b'\n', &mut first)
             .map_err(|err| JournalError::io("read", &path, &err))?;
-        let header = read_header(&path, &first)?;
+        let (header, seal) = read_header(&path, &first)?;
         let start = first.len() as u64;
-        // Somebody may append to it, and take back half a line that did not fit on the disk.
-        let reader = Reader::new(&path, file, 0);
-        Ok(Self { folder, path, header, start, reader })
+        // Another process may append to it, and take back half a line that did not fit on the disk.
+        let reader = Reader::new(&path, file, seal, 0);
+        Ok(Self { folder, path, header, start, seal, reader })
     }
 
     /// What the run is, and what decides what its executions are.
@@ -160,6 +153,10 @@ impl Journal {
         &self.folder
     }
 
+    pub(super) fn seal(&self) -> Seal {
+        self.seal
+    }
+
     /// Who is writing it, while its run is still going.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
         Holder::of(&self.folder)
@@ -167,13 +164,14 @@ impl Journal {
 
     /// All entries in the order in which they were written, superseded ones included.
     ///
-    /// Ends at a torn last line as if it were not there.
+    /// Ends at a torn last line as if it were not there. A damaged line is an error, after which the others follow.
     pub fn entries(&self) -> Result<Entries, JournalError> {
         let failed = |err: io::Error| JournalError::io("read", &self.path, &err);
         let mut file = File::open(&self.path).map_err(failed)?;
         file.seek(SeekFrom::Start(self.start)).map_err(failed)?;
         Ok(Entries {
             path: self.path.clone(),
+            seal: self.seal,
             reader: BufReader::with_capacity(1 << 16, file),
             buffer: Vec::new(),
             offset: self.start,
@@ -183,6 +181,8 @@ impl Journal {
     }
 
     /// Which executions there are, and where. Reads the whole journal once.
+    ///
+    /// Damaged lines are left out and named.
     pub fn index(&self) -> Result<Index, JournalError> {
         self.scan().map(|(index, _)| index)
     }
@@ -192,8 +192,11 @@ impl Journal {
         let mut index = Index::default();
         let mut entries = self.entries()?;
         for entry in &mut entries {
-            let entry = entry?;
-            index.insert(&entry.result, entry.place);
+            match entry {
+                Ok(entry) => index.insert(&entry.result, entry.place),
+                Err(damaged @ JournalError::Corrupt { .. }) => index.note_damaged(damaged),
+                Err(err) => return Err(err),
+            }
         }
         Ok((index, End { offset: entries.offset, line: entries.line }))
     }
@@ -211,10 +214,11 @@ pub(super) struct End {
     pub(super) line: u64,
 }
 
-/// The entries of a journal, in the order in which they were written. After an error there are no more.
+/// The entries of a journal, in the order in which they were written. When the file cannot be read there are no more.
 #[derive(Debug)]
 pub struct Entries {
     path: PathBuf,
+    seal: Seal,
     reader: BufReader<File>,
     buffer: Vec<u8>,
     /// What has been read, in bytes and in lines.
@@ -231,16 +235,16 @@ impl Entries {
         if self.buffer.last() != Some(&b'\n') {
             return Ok(None);
         }
-        let line = self.line + 1;
-        let result = match parse(&self.buffer) {
-            Ok(result) => result,
-            // Where the machine went down, what had not reached the disk by then reads as zeros.
-            Err(_) if self.buffer.contains(&0) && self.is_at_end()? => return Ok(None),
-            Err(message) => return Err(corrupt(&self.path, line, message)),
-        };
-        let place = Place::new(self.offset, &self.buffer, line, &result);
+        let parsed = parse(&self.buffer, self.seal);
+        // Where the machine went down, what had not reached the disk by then reads as zeros.
+        if parsed.is_err() && self.buffer.contains(&0) && self.is_at_end()? {
+            return Ok(None);
+        }
+        let (offset, line) = (self.offset, self.line + 1);
         self.offset += len;
         self.line = line;
+        let result = parsed.map_err(|message| corrupt(&self.path, line, message))?;
+        let place = Place::new(offset, self.buffer.len(), line, &result);
         Ok(Some(Entry { result, place }))
     }
 
@@ -258,33 +262,38 @@ impl Iterator for Entries {
             return None;
         }
         let next = self.read().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
+        self.ended = !matches!(next, Some(Ok(_) | Err(JournalError::Corrupt { .. })));
         next
     }
 }
 
-fn read_header(path: &Path, line: &[u8]) -> Result<Header<'static>, JournalError> {
+fn read_header(path: &Path, line: &[u8]) -> Result<(Header<'static>, Seal), JournalError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
         schema_version: Value,
     }
-    let unreadable =
-        |message: String| JournalError::Header { path: path.display().to_string(), message };
-    if line.last() != Some(&b'\n') {
-        return Err(unreadable("it was never finished".to_owned()));
+    let path_text = || path.display().to_string();
+    // It gets its name when it is whole: only a machine that went down leaves a part of it, or zeros.
+    if line.last() != Some(&b'\n') || line.iter().all(|it| matches!(it, 0 | b'\n')) {
+        let message = "it was never finished".to_owned();
+        return Err(JournalError::Unbegun { path: path_text(), message });
     }
+    let unreadable = |message: String| JournalError::Header { path: path_text(), message };
     // The version comes first: a later one may look quite different, and the error should say so.
     let version: Version =
         serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))?;
     if version.schema_version != VERSION {
         let found = version.schema_version.to_string();
-        return Err(JournalError::Version { path: path.display().to_string(), found });
+        return Err(JournalError::Version { path: path_text(), found });
     }
-    serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))
+    let seal = Seal::after(line).map_err(|err| unreadable(err.to_string()))?;
+    let header = serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))?;
+    Ok((header, seal))
 }
 
-fn parse(line: &[u8]) -> Result<ExecutionResult, String> {
+fn parse(line: &[u8], seal: Seal) -> Result<ExecutionResult, String> {
+    seal.check(line).map_err(|err| err.to_string())?;
     let wire: v1::Execution = serde_json::from_slice(line).map_err(|err| in_line(&err))?;
     wire.try_into().map_err(|err: kindlm_types::wire::WireError| err.to_string())
 }

@@ -1,7 +1,7 @@
 //! Writes a journal: what `append` has returned for is not lost.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::mem::take;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use kindlm_types::wire::v1;
 
 use super::disk::{self, Disk};
 use super::lock::Lock;
+use super::seal::Seal;
 use super::{FILE, Header, Index, Journal, JournalError, Place, Reader};
 use crate::atomic;
 use crate::error::words;
@@ -39,6 +40,7 @@ pub enum Durability {
 pub struct JournalWriter {
     path: PathBuf,
     durability: Durability,
+    seal: Seal,
     state: Mutex<State>,
     on_disk: OnDisk,
     _lock: Lock,
@@ -99,7 +101,7 @@ impl JournalWriter {
             return Err(JournalError::Exists { path: path.display().to_string() });
         }
         let begun = begin(folder, &path, header, durability);
-        let (disk, offset) = begun.map_err(|err| JournalError::io("write", &path, &err))?;
+        let (disk, seal, offset) = begun.map_err(|err| JournalError::io("write", &path, &err))?;
         let on_disk = OnDisk::of(&path).map_err(|err| JournalError::io("open", &path, &err))?;
         let state = State {
             disk,
@@ -109,12 +111,12 @@ impl JournalWriter {
             room: Vec::new(),
             writer: v1::LineWriter::default(),
         };
-        Ok(Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock })
+        Ok(Self { path, durability, seal, state: Mutex::new(state), on_disk, _lock: lock })
     }
 
     /// Goes on with the journal of a run, and says what is in it.
     ///
-    /// A torn last line is cut off. Whether the run is still the same is for the caller to find out before
+    /// A torn last line is cut off; a damaged line stays, and the index leaves it out. Whether the run is still the same is for the caller to find out before
     /// ([`Header::compare`]).
     pub fn resume(
         journal: &Journal,
@@ -138,7 +140,8 @@ impl JournalWriter {
             room: Vec::new(),
             writer: v1::LineWriter::default(),
         };
-        Ok((Self { path, durability, state: Mutex::new(state), on_disk, _lock: lock }, index))
+        let (seal, state) = (journal.seal(), Mutex::new(state));
+        Ok((Self { path, durability, seal, state, on_disk, _lock: lock }, index))
     }
 
     /// The journal's file.
@@ -148,7 +151,7 @@ impl JournalWriter {
 
     /// Reads what has been appended, here and before. While it is used, nothing more may be appended.
     pub fn reader(&self) -> Result<Reader, JournalError> {
-        Reader::open(&self.path)
+        Reader::open(&self.path, self.seal)
     }
 
     /// Keeps a finished execution. Once this returns, it survives what the [`Durability`] says.
@@ -171,7 +174,7 @@ impl JournalWriter {
         drop(state);
         let mut batch = Batch { bytes, writer, ..Batch::default() };
         for result in results {
-            batch.add(result).map_err(|message| self.not_kept(&batch, message))?;
+            batch.add(result, self.seal).map_err(|message| self.not_kept(&batch, message))?;
         }
         if batch.bytes.is_empty() {
             return Ok(batch.places);
@@ -261,7 +264,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, result: &ExecutionResult) -> Result<(), String> {
+    fn add(&mut self, result: &ExecutionResult, seal: Seal) -> Result<(), String> {
         if result.was_never_begun() {
             self.places.push(None);
             return Ok(());
@@ -277,16 +280,15 @@ impl Batch {
         let start = self.bytes.len();
         self.bytes.reserve(USUAL);
         self.writer.write(result, &mut self.bytes).map_err(|err| err.to_string())?;
-        self.bytes.push(b'\n');
+        seal.close(&mut self.bytes, start);
         self.lines += 1;
-        let line = self.bytes.get(start..).unwrap_or_default();
-        self.places.push(Some(Place::new(start as u64, line, self.lines, result)));
+        let len = self.bytes.len() - start;
+        self.places.push(Some(Place::new(start as u64, len, self.lines, result)));
         Ok(())
     }
 }
 
-/// Whether the line can be read back: infinities and NaN would be written as `null`, and one unreadable line
-/// makes a whole journal unreadable.
+/// True if the line can be read back: infinities and NaN would be written as `null`.
 fn is_writable(result: &ExecutionResult) -> bool {
     result.results.iter().all(|it| it.weight.is_finite())
         && result.execution.turns.iter().all(|it| it.latency_ms.is_finite())
@@ -298,20 +300,20 @@ fn begin(
     path: &Path,
     header: &Header<'_>,
     durability: Durability,
-) -> io::Result<(Box<dyn Disk>, u64)> {
-    let mut file = BufWriter::new(atomic::temporary(folder)?);
-    serde_json::to_writer(&mut file, header)?;
-    file.write_all(b"\n")?;
-    let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+) -> io::Result<(Box<dyn Disk>, Seal, u64)> {
+    let mut line = serde_json::to_vec(header)?;
+    Seal::default().close(&mut line, 0);
+    let seal = Seal::after(&line).map_err(io::Error::other)?;
+    let mut file = atomic::temporary(folder)?;
+    file.write_all(&line)?;
     if durability == Durability::Sync {
         file.as_file().sync_all()?;
     }
-    let len = file.as_file().metadata()?.len();
     file.persist(path).map_err(|err| err.error)?;
     if durability == Durability::Sync {
         folder.ancestors().take(2).try_for_each(disk::sync_folder)?;
     }
-    Ok((disk::open(path)?, len))
+    Ok((disk::open(path)?, seal, line.len() as u64))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@
 //! #     fn complete<'a>(&'a self, _: &'a str, _: &'a Prompt, _: Duration) -> BoxFuture<'a, Result<Reply, ProviderError>> {
 //! #         Box::pin(std::future::ready(Ok(Reply::text("On its way."))))
 //! #     }
-//! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+//! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
 //! #         Box::pin(std::future::ready(Ok(Arc::from([0.5]))))
 //! #     }
 //! #     fn run<'a>(&'a self, _: &'a CommandSpec) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
@@ -73,7 +73,6 @@ mod differences;
 mod nearest;
 mod recorded;
 mod recording;
-mod redact;
 mod request;
 mod sketch;
 mod store;

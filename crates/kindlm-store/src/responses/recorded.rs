@@ -90,7 +90,7 @@ impl<B: Backend> Backend for Recorded<B> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         if self.responses.mode() == Mode::Live {
             return self.inner.embed(provider, model, text, timeout);
         }

@@ -1,16 +1,17 @@
 //! The file of an answer.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kindlm_types::{FinishReason, Reply, ToolCall, Usage};
+use kindlm_redact::Secrets;
+use kindlm_types::{Channel, Coverage, Event, FinishReason, Reply, ToolCall, Usage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::redact::Secrets;
 use super::request::{self, Request};
 use crate::error::is_absent;
 use crate::{StoreError, atomic, words};
@@ -38,6 +39,11 @@ pub(super) struct RecordedReply {
     output_json: Option<Value>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    events: Vec<Event>,
+    /// For which kinds of evidence the source records everything; absent where it does for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    complete_for: Option<BTreeSet<Channel>>,
     #[serde(default)]
     usage: Usage,
     #[serde(default = "stop")]
@@ -61,7 +67,7 @@ pub(super) struct RecordedReply {
 /// A vector as it is read.
 #[derive(Deserialize)]
 pub(super) struct RecordedVector {
-    vector: Vec<f32>,
+    vector: Vec<f64>,
 }
 
 /// A vector as it is written: on one line.
@@ -94,6 +100,11 @@ impl Answer for Reply {
             text: self.text.clone(),
             output_json: self.output_json.clone(),
             tool_calls: self.tool_calls.clone(),
+            events: self.events.clone(),
+            complete_for: match &self.coverage {
+                Coverage::Complete => None,
+                Coverage::Only(channels) => Some(channels.clone()),
+            },
             usage: self.usage,
             finish_reason: self.finish_reason.clone(),
             model: self.model.clone(),
@@ -106,7 +117,7 @@ impl Answer for Reply {
             latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
         })
         .ok()?;
-        let redacted = secrets.redact(&mut value);
+        let redacted = secrets.redact_value(&mut value);
         Some((value, redacted))
     }
 }
@@ -117,6 +128,8 @@ impl From<RecordedReply> for Reply {
             text: recorded.text,
             output_json: recorded.output_json,
             tool_calls: recorded.tool_calls,
+            events: recorded.events,
+            coverage: recorded.complete_for.map_or(Coverage::Complete, Coverage::Only),
             usage: recorded.usage,
             finish_reason: recorded.finish_reason,
             model: recorded.model,
@@ -132,7 +145,7 @@ impl From<RecordedReply> for Reply {
     }
 }
 
-impl Answer for Arc<[f32]> {
+impl Answer for Arc<[f64]> {
     type Wire = RecordedVector;
     type Json = WrittenVector;
 
@@ -144,7 +157,7 @@ impl Answer for Arc<[f32]> {
     }
 }
 
-impl From<RecordedVector> for Arc<[f32]> {
+impl From<RecordedVector> for Arc<[f64]> {
     fn from(recorded: RecordedVector) -> Self {
         recorded.vector.into()
     }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use kindlm_redact::Secrets;
 use kindlm_types::{Prompt, ecma};
 use serde_json::{Map, Value, json};
 
-use super::redact::Secrets;
 use crate::digest::sha256;
 
 /// A request in its canonical form: keys sorted, without secrets, ids of tool calls in the order of appearance.
@@ -66,7 +66,7 @@ impl Request {
                 map.insert("files".to_owned(), setup.files.clone().into());
             }
         }
-        secrets.redact(&mut value);
+        secrets.redact_request(&mut value);
         value.sort_all_objects();
         let digest = digest(&value);
         Self { value, digest }

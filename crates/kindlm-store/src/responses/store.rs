@@ -8,12 +8,12 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kindlm_redact::Secrets;
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::{Map, Value};
 
 use super::nearest::Catalogue;
 use super::recording::{self, Answer};
-use super::redact::Secrets;
 use super::request::{Request, Setup};
 use crate::{Digest, StoreError, atomic};
 
@@ -124,8 +124,8 @@ impl Responses {
     /// What looks like a key of a known provider is kept out anyway. Secrets of less than 6 bytes are not
     /// looked for, as they would be found in innocent words.
     #[must_use]
-    pub fn with_secrets<S: AsRef<str>>(mut self, secrets: impl IntoIterator<Item = S>) -> Self {
-        secrets.into_iter().for_each(|it| self.secrets.add(it.as_ref()));
+    pub fn with_secrets(mut self, secrets: &Secrets) -> Self {
+        self.secrets.extend(secrets);
         self
     }
 

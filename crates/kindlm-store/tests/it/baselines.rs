@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use kindlm_store::{Baseline, BaselineError, Baselines, Entry, EntryScore, StoreError};
-use kindlm_types::{CaseResult, Cost, Execution, ExecutionResult, FailureCode, Outcome, Report};
+use kindlm_store::{Baseline, BaselineError, Baselines, Entry, EntryCheck, EntryScore, StoreError};
+use kindlm_types::{
+    AssertionResult, CaseResult, Cost, Execution, ExecutionResult, FailureCode, Outcome, Report,
+};
 use serde_json::{Map, Value, json};
 
 fn entry(case: &str, model: &str, pass_rate: f64) -> Entry {
@@ -123,6 +125,132 @@ fn shows_scores_that_moved_and_outputs_that_changed() {
     assert!(same.unchanged[0].scores.is_empty());
 }
 
+fn check(label: &str) -> EntryCheck {
+    EntryCheck { assertion: "contains".to_owned(), label: label.to_owned() }
+}
+
+fn checked(case: &str, labels: &[&str]) -> Entry {
+    Entry { checks: labels.iter().map(|it| check(it)).collect(), ..entry(case, "m", 1.0) }
+}
+
+#[test]
+fn what_is_missing_or_unknown_does_not_hold() {
+    let skipped = |case| Entry { outcome: Some(Outcome::Skipped), ..entry(case, "m", 0.0) };
+    let not_run = |case| Entry { run_count: 0, ..skipped(case) };
+    let errored = |case, errored, of| Entry {
+        errored_repeats: errored,
+        run_count: of,
+        outcome: Some(Outcome::Errored),
+        ..entry(case, "m", 1.0)
+    };
+    let good = || entry("a", "m", 1.0);
+    for (before, after, held, says) in [
+        (vec![good()], vec![good()], true, "1 same"),
+        (vec![good()], vec![good(), entry("b", "m", 1.0)], true, "1 same, 1 new"),
+        (vec![good()], vec![entry("b", "m", 1.0)], false, "1 new, 1 missing"),
+        (vec![good(), entry("b", "m", 0.0)], vec![good()], false, "1 same, 1 missing"),
+        (vec![good()], vec![not_run("a")], false, "1 missing"),
+        (vec![not_run("a")], vec![good()], true, "1 new"),
+        (vec![not_run("a")], vec![], true, ""),
+        (vec![good()], vec![errored("a", 4, 5)], false, "1 unknown"),
+        (vec![good()], vec![errored("a", 5, 5)], false, "1 unknown"),
+        (vec![errored("a", 1, 5)], vec![good()], false, "1 unknown"),
+        (vec![good()], vec![skipped("a")], false, "1 unknown"),
+        (vec![skipped("a")], vec![skipped("a")], true, "1 same"),
+        (vec![skipped("a")], vec![good()], true, "1 better"),
+        (vec![good()], vec![Entry { pass_rate: 0.5, ..errored("a", 1, 5) }], false, "1 worse"),
+        (vec![checked("a", &["x", "y"])], vec![checked("a", &["x"])], false, "1 same, 1 taken out"),
+        (
+            vec![checked("a", &["x"])],
+            vec![checked("a", &["y"])],
+            false,
+            "1 same, 1 taken out, 1 added",
+        ),
+        (vec![checked("a", &["x"])], vec![checked("a", &[])], false, "1 same, 1 taken out"),
+        (vec![checked("a", &["x"])], vec![checked("a", &["x", "y"])], true, "1 same, 1 added"),
+        // A file of the original lists no checks.
+        (vec![good()], vec![checked("a", &["x"])], true, "1 same"),
+    ] {
+        let comparison = baseline(before).compare(&baseline(after));
+        let counted = |it: &[kindlm_store::Change]| it.len();
+        let changes = [&comparison.regressions, &comparison.improvements, &comparison.unchanged];
+        let added = changes.into_iter().flatten().map(|it| it.added_checks.len()).sum();
+        let said = [
+            (counted(&comparison.regressions), "worse"),
+            (counted(&comparison.improvements), "better"),
+            (counted(&comparison.unchanged), "same"),
+            (counted(&comparison.unknown), "unknown"),
+            (comparison.added.len(), "new"),
+            (comparison.removed.len(), "missing"),
+            (comparison.removed_checks(), "taken out"),
+            (added, "added"),
+        ];
+        let said = said.iter().filter(|(count, _)| *count > 0);
+        let said: Vec<String> = said.map(|(count, what)| format!("{count} {what}")).collect();
+        assert_eq!((said.join(", ").as_str(), comparison.held()), (says, held));
+    }
+}
+
+#[test]
+fn names_what_else_decided_over_the_results() {
+    let with = |version: &str, judge: &str, name: &str, rules: Option<&str>| {
+        let mut report = Report::default();
+        report.run.version = version.to_owned();
+        report.suite.project = "p".to_owned();
+        report.models = vec![kindlm_types::ModelInfo {
+            id: "judge".to_owned(),
+            provider: "openai".to_owned(),
+            name: name.to_owned(),
+            ..kindlm_types::ModelInfo::default()
+        }];
+        report.suite.assertion_sets = rules
+            .map(|version| kindlm_types::AssertionSetInfo {
+                name: "kind".to_owned(),
+                version: Some(version.to_owned()),
+                digest: "d".to_owned(),
+                ..kindlm_types::AssertionSetInfo::default()
+            })
+            .into_iter()
+            .collect();
+        let mut executed = case("t", "m");
+        let mut set = AssertionResult::pass("assert-set", "Set");
+        let judged = AssertionResult::pass("judge", "polite").with_metadata("judgeModel", judge);
+        set.components = vec![judged];
+        executed.executions = vec![ExecutionResult {
+            execution: Execution::default(),
+            results: vec![set],
+            outcome: Outcome::Passed,
+            error: None,
+            judge_cost_usd: None,
+            judge_usage: kindlm_types::Usage::default(),
+        }];
+        report.cases.push(executed);
+        Baseline::of(&report).unwrap()
+    };
+    let before = with("0.1.0", "judge", "gpt-4o", Some("3"));
+    let text = before.to_json();
+    assert_eq!(Baseline::parse(&text).unwrap(), before, "read back");
+    assert!(before.is_of("p", "") && !before.is_of("other", "") && !before.is_of("p", "other"));
+    let labels: Vec<&str> =
+        before.get("t", "m").unwrap().checks.iter().map(|it| it.label.as_str()).collect();
+    assert_eq!(labels, ["Set", "Set > polite"]);
+    assert!(before.compare(&before).differences.is_empty());
+    let now = with("0.2.0", "other", "gpt-5", None);
+    let named = before.compare(&now).differences.into_iter().map(|it| {
+        let shown = |it: Option<String>| it.unwrap_or_else(|| "none".to_owned());
+        format!("{}: {} → {}", it.what, shown(it.before), shown(it.after))
+    });
+    assert_eq!(
+        named.collect::<Vec<_>>(),
+        [
+            "KindLM: 0.1.0 → 0.2.0",
+            "judges: judge → other",
+            "the model `judge`: openai:gpt-4o → openai:gpt-5",
+            "the rules `kind`: version 3, digest d → none",
+        ]
+    );
+}
+
 /// Where we differ from the original on purpose: vector → why.
 const DIFFERENCES: &[(&str, &str)] = &[(
     "de-entry-garbage",
@@ -189,8 +317,8 @@ fn compare(before: &Value, after: &Value) -> Value {
             .map(|it| {
                 let mut value = json!({
                     "testName": name(&it.case, &it.model),
-                    "baselinePassRate": number(it.before),
-                    "currentPassRate": number(it.after),
+                    "baselinePassRate": it.before.map(number),
+                    "currentPassRate": it.after.map(number),
                 });
                 if with_codes {
                     value["newFailureCodes"] = json!(it.new_failure_codes);

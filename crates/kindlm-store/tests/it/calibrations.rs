@@ -25,6 +25,8 @@ fn calibration(check: &str, both_pass: u64) -> Calibration {
         labels: "labels.csv".to_owned(),
         labels_digest: "0123456789abcdef".to_owned(),
         counts: counts.into(),
+        criteria: Vec::new(),
+        answered: Vec::new(),
         errored: 0,
         base_rate: counts.base_rate().unwrap().rate(),
         agreement: counts.agreement().unwrap().rate(),

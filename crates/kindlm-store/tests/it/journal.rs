@@ -7,7 +7,7 @@ use std::path::Path;
 use kindlm_store::journal::{
     Durability, Header, Holder, Journal, JournalError, JournalWriter, PlannedCase,
 };
-use kindlm_store::{Digest, Runs, StoreError};
+use kindlm_store::{Digest, Runs};
 use kindlm_testing::sample_report;
 use kindlm_types::wire::v1;
 use kindlm_types::{ExecutionError, ExecutionResult, Outcome, Usage};
@@ -93,11 +93,11 @@ fn is_one_line_for_the_run_and_one_for_each_execution() {
     assert_eq!(
         text.lines().next().unwrap(),
         concat!(
-            r#"{"schemaVersion":1,"run":"r1","version":"0.1.0","startedAt":"2026-11-20T14:09:12.001Z","#,
+            r#"{"schemaVersion":2,"run":"r1","version":"0.1.0","startedAt":"2026-11-20T14:09:12.001Z","#,
             r#""suite":"support","suiteDigest":"9f86","settings":{"strict":"fcbcf165908dd18a"},"#,
             r#""models":{"gpt":"5f88db14cd94122e"},"cases":[{"case":"finds the order","model":"gpt","#,
             r#""repeats":2,"prompt":"e3b0c44298fc1c14","tools":"e3b0c44298fc1c14","#,
-            r#""vars":"e3b0c44298fc1c14","checks":"e3b0c44298fc1c14"}]}"#
+            r#""vars":"e3b0c44298fc1c14","checks":"e3b0c44298fc1c14"}],"crc32":"bde73f1d"}"#
         )
     );
 }
@@ -197,32 +197,61 @@ fn zeros_at_the_end_are_what_a_crashed_machine_leaves() {
 }
 
 #[test]
-fn corruption_in_the_middle_is_an_error_that_names_the_line() {
+fn a_damaged_line_costs_its_execution_and_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    begun(&folder)
-        .append_all(&[result("a", 0, Outcome::Passed), result("b", 0, Outcome::Passed)])
-        .unwrap();
+    let all = ["a", "b", "c"].map(|case| result(case, 0, Outcome::Passed));
+    begun(&folder).append_all(&all).unwrap();
     let text = fs::read_to_string(file(&folder)).unwrap();
-    let (first, rest) = text.split_once('\n').unwrap();
-    let (second, third) = rest.split_once('\n').unwrap();
-    for (spoiled, line, says) in [
-        (format!("{first}\n{second}\n{{\"case\":\n{third}"), 3, "EOF while parsing a value"),
-        (format!("{first}\nnot JSON\n{second}\n{third}"), 2, "expected ident at column 2"),
-        (format!("{first}\n\n{second}\n{third}"), 2, "EOF"),
-        (format!("{first}\n\0\0\n{second}\n{third}"), 2, "expected value"),
-        (format!("{first}\n{second}\n{}", third.replace("\"passed\"", "\"fine\"")), 3, "`fine`"),
-        (format!("{first}\n{second}\n{}", third.replace("\"repeat\"", "\"again\"")), 3, "`repeat`"),
+    let lines: Vec<&str> = text.lines().collect();
+    let with = |second: &str| [lines[0], lines[1], second, lines[3], ""].join("\n");
+    for (spoiled, says, left) in [
+        (with(&lines[2].replace("way", "may")), "does not match", &["a", "c"][..]),
+        (with(&lines[2].replace("\"passed\"", "\"failed\"")), "does not match", &["a", "c"]),
+        (with(&lines[2][..lines[2].len() / 2]), "does not end with a checksum", &["a", "c"]),
+        (with("not JSON"), "does not end with a checksum", &["a", "c"]),
+        (with(""), "does not end with a checksum", &["a", "c"]),
+        (with("\0\0"), "does not end with a checksum", &["a", "c"]),
+        // One line break less: two executions in one line.
+        (text.replacen(&format!("{}\n", lines[2]), lines[2], 1), "does not match", &["a"]),
     ] {
         fs::write(file(&folder), &spoiled).unwrap();
-        let err = results(folder.path()).unwrap_err();
-        assert!(matches!(err, JournalError::Corrupt { line: it, .. } if it == line), "{err:?}");
-        let err = err.to_string();
-        assert!(err.contains(&format!("line {line} of `")) && err.contains(says), "{err}");
         let journal = Journal::open(folder.path()).unwrap();
-        assert!(JournalWriter::resume(&journal, Durability::Flush).is_err());
-        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), spoiled, "left as it is");
-        let entries: Vec<_> = journal.entries().unwrap().collect();
-        assert!(entries.iter().rev().skip(1).all(Result::is_ok), "nothing follows an error");
+        let (writer, index) = JournalWriter::resume(&journal, Durability::Flush).unwrap();
+        let [damaged] = index.damaged() else { panic!("{:?}", index.damaged()) };
+        let damaged = damaged.to_string();
+        assert!(damaged.contains("line 3 of `") && damaged.contains(says), "{damaged}");
+        let done = ["a", "b", "c"].into_iter().filter(|it| index.is_done(it, "gpt", 0));
+        assert_eq!(done.collect::<Vec<_>>(), left, "{spoiled}");
+        // Executions that are run again are appended; the rest stays.
+        let place = writer.append(&all[1]).unwrap().unwrap();
+        assert_eq!(journal.read(place).unwrap(), all[1]);
+        assert!(journal.index().unwrap().is_done("b", "gpt", 0));
+    }
+}
+
+#[test]
+fn a_line_of_another_journal_is_not_used() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    begun(&one).append(&result("a", 0, Outcome::Passed)).unwrap();
+    let mut header = header();
+    header.run = "r2".into();
+    drop(JournalWriter::create(two.path(), &header, Durability::Flush).unwrap());
+    let line = fs::read_to_string(file(&one)).unwrap().lines().nth(1).unwrap().to_owned() + "\n";
+    let mut other = fs::OpenOptions::new().append(true).open(file(&two)).unwrap();
+    other.write_all(line.as_bytes()).unwrap();
+    let index = Journal::open(two.path()).unwrap().index().unwrap();
+    assert_eq!((index.len(), index.damaged().len()), (0, 1));
+}
+
+#[test]
+fn a_damaged_first_line_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    begun(&folder).append(&result("a", 0, Outcome::Passed)).unwrap();
+    let text = fs::read_to_string(file(&folder)).unwrap();
+    for (from, to) in [("\"repeats\":2", "\"repeats\":3"), ("support", "suppork"), ("r1", "r2")] {
+        fs::write(file(&folder), text.replacen(from, to, 1)).unwrap();
+        let err = Journal::open(folder.path()).unwrap_err();
+        assert!(matches!(err, JournalError::Header { .. }), "{err}");
     }
 }
 
@@ -233,14 +262,16 @@ fn an_entry_is_given_as_it_stands_only_if_it_is_what_was_written() {
     let all = [result("a", 0, Outcome::Passed), result("b", 0, Outcome::Passed)];
     let places = writer.append_all(&all).unwrap();
     let text = fs::read_to_string(file(&folder)).unwrap();
-    for (place, line) in places.iter().zip(text.lines().skip(1)) {
-        assert_eq!(writer.reader().unwrap().text(place.unwrap()).unwrap(), line);
+    for (place, (line, result)) in places.iter().zip(text.lines().skip(1).zip(&all)) {
+        let written = serde_json::to_string(&v1::Execution::from(result)).unwrap();
+        assert_eq!(writer.reader().unwrap().text(place.unwrap()).unwrap(), written);
+        assert!(line.starts_with(written.trim_end_matches('}')));
     }
     for spoiled in [text.replace("way", "may"), text[..text.len() - 3].to_owned()] {
         fs::write(file(&folder), spoiled).unwrap();
         let read = writer.reader().unwrap().text(places[1].unwrap());
         let err = read.unwrap_err().to_string();
-        assert!(err.contains("line 3 of `") && err.contains("it is not what was written"), "{err}");
+        assert!(err.contains("line 3 of `") && err.contains("is damaged: it"), "{err}");
     }
 }
 
@@ -250,29 +281,17 @@ fn says_what_is_wrong_with_the_first_line() {
     for (text, says) in [
         ("", "it was never finished"),
         ("{\"schemaVersion\":1", "it was never finished"),
+        ("{\"schemaVersion\":", "it was never finished"),
+        ("\0\0\0\n", "it was never finished"),
         ("{}\n", "missing field `schemaVersion`"),
-        ("{\"schemaVersion\":1}\n", "missing field `run`"),
-        ("{\"schemaVersion\":2,\"x\":1}\n", "has `schemaVersion` 2, and this KindLM reads 1"),
-        ("\0\0\0\n", "has no readable first line"),
+        ("{\"schemaVersion\":2}\n", "is damaged: it does not end with a checksum"),
+        ("{\"schemaVersion\":1,\"x\":1}\n", "has `schemaVersion` 1, and this KindLM reads 2"),
+        ("\0\0\0{\n", "is damaged: expected value"),
     ] {
         fs::write(file(&folder), text).unwrap();
         let err = Journal::open(folder.path()).unwrap_err().to_string();
         assert!(err.contains(says) && err.contains("journal.jsonl`"), "{err}");
     }
-}
-
-#[test]
-fn a_later_kindlm_may_write_more_into_a_line() {
-    let folder = tempfile::tempdir().unwrap();
-    begun(&folder).append(&result("a", 0, Outcome::Passed)).unwrap();
-    let text = fs::read_to_string(file(&folder)).unwrap();
-    fs::write(file(&folder), text.replace('{', "{\"later\":[1],")).unwrap();
-    // Digests are no place for more.
-    let text = fs::read_to_string(file(&folder)).unwrap();
-    let text = text.replace("{\"later\":[1],\"strict\"", "{\"strict\"");
-    fs::write(file(&folder), text.replace("{\"later\":[1],\"gpt\"", "{\"gpt\"")).unwrap();
-    assert_eq!(*Journal::open(folder.path()).unwrap().header(), header());
-    assert_eq!(results(folder.path()).unwrap(), [result("a", 0, Outcome::Passed)]);
 }
 
 #[test]
@@ -347,22 +366,10 @@ fn runs_with_a_journal_are_found_without_a_report() {
     assert_eq!(runs.journals().unwrap(), ["20261120-1", "20261120-2"]);
     assert_eq!(runs.list().unwrap(), ["20261120-0"]);
     assert!(runs.run_folder("../x").is_err());
-    let unfinished = |last| {
-        let found = runs.unfinished_after(last).unwrap();
-        found.iter().map(|it| it.folder().file_name().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(unfinished(None), ["20261120-2", "20261120-1"]);
-    assert_eq!(unfinished(Some("20261120-1")), ["20261120-2"]);
-    runs.save("20261120-2", "{}").unwrap();
-    assert_eq!(unfinished(None), ["20261120-1"]);
-    // Before the first line is whole, nothing is sent; what another KindLM has begun is not passed over.
-    let other = runs.run_folder("20261120-3").unwrap();
-    fs::create_dir(&other).unwrap();
-    fs::write(other.join("journal.jsonl"), "{\"schemaVersion\"").unwrap();
-    assert_eq!(unfinished(None), ["20261120-1"]);
-    fs::write(other.join("journal.jsonl"), "{\"schemaVersion\":99}\n").unwrap();
-    let err = runs.unfinished_after(None).unwrap_err();
-    assert!(matches!(err, StoreError::Journal(JournalError::Version { .. })), "{err}");
+    runs.begin("20261120-1").unwrap();
+    assert_eq!(runs.journals().unwrap(), ["20261120-2", "20261120-1"]);
+    let all = [("20261120-2", false), ("20261120-0", true), ("20261120-1", false)];
+    assert_eq!(runs.all().unwrap(), all.map(|(id, has_report)| (id.to_owned(), has_report)));
 }
 
 #[test]

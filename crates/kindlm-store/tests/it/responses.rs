@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use kindlm_store::responses::{Mode, Recorded, Responses, Tally};
 use kindlm_types::{
-    Backend, BoxFuture, CommandOutput, CommandSpec, FinishReason, Message, Params, Prompt,
-    ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role, ToolCall, ToolChoice, ToolSpec,
-    Usage,
+    Backend, BoxFuture, Channel, CommandOutput, CommandSpec, Coverage, Event, FinishReason,
+    Message, Params, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role,
+    ToolCall, ToolChoice, ToolSpec, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::arbitrary;
 /// Answers with what it is given, and counts how often it is asked.
 struct Fake {
     reply: Mutex<Result<Reply, ProviderError>>,
-    vector: Vec<f32>,
+    vector: Vec<f64>,
     asked: AtomicUsize,
 }
 
@@ -28,7 +28,7 @@ impl Fake {
     fn new(reply: Reply) -> Self {
         Self {
             reply: Mutex::new(Ok(reply)),
-            vector: vec![0.1, -1.5e-7, 3.402_823_5e38, f32::MIN_POSITIVE],
+            vector: vec![0.1, -1.5e-7, 1.797_693_134_862_315_7e308, f64::MIN_POSITIVE],
             asked: AtomicUsize::new(0),
         }
     }
@@ -67,7 +67,7 @@ impl Backend for Fake {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(Ok(self.vector.clone().into())))
     }
@@ -100,7 +100,7 @@ fn ask(backend: &impl Backend, prompt: &Prompt) -> Result<Reply, ProviderError> 
     block_on(backend.complete("openai", prompt, Duration::from_mins(1)))
 }
 
-fn embed(backend: &impl Backend, text: &str) -> Result<Arc<[f32]>, ProviderError> {
+fn embed(backend: &impl Backend, text: &str) -> Result<Arc<[f64]>, ProviderError> {
     block_on(backend.embed("openai", "embed-3", text, Duration::from_mins(1)))
 }
 
@@ -256,7 +256,9 @@ fn answers_come_back_as_they_were() {
             response: Some(Value::Null),
             ..ToolCall::default()
         }],
-        usage: Usage { cached_input_tokens: 3, ..Usage::default() },
+        events: vec![Event::Thinking { text: "Hm.".to_owned() }],
+        coverage: Coverage::Only([Channel::Usage].into()),
+        usage: Usage { cached_input_tokens: Some(3), ..Usage::default() },
         finish_reason: FinishReason::Other("eos".to_owned()),
         model: "m".to_owned(),
         refusal: Some("no".to_owned()),
@@ -287,7 +289,7 @@ fn vectors_are_kept_to_the_last_bit_and_on_one_line() {
     assert_eq!((first.to_vec(), fake.asked()), (again.to_vec(), 1));
     assert_eq!(
         fs::read_to_string(only(folder.path())).unwrap(),
-        "{\n  \"schemaVersion\": 1,\n  \"request\": {\n    \"model\": \"embed-3\",\n    \"provider\": \"openai\",\n    \"text\": \"a text\"\n  },\n  \"response\": {\n    \"vector\": [0.1,-1.5e-7,3.4028235e+38,1.1754944e-38]\n  }\n}\n"
+        "{\n  \"schemaVersion\": 1,\n  \"request\": {\n    \"model\": \"embed-3\",\n    \"provider\": \"openai\",\n    \"text\": \"a text\"\n  },\n  \"response\": {\n    \"vector\": [0.1,-1.5e-7,1.7976931348623157e+308,2.2250738585072014e-308]\n  }\n}\n"
     );
     let err = embed(&fake.store(folder.path(), Mode::Replay), "another text").unwrap_err();
     assert_eq!(err.kind, ProviderErrorKind::NotRecorded);
@@ -297,7 +299,7 @@ fn vectors_are_kept_to_the_last_bit_and_on_one_line() {
 #[test]
 fn a_vector_that_json_cannot_hold_is_passed_on_and_not_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let fake = Fake { vector: vec![f32::NAN], ..Fake::saying("never") };
+    let fake = Fake { vector: vec![f64::NAN], ..Fake::saying("never") };
     let store = fake.store(folder.path(), Mode::Cache);
     assert!(embed(&store, "a").unwrap()[0].is_nan());
     assert!(store.responses().failure().unwrap().contains("a number that JSON cannot hold"));
@@ -358,7 +360,11 @@ fn secrets_are_in_no_file_and_no_name() {
     let said = format!("You said {SECRET} and {KEY}");
     let fake = Fake::saying(&said);
     let store = |secret: &str, mode| {
-        Recorded::new(&fake, Responses::new(folder.path(), mode).with_secrets([secret]))
+        Recorded::new(
+            &fake,
+            Responses::new(folder.path(), mode)
+                .with_secrets(&kindlm_redact::Secrets::new([secret])),
+        )
     };
     let first = store(SECRET, Mode::Cache);
     let live = ask(&first, &prompt(&format!("My key is {SECRET}, or {KEY}"))).unwrap();

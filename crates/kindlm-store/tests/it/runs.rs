@@ -3,19 +3,47 @@
 use kindlm_store::{Runs, StoreError, write};
 
 #[test]
-fn keeps_runs_and_remembers_the_last() {
+fn keeps_runs_in_the_order_in_which_they_are_saved() {
     let folder = tempfile::tempdir().unwrap();
     let runs = Runs::new(folder.path().join(".kindlm"));
-    assert_eq!(runs.last().unwrap(), None);
     assert!(runs.list().unwrap().is_empty());
 
     runs.save("20261120-2", "two").unwrap();
     let path = runs.save("20261120-1", "one").unwrap();
 
     assert_eq!(path, folder.path().join(".kindlm/runs/20261120-1/report.json"));
-    assert_eq!(runs.list().unwrap(), ["20261120-1", "20261120-2"]);
-    assert_eq!(runs.last().unwrap().unwrap(), "20261120-1");
+    assert_eq!(runs.list().unwrap(), ["20261120-2", "20261120-1"]);
     assert_eq!(runs.load("20261120-2").unwrap(), "two");
+    // Another report of the same run makes it no newer; going on with it does.
+    runs.save("20261120-2", "three").unwrap();
+    assert_eq!(runs.list().unwrap(), ["20261120-2", "20261120-1"]);
+    runs.begin("20261120-2").unwrap();
+    assert_eq!(runs.list().unwrap(), ["20261120-1", "20261120-2"]);
+}
+
+#[test]
+fn the_newest_run_is_the_one_begun_last_whatever_the_clock_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = Runs::new(folder.path());
+    // Begun by a KindLM that wrote no order, or copied here.
+    for id in ["20260101-b", "20260101-a"] {
+        let path = runs.path(id).unwrap();
+        write(&path, b"{}").unwrap();
+    }
+    for id in ["20311120-future", "19700101-past", "20261120-now"] {
+        runs.begin(id).unwrap();
+        write(&runs.path(id).unwrap(), b"{}").unwrap();
+    }
+    runs.begin("20261121-never-there").unwrap();
+    let all = ["20260101-a", "20260101-b", "20311120-future", "19700101-past", "20261120-now"];
+    assert_eq!(runs.list().unwrap(), all);
+    assert_eq!(runs.all().unwrap(), all.map(|it| (it.to_owned(), true)));
+    // A line that was cut off spoils no other.
+    let order = folder.path().join("runs/order");
+    let text = std::fs::read_to_string(&order).unwrap() + "20311120-fut";
+    std::fs::write(&order, text).unwrap();
+    runs.begin("20260101-a").unwrap();
+    assert_eq!(runs.list().unwrap().last().unwrap(), "20260101-a");
 }
 
 #[test]
@@ -26,8 +54,7 @@ fn says_what_is_missing_or_misnamed() {
     for id in ["../x", "", "a/b"] {
         assert!(matches!(runs.load(id), Err(StoreError::BadName { .. })), "{id}");
     }
-    std::fs::write(folder.path().join("last-run"), "../../etc\n").unwrap();
-    assert!(matches!(runs.last(), Err(StoreError::BadName { .. })));
+    assert!(matches!(runs.begin("../x"), Err(StoreError::BadName { .. })));
 }
 
 #[test]

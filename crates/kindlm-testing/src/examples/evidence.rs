@@ -1,8 +1,10 @@
 //! Reads the evidence of an example: what a model did, and what a judge says about it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
+use kindlm_types::ask::mark_in;
 use kindlm_types::script::{
     ScriptAnswer, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptValue,
 };
@@ -121,9 +123,9 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
         return Ok(Err(ProviderError::new(ProviderErrorKind::Server, JUDGE, text).into()));
     }
     match question {
-        Question::Judge(_) => Ok(Ok(Answer::said(text, JUDGE))),
+        Question::Judge(question) => Ok(Ok(Answer::said(with_marks(&text, &question.user), JUDGE))),
         Question::Embedding(_) => {
-            let vector: Vec<f32> = serde_json::from_str(&text).map_err(|err| {
+            let vector: Vec<f64> = serde_json::from_str(&text).map_err(|err| {
                 format!("the answer on line {} is not a vector: {err}", block.line)
             })?;
             Ok(Ok(Answer::Vector(Arc::from(vector))))
@@ -136,6 +138,29 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
             Ok(Ok(Answer::Script(ScriptAnswer { outcome, console: Vec::new() })))
         }
     }
+}
+
+/// A reply whose outermost JSON objects all carry the mark of the question: what a judge says that follows
+/// its instructions.
+pub fn with_marks(reply: &str, question: &str) -> String {
+    let Some(mark) = mark_in(question) else { return reply.to_owned() };
+    let (mut marked, mut at) = (String::new(), 0);
+    while let Some(brace) = reply[at..].find('{') {
+        let start = at + brace;
+        let mut values = serde_json::Deserializer::from_str(&reply[start..]).into_iter::<Value>();
+        let end = if let Some(Ok(Value::Object(object))) = values.next() {
+            marked.push_str(&reply[at..=start]);
+            let comma = if object.is_empty() { "" } else { "," };
+            let _ = write!(marked, r#""mark":"{mark}"{comma}"#);
+            start + values.byte_offset()
+        } else {
+            marked.push_str(&reply[at..=start]);
+            start + 1
+        };
+        marked.push_str(&reply[start + 1..end]);
+        at = end;
+    }
+    marked + &reply[at..]
 }
 
 #[cfg(test)]

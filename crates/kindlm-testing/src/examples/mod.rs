@@ -14,7 +14,7 @@ use kindlm_types::{AssertionResult, Problem, Severity, Verdict};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 use similar::TextDiff;
 
-pub use evidence::{Other, Recorded, answer, yaml};
+pub use evidence::{Other, Recorded, answer, with_marks, yaml};
 
 /// The word that marks the block with the expected outcome.
 const RESULTS: &str = "results";

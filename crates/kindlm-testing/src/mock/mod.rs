@@ -9,6 +9,7 @@
 mod dialect;
 mod gzip;
 mod reply;
+pub mod scripted;
 mod wire;
 
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use dialect::FixedReplies;
 pub use dialect::{Dialect, body as dialect_body};
@@ -116,6 +117,17 @@ impl MockServer {
         self.shared.capacity.store(most, Ordering::SeqCst);
     }
 
+    /// Sends no reply until [`release`](Self::release), so that a test decides what happens before the answers. Benches cannot
+    /// be held.
+    pub fn hold(&self) {
+        self.shared.held.send_replace(true);
+    }
+
+    /// Sends the replies that were held back.
+    pub fn release(&self) {
+        self.shared.held.send_replace(false);
+    }
+
     /// How many requests were refused because there were too many.
     pub fn refused(&self) -> usize {
         self.shared.refused.load(Ordering::SeqCst)
@@ -164,6 +176,7 @@ struct Shared {
     peak: AtomicUsize,
     capacity: AtomicUsize,
     refused: AtomicUsize,
+    held: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -177,7 +190,14 @@ impl Shared {
             peak: AtomicUsize::new(0),
             capacity: AtomicUsize::new(usize::MAX),
             refused: AtomicUsize::new(0),
+            held: watch::Sender::new(false),
         }
+    }
+
+    /// Waits until replies may be sent.
+    async fn released(&self) {
+        // The sender lives as long as this does.
+        let _ = self.held.subscribe().wait_for(|held| !held).await;
     }
 
     /// Counts a request for as long as the guard lives; `None` if there are too many.
@@ -196,7 +216,7 @@ impl Shared {
     /// Records a request and takes its reply.
     fn reply_to(&self, request: MockRequest, handler: &Handler) -> MockReply {
         let pushed = lock(&self.script).pop_front();
-        let reply = pushed.unwrap_or_else(|| handler(&request));
+        let reply = pushed.unwrap_or_else(|| handler(&request)).marked(&request.body);
         lock(&self.requests).push(request);
         reply
     }
@@ -240,6 +260,23 @@ mod tests {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[test]
+    fn a_held_reply_comes_when_it_is_released() {
+        let server = MockServer::start().unwrap();
+        server.hold();
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+        while server.count() == 0 {
+            std::thread::yield_now();
+        }
+        stream.set_nonblocking(true).unwrap();
+        let held = stream.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(held.kind(), std::io::ErrorKind::WouldBlock);
+        stream.set_nonblocking(false).unwrap();
+        server.release();
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 1);
     }
 
     #[test]

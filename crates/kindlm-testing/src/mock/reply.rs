@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kindlm_types::ask::{mark_in, with_mark};
 use serde_json::{Value, json};
 
 use super::gzip;
@@ -45,6 +46,16 @@ pub(super) enum Ending {
     CloseInBody,
 }
 
+/// The text of a request that asks for a mark.
+fn question(request: &Value) -> Option<&str> {
+    match request {
+        Value::String(text) => mark_in(text).map(|_| text.as_str()),
+        Value::Array(items) => items.iter().find_map(question),
+        Value::Object(entries) => entries.values().find_map(question),
+        _ => None,
+    }
+}
+
 impl MockReply {
     fn new(status: u16, body: Body) -> Self {
         Self {
@@ -56,6 +67,18 @@ impl MockReply {
             drip: Duration::ZERO,
             ending: Ending::KeepAlive,
         }
+    }
+
+    /// The reply with the mark that the request asks for, if it asks a judge and the reply says a JSON object: what a
+    /// judge says that follows its instructions.
+    pub(super) fn marked(mut self, request: &[u8]) -> Self {
+        if let Body::Says(text) = &self.body
+            && let Ok(request) = serde_json::from_slice(request)
+            && let Some(question) = question(&request)
+        {
+            self.body = Body::Says(with_mark(text, question));
+        }
+        self
     }
 
     /// Says something, in the dialect of the path.
@@ -72,6 +95,15 @@ impl MockReply {
     pub fn error(status: u16, message: &str) -> Self {
         let body = json!({"error": {"message": message, "type": "mock_error", "code": null}});
         Self { status, ..Self::json(&body) }
+    }
+
+    /// The bytes that it answers with, if they are fixed.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        match &self.body {
+            Body::Bytes(bytes) => bytes.clone(),
+            _ => Vec::new(),
+        }
     }
 
     /// Answers with these bytes.

@@ -81,6 +81,7 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
                 let request = parse(&buffer[..head], &buffer[head..head + length]);
                 let path = request.path.clone();
                 let reply = shared.reply_to(request, handler);
+                shared.released().await;
                 if !send(&mut stream, &path, reply).await? {
                     return Ok(());
                 }

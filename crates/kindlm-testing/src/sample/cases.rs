@@ -228,7 +228,7 @@ fn conversation() -> CaseResult {
         input_tokens: 320,
         output_tokens: 42,
         total_tokens: 362,
-        cached_input_tokens: 128,
+        cached_input_tokens: Some(128),
         ..Usage::default()
     };
     execution.turns = vec![

@@ -108,6 +108,29 @@ impl Coverage {
     }
 }
 
+impl Coverage {
+    /// What both sources record in full.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Complete, it) | (it, Self::Complete) => it,
+            (Self::Only(a), Self::Only(b)) => a.intersection(&b).copied().collect(),
+        }
+    }
+}
+
+/// Which evidence a suite declares complete, where the source does not say so itself.
+///
+/// Reports show what was declared apart from what the source vouches for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "DeclaredEvidence")]
+pub struct DeclaredEvidence {
+    /// The kinds of evidence that the source records in full: `actions`, `subagents`, `messages`, …
+    #[schemars(length(min = 1))]
+    pub complete: BTreeSet<Channel>,
+}
+
 impl FromIterator<Channel> for Coverage {
     fn from_iter<I: IntoIterator<Item = Channel>>(channels: I) -> Self {
         Self::Only(channels.into_iter().collect())

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use coverage::{Channel, Coverage};
+pub use coverage::{Channel, Coverage, DeclaredEvidence};
 pub use facts::{Action, ActionState, Facts, SubagentCall, exit_code};
 pub use tool_kind::ToolKind;
 
@@ -255,9 +255,7 @@ impl Event {
             .map(|it| Self::Message { role: Speaker::User, text: it.content.clone() })
             .collect();
         events.extend(Self::of_usage(execution.usage));
-        for call in &execution.tool_calls {
-            events.extend(Self::of_call(call));
-        }
+        events.extend(Self::of_calls(&execution.tool_calls));
         if !execution.output.is_empty() {
             events.push(Self::Message { role: Speaker::Assistant, text: execution.output.clone() });
         }
@@ -313,6 +311,19 @@ impl Event {
             Self::Message { role: Speaker::Assistant, text } => Some(text.as_str()),
             _ => None,
         })
+    }
+
+    /// The events of the calls of one answer: all that it asks for, then what came back.
+    pub fn of_calls(calls: &[crate::ToolCall]) -> Vec<Self> {
+        let events = calls.iter().flat_map(Self::of_call);
+        let mut ids = std::collections::HashSet::new();
+        if !calls.iter().all(|it| ids.insert(&it.id)) {
+            // Only its place tells which call a result answers.
+            return events.collect();
+        }
+        let (asked, answered): (Vec<_>, Vec<_>) =
+            events.partition(|it| matches!(it, Self::ActionCalled { .. }));
+        asked.into_iter().chain(answered).collect()
     }
 
     /// The events of one call: that it was made, and what came back if something did.

@@ -136,8 +136,8 @@ fn a_plain_conversation_tells_its_events_without_recording_them() {
             {"type": "message", "role": "user", "text": "Hello?"},
             {"type": "usage", "inputTokens": 7, "outputTokens": 1, "totalTokens": 8},
             {"type": "action.called", "callId": "1", "name": "f", "input": null},
-            {"type": "action.result", "callId": "1", "output": 2, "status": "completed"},
             {"type": "action.called", "callId": "2", "name": "g", "input": "{"},
+            {"type": "action.result", "callId": "1", "output": 2, "status": "completed"},
             {"type": "message", "role": "assistant", "text": "Hi."},
         ])
     );

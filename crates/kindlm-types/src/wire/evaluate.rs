@@ -179,8 +179,8 @@ pub struct RecordedUsage {
     #[serde(alias = "totalTokens", skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
     /// The part of the input tokens that was read from the provider's prompt cache.
-    #[serde(alias = "cachedInputTokens")]
-    pub cached_input_tokens: u64,
+    #[serde(alias = "cachedInputTokens", skip_serializing_if = "Option::is_none")]
+    pub cached_input_tokens: Option<u64>,
 }
 
 impl From<RecordedUsage> for crate::Usage {
@@ -197,7 +197,7 @@ pub struct Evaluation {
     /// The record's id.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
-    /// `passed / total`; `null` when no check applied, because nothing was measured.
+    /// `passed / total`; `null` when no check applied or none could be judged, because nothing was measured.
     pub score: Option<f64>,
     /// How many checks passed.
     pub passed: u64,
@@ -404,8 +404,8 @@ fn metadata(result: &AssertionResult) -> Map<String, Value> {
 impl Evaluation {
     /// Adds up what the checks of one record found.
     ///
-    /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. An errored check
-    /// makes the outcome `errored`. With a `threshold` a record passes if the weighted mean of its scores reaches
+    /// The score is `passed / total`; errored checks are in `total`, skipped ones are not. If every check is errored,
+    /// there is no score. An errored check makes the outcome `errored`. With a `threshold` a record passes if the weighted mean of its scores reaches
     /// it, whichever checks failed, unless one of them is required (`fails_required`). Without any result nothing was
     /// checked, and the outcome is `skipped`.
     #[expect(clippy::cast_precision_loss, reason = "counts of checks stay far below 2^52")]
@@ -419,7 +419,7 @@ impl Evaluation {
             |status: &str| results.iter().filter(|it| it.verdict.status() == status).count() as u64;
         let (passed, failed) = (count("passed"), count("failed"));
         let total = passed + failed + count("errored");
-        let score = (total > 0).then(|| passed as f64 / total as f64);
+        let score = (passed + failed > 0).then(|| passed as f64 / total as f64);
         let outcome = if results.is_empty() {
             Outcome::Skipped
         } else {

@@ -44,6 +44,37 @@ pub struct Workspace {
     pub kept: Option<String>,
 }
 
+impl Workspace {
+    /// All that changed, as one unified diff; empty if nothing did. The error says what of it was not kept.
+    pub fn diff(&self) -> Result<String, String> {
+        let mut all = String::new();
+        for FileChange { path, change, patch, text, binary, cut, link, .. } in &self.changes {
+            let added = text.as_deref().filter(|_| *change == ChangeKind::Added);
+            match (patch, added, link) {
+                (Some(patch), ..) => {
+                    all.push_str(patch);
+                    if !patch.ends_with('\n') {
+                        all.push('\n');
+                    }
+                }
+                (None, Some(text), _) => {
+                    all.extend(["--- /dev/null\n+++ b/", path, "\n"]);
+                    all.extend(text.lines().flat_map(|line| ["+", line, "\n"]));
+                }
+                (None, None, Some(target)) => all.extend(["link ", path, " -> ", target, "\n"]),
+                (None, None, None) if *cut => {
+                    return Err(format!("the change of `{path}` is too large and was not kept"));
+                }
+                (None, None, None) => {
+                    let what = if *binary { "binary file" } else { "file" };
+                    all.extend([what, " ", path, " ", change.as_str(), "\n"]);
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
 /// A file that is not as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -125,7 +156,7 @@ pub struct FileSeen {
     pub problem: Option<String>,
 }
 
-/// A command that ran in the folder after the agent.
+/// A command that ran after the agent, in a fresh copy with the changes of the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandRan {
@@ -166,7 +197,7 @@ impl TestsRan {
     /// Whether this is what came of it when that was gathered: the same tests, reported in the same way to the same
     /// place.
     pub fn answers(&self, gathered: &Gather) -> bool {
-        let Gather::Tests { run, format, report, timeout } = gathered else { return false };
+        let Gather::Tests { run, format, report, timeout, .. } = gathered else { return false };
         self.command.is_run(run, *timeout)
             && self.format == *format
             && self.report.as_deref() == report.as_deref().or(format.default_report())

@@ -107,14 +107,14 @@ pub enum Gather {
         /// Its path from the workspace.
         path: String,
     },
-    /// What a command does, after the hidden files are there.
+    /// What a command does in a fresh copy: the start with the agent's changes and the hidden files.
     Command {
         /// The command line, for `sh -c`.
         run: String,
         /// How long it may take; as long as the agent if absent.
         timeout: Option<Duration>,
     },
-    /// What tests say, after the hidden files are there.
+    /// What tests say, in a fresh copy of their own.
     Tests {
         /// The command line, for `sh -c`.
         run: String,
@@ -124,6 +124,8 @@ pub enum Gather {
         report: Option<String>,
         /// How long they may take; as long as the agent if absent.
         timeout: Option<Duration>,
+        /// Globs of paths that are as in the start, whatever the agent did to them.
+        protect: Vec<String>,
     },
 }
 

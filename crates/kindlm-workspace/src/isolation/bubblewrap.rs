@@ -34,8 +34,8 @@ pub(crate) struct Bubblewrap {
     suite: PathBuf,
     /// The folder for temporary files, in which other agents work.
     temp: PathBuf,
-    /// Files and folders of the suite that nobody in it may read.
-    masked: Vec<PathBuf>,
+    /// Files and folders of the suite that an agent may not read.
+    hidden: Vec<PathBuf>,
 }
 
 impl Bubblewrap {
@@ -47,9 +47,9 @@ impl Bubblewrap {
         let program = installed("bwrap", options, "`isolation: bubblewrap`", help)?;
         let suite = options.suite.canonicalize().unwrap_or_else(|_| options.suite.clone());
         let temp = options.temp.canonicalize().unwrap_or_else(|_| options.temp.clone());
-        let masked = spec.hidden.iter().filter_map(|it| suite.join(&it.from).canonicalize().ok());
-        let masked = masked.collect();
-        Ok(Self { program, suite, temp, masked })
+        let hidden = spec.hidden.iter().filter_map(|it| suite.join(&it.from).canonicalize().ok());
+        let hidden = hidden.collect();
+        Ok(Self { program, suite, temp, hidden })
     }
 
     /// All that stands before the line of a command that runs in the sandbox.
@@ -62,6 +62,8 @@ impl Bubblewrap {
             words.push("--share-net");
         }
         words.extend(["--die-with-parent", "--new-session"]);
+        // As root a sandbox has all capabilities unless they are dropped, and could undo its mounts.
+        words.extend(["--cap-drop", "ALL"]);
         words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
         for name in LEADING_OUT {
             words.extend(["--unsetenv", name]);
@@ -83,7 +85,7 @@ impl Bubblewrap {
             words.extend(["--tmpfs", &temp, "--ro-bind", &suite, &suite]);
         }
         let masked: Vec<(bool, String)> =
-            self.masked.iter().map(|it| (it.is_dir(), shown(it))).collect();
+            self.masked().iter().map(|it| (it.is_dir(), shown(it))).collect();
         for (is_folder, path) in &masked {
             match is_folder {
                 true => words.extend(["--tmpfs", path]),
@@ -95,6 +97,24 @@ impl Bubblewrap {
         quoted(words)
     }
 
+    /// What an agent must not read: the hidden files, the reports of earlier runs, in which they are named and what agents
+    /// wrote is shown, and the history of the repository, in which they are.
+    fn masked(&self) -> Vec<PathBuf> {
+        let own = self.suite.join(".kindlm");
+        let git = self.suite.ancestors().flat_map(|it| git_folders(&it.join(".git")));
+        let all = self.hidden.iter().cloned().chain([own]).chain(git);
+        // A folder that is in a masked one is not there any more.
+        let mut masked: Vec<PathBuf> = Vec::new();
+        let mut all: Vec<PathBuf> = all.filter(|it| it.exists()).collect();
+        all.sort();
+        for path in all {
+            if !masked.iter().any(|it| path.starts_with(it)) {
+                masked.push(path);
+            }
+        }
+        masked
+    }
+
     /// What `bwrap` says when it could not make the sandbox. It has no exit code of its own for that, so what counts is
     /// that nobody but itself has spoken first.
     pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {
@@ -102,4 +122,20 @@ impl Bubblewrap {
         (exit_code == Some(1) && said.starts_with("bwrap: "))
             .then(|| format!("the sandbox did not start, says `bwrap`: {}", said.trim()))
     }
+}
+
+/// Git's own folder, or the file that leads to it in a worktree or a submodule, with the folder that they lead to.
+fn git_folders(git: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = git.canonicalize().into_iter().collect();
+    // A file has one line: `gitdir: /repo/.git/worktrees/name`; in that folder `commondir` leads to that of the repository.
+    let leads_to = |file: &Path, prefix: &str| {
+        let text = std::fs::read_to_string(file).ok()?;
+        let path = text.trim().strip_prefix(prefix)?.trim();
+        file.parent()?.join(path).canonicalize().ok()
+    };
+    if let Some(own) = leads_to(git, "gitdir:") {
+        all.extend(leads_to(&own.join("commondir"), ""));
+        all.push(own);
+    }
+    all
 }

@@ -129,6 +129,12 @@ impl Worktrees {
         Ok(folder)
     }
 
+    /// The top of the checkout in which a folder is.
+    pub(crate) fn top<'a>(&self, folder: &'a Path) -> &'a Path {
+        let depth = Path::new(&self.prefix).components().count();
+        folder.ancestors().nth(depth).unwrap_or(folder)
+    }
+
     /// Makes a plain folder of a checkout, at another place; gives the folder to work in.
     pub(crate) async fn make_plain(&self, at: &Path, to: &Path) -> Result<PathBuf, WorkspaceError> {
         let (from, into) = (at.to_path_buf(), to.to_path_buf());

@@ -15,11 +15,13 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     // Some runners write tests that are in no suite beside the suites.
     let is_suite = |it: &Node<'_, '_>| matches!(it.tag_name().name(), "testsuites" | "testsuite");
     for suite in root.descendants().filter(is_suite) {
-        let cases: Vec<Node<'_, '_>> =
-            suite.children().filter(|it| it.has_tag_name("testcase")).collect();
+        let cases = cases_of(suite);
+        let before = tests.len();
         for case in &cases {
             tests.push(one(*case)?);
         }
+        let more = not_run(suite, &cases, &mut tests[before..]);
+        tests.extend(more);
         tests.extend(of_suite(suite));
         check_count(suite, cases.len())?;
         check_failures(suite)?;
@@ -35,18 +37,57 @@ fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     (!bad.is_empty()).then(|| test(name, TestStatus::Failed, Some(bad.join("\n")), None))
 }
 
+/// How many tests a suite lists and does not count. Jest lists a `todo` like a test that passed (`jest-junit`).
+fn uncounted(suite: Node<'_, '_>, cases: &[Node<'_, '_>]) -> usize {
+    let counted: Option<usize> = suite.attribute("tests").and_then(|it| it.trim().parse().ok());
+    let more = counted.map_or(0, |it| cases.len().saturating_sub(it));
+    if more <= cases.iter().filter(|it| may_be_todo(**it)).count() { more } else { 0 }
+}
+
+/// True if a test may be one that was not run, as nothing says that it was: it took no time.
+fn may_be_todo(case: Node<'_, '_>) -> bool {
+    let time = case.attribute("time").map(str::trim);
+    let took_no_time = time.is_none_or(|it| it.parse() == Ok(0.0_f64));
+    took_no_time && !case.children().any(|it| it.is_element()) && !case.has_attribute("status")
+}
+
+/// Takes tests that a suite does not count for skipped. Where they cannot be told from fast ones, none of these has passed
+/// by its name; the others among them have, and are a test of the suite's name.
+fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
+    let uncounted = uncounted(suite, cases);
+    if uncounted == 0 {
+        return None;
+    }
+    let mut all = 0;
+    for (_, test) in cases.iter().zip(tests).filter(|(case, _)| may_be_todo(**case)) {
+        test.status = TestStatus::Skipped;
+        all += 1;
+    }
+    let name = suite.attribute("name").unwrap_or_default();
+    let name = format!("{name}: {} of {all} tests that took no time", all - uncounted);
+    (all > uncounted).then(|| test(name, TestStatus::Passed, None, None))
+}
+
 /// Some runners count the tests of suites within a suite, some do not.
 fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
     let Some(told) = suite.attribute("tests") else { return Ok(()) };
     let told: usize = told.trim().parse().map_err(|_| format!("`tests` is `{told}`"))?;
     let all = suite.descendants().filter(|it| it.has_tag_name("testcase")).count();
     let own_bad = suite.children().any(|it| is_bad(&it));
+    let suites = suite.descendants().filter(|it| it.has_tag_name("testsuite"));
+    let uncounted: usize = suites.map(|it| uncounted(it, &cases_of(it))).sum();
+    let fits = |it| told == it || told + uncounted == it;
     // One that goes wrong itself may count that as a test.
-    if told == own || told == all || (own_bad && (told == own + 1 || told == all + 1)) {
+    if fits(own) || fits(all) || (own_bad && (told == own + 1 || told == all + 1)) {
         return Ok(());
     }
     let name = suite.attribute("name").unwrap_or_default();
     Err(format!("the suite `{name}` says that it has {told} tests, and {all} are told"))
+}
+
+/// The tests of a suite itself.
+fn cases_of<'a, 'i>(suite: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
+    suite.children().filter(|it| it.has_tag_name("testcase")).collect()
 }
 
 /// What a suite counts as failed must be told: the exit code may be lost on the way, in a pipe for instance.

@@ -33,8 +33,10 @@ pub fn read(format: TestFormat, report: &str, folder: &str) -> Result<Vec<TestRa
         TestFormat::GoTestJson => go::read(report),
         TestFormat::PytestJson => pytest::read(report),
     };
-    let mut tests =
-        read.map_err(|why| format!("the report is no readable `{}`: {why}", format.as_str()))?;
+    let mut tests = read.map_err(|why| {
+        let why = why.replace(&format!("{folder}/"), "");
+        format!("the report is no readable `{}`: {why}", format.as_str())
+    })?;
     finish(&mut tests, folder);
     Ok(tests)
 }
@@ -60,11 +62,13 @@ pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String
     }
 }
 
-/// Gives tests of the same name names of their own, and cuts long messages, in which the folder is no news.
+/// Gives tests of the same name names of their own, and cuts long messages. The temporary folder is left out of both: it is
+/// another one each time.
 fn finish(tests: &mut [TestRan], folder: &str) {
     let folder = format!("{folder}/");
     let mut seen: HashMap<String, usize> = HashMap::new();
     for test in tests {
+        test.name = test.name.replace(&folder, "");
         let count = seen.entry(test.name.clone()).or_default();
         *count += 1;
         if *count > 1 {

@@ -21,6 +21,10 @@ struct Summary {
     total: usize,
     failed: Option<usize>,
     error: Option<usize>,
+    /// Those that were found, also those that were then deselected.
+    collected: Option<usize>,
+    #[serde(default)]
+    deselected: usize,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,6 +83,16 @@ fn check_failures(report: &Report) -> Result<(), String> {
     }
     let has_broken = report.collectors.iter().any(|it| it.outcome == "failed");
     let has_failed = failed + error > 0 || has_broken;
+    // After a failure the session may end early (`-x`), and is red anyway.
+    let total = report.summary.total;
+    match report.summary.collected.map(|it| it.saturating_sub(report.summary.deselected)) {
+        Some(selected) if selected > total && !has_failed => {
+            return Err(format!(
+                "{selected} tests were collected, and the session ended after {total} of them"
+            ));
+        }
+        _ => {}
+    }
     // https://docs.pytest.org/en/stable/reference/exit-codes.html; a file that cannot be collected interrupts (2).
     let fits = match report.exitcode {
         None => true,
@@ -99,8 +113,14 @@ fn check_failures(report: &Report) -> Result<(), String> {
 }
 
 fn one(it: &Test) -> Result<TestRan, String> {
+    let was_called = it.call.as_ref().is_some_and(|it| it.outcome == "passed");
     let status = match it.outcome.as_str() {
-        "passed" | "xpassed" => TestStatus::Passed,
+        "passed" | "xpassed" if was_called => TestStatus::Passed,
+        "passed" | "xpassed" => {
+            let name = it.nodeid.replace("::", " > ");
+            let message = "it was set up and never called: the session ended before that";
+            return Ok(test(name, TestStatus::Failed, Some(message.to_owned()), None));
+        }
         "failed" | "error" => TestStatus::Failed,
         "skipped" | "xfailed" => TestStatus::Skipped,
         other => return Err(format!("a test has the outcome `{other}`")),

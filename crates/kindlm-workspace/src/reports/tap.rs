@@ -14,6 +14,8 @@ struct Point {
     name: String,
     status: TestStatus,
     message: String,
+    /// True if Node.js has put it there for a file in which no test ran.
+    is_file: bool,
     /// The tests within it; then it is a group.
     within: Vec<TestRan>,
 }
@@ -24,6 +26,8 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let mut details: Option<usize> = None;
     // What stands behind all points.
     let mut failed = None;
+    // The subject of the next point, as Node.js reports it.
+    let mut subtest = "";
     for line in report.lines() {
         let text = line.trim_start_matches(' ');
         let depth = line.len() - text.len();
@@ -41,7 +45,10 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
             details = Some(depth);
         } else if let Some(why) = text.strip_prefix("Bail out!") {
             return Err(format!("the tests were given up:{why}"));
-        } else if let Some(point) = point(text, depth) {
+        } else if let Some(name) = text.strip_prefix("# Subtest: ") {
+            subtest = name;
+        } else if let Some(mut point) = point(text, depth) {
+            point.is_file = depth == 0 && text.ends_with(subtest) && is_test_file(subtest);
             group(&mut points, point)?;
             failed = None;
         } else if let (0, Some(count)) = (depth, failures(text)) {
@@ -68,6 +75,13 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         return Err(format!("the plan is 1..{plan}, and there is a test {number}"));
     }
     each_once(&points)?;
+    let passed = |it: &&Point| it.status == TestStatus::Passed && it.within.is_empty();
+    if let Some(file) = points.iter().filter(passed).find(|it| it.is_file) {
+        return Err(format!(
+            "no test ran in the file `{}`: it has none, or the process ended before them; name only files with tests in `run`",
+            file.name
+        ));
+    }
     let tests: Vec<TestRan> = points.into_iter().flat_map(tests).collect();
     match failed {
         Some(count @ 1..) if tests.iter().all(|it| it.status != TestStatus::Failed) => {
@@ -136,7 +150,15 @@ fn point(text: &str, depth: usize) -> Option<Point> {
         name => name.replace("\\#", "#"),
     };
     let number = number.parse().ok();
-    Some(Point { depth, number, name, status, message: String::new(), within: Vec::new() })
+    let (message, within) = (String::new(), Vec::new());
+    Some(Point { depth, number, name, status, message, is_file: false, within })
+}
+
+/// True if a name is that of a file of tests, by its ending: Node.js reports a file in which no test ran as a test that passed.
+fn is_test_file(name: &str) -> bool {
+    const ENDINGS: [&str; 8] = ["js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "tsx"];
+    let is_path = name.starts_with('/') || !name.contains(' ');
+    is_path && name.rsplit_once('.').is_some_and(|(_, it)| ENDINGS.contains(&it))
 }
 
 /// Whether a directive says that a test need not hold. It is a word by itself.

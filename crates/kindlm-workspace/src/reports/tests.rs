@@ -24,9 +24,15 @@ const JUNIT: &str = include_str!("samples/junit.xml");
 const NEXTEST: &str = include_str!("samples/nextest.jsonl");
 const CARGO: &str = include_str!("samples/cargo-test.txt");
 const GO: &str = include_str!("samples/go.jsonl");
+const NEXTEST_IGNORED: &str = include_str!("samples/nextest-ignored.jsonl");
+const JEST_TODO: &str = include_str!("samples/jest-junit-todo.xml");
+const PYTEST_EXIT: &str = include_str!("samples/pytest-exit.json");
+const NODE_20_EXIT: &str = include_str!("samples/node-20-exit.tap");
+const NODE_24_EXIT: &str = include_str!("samples/node-24-exit.tap");
 const PYTEST: &str = include_str!("samples/pytest.json");
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of reports")]
 fn every_single_test_of_a_report_is_told() {
     for (format, report, expected) in [
         (
@@ -66,6 +72,38 @@ fn every_single_test_of_a_report_is_told() {
             "Passed a\nPassed b\nSkipped c\nSkipped d\nFailed e\nFailed f: x\n",
         ),
         (TestFormat::CargoNextest, "<testsuite><testcase name='a'/></testsuite>", "Passed a\n"),
+        // A suite that is closed and opened again, with ignored tests that are counted twice or do not end.
+        (
+            TestFormat::CargoNextest,
+            NEXTEST_IGNORED,
+            "Passed shop::shop > t::u\nSkipped shop::eval > ig\n\
+             Failed shop::eval > f: thread 'f' panicked at tests/eval.rs:3:17:\n\
+             Passed shop::eval > sp\nPassed shop::eval > p\nSkipped shop::shop > t::uig\n",
+        ),
+        // Jest lists a `todo` like a test that passed, and does not count it.
+        (
+            TestFormat::Junit,
+            JEST_TODO,
+            "Passed  p\nSkipped  s\nSkipped  t\nSkipped d n\n\
+             Passed undefined: 2 of 3 tests that took no time\n",
+        ),
+        (
+            TestFormat::Junit,
+            "<testsuite tests='1'><testcase name='a' time='0.1'/><testcase name='t' time='0'/></testsuite>",
+            "Passed a\nSkipped t\n",
+        ),
+        (
+            TestFormat::PytestJson,
+            "{\"exitcode\":0,\"summary\":{\"total\":1,\"collected\":1},\"tests\":[{\"nodeid\":\"t.py::a\",\
+             \"outcome\":\"passed\",\"setup\":{\"outcome\":\"passed\"}}]}",
+            "Failed t.py > a: it was set up and never called: the session ended before that\n",
+        ),
+        // The temporary folder is no part of a name.
+        (
+            TestFormat::Tap,
+            "# Subtest: /repo/a.mjs\nnot ok 1 - /repo/a.mjs\n1..1\n",
+            "Failed a.mjs\n",
+        ),
         (
             TestFormat::CargoTest,
             CARGO,
@@ -152,7 +190,7 @@ fn what_is_missing_from_a_report_is_noticed() {
         (
             TestFormat::CargoNextest,
             without(NEXTEST, "\"failed\":1,"),
-            "count 2 tests, and 3 are told",
+            "count 0 failed tests, and 1 are listed",
         ),
         (
             TestFormat::CargoNextest,
@@ -206,8 +244,8 @@ fn what_is_missing_from_a_report_is_noticed() {
         (TestFormat::Junit, JUNIT.replace("errors=\"1\" skipped", "errors=\"2\" skipped"), "counts 3 failures"),
         (
             TestFormat::CargoNextest,
-            NEXTEST.replace("\"test_count\":3", "\"test_count\":4"),
-            "the suites have 4 tests, and 3 are told",
+            "{\"type\":\"suite\",\"event\":\"started\",\"test_count\":3}\n{\"type\":\"test\",\"event\":\"ok\",\"name\":\"a\"}\n{\"type\":\"suite\",\"event\":\"ok\",\"passed\":1,\"filtered_out\":1}".to_owned(),
+            "the suites have 2 tests, and 1 are listed",
         ),
         (
             TestFormat::CargoNextest,
@@ -218,6 +256,13 @@ fn what_is_missing_from_a_report_is_noticed() {
             ),
             "the test `shop::shop$hangs` was begun and did not end",
         ),
+        (
+            TestFormat::PytestJson,
+            PYTEST_EXIT.to_owned(),
+            "3 tests were collected, and the session ended after 2 of them",
+        ),
+        (TestFormat::Tap, NODE_20_EXIT.to_owned(), "no test ran in the file `exit.test.mjs`"),
+        (TestFormat::Tap, NODE_24_EXIT.to_owned(), "no test ran in the file `exit.test.mjs`"),
         (
             TestFormat::GoTestJson,
             without(GO, "{\"Action\":\"fail\",\"Package\":\"shop\",\"Elapsed\":0.02}\n"),

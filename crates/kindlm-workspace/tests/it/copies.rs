@@ -126,12 +126,14 @@ fn hidden_files_and_the_summary_come_when_the_agent_has_finished() {
             format: TestFormat::Tap,
             report: None,
             timeout: None,
+            protect: Vec::new(),
         },
         Gather::Tests {
             run: "true".to_owned(),
             format: TestFormat::Junit,
             report: Some("planted.xml".to_owned()),
             timeout: Some(Duration::from_secs(20)),
+            protect: Vec::new(),
         },
     ];
     let agent =
@@ -297,21 +299,21 @@ fn what_stands_in_the_place_of_a_workspace_is_neither_read_nor_written_to() {
         assert!(words.contains(expected), "{agent}: {words}");
         assert_eq!((fs::read_dir(&outside).unwrap().count(), suite.left()), (0, 0), "{agent}");
     }
-    // A command of the checks, which runs what the agent wrote, is no better.
+    // A command of the checks runs the agent's code, which can do the same to the copy of all commands.
     let swap = command(&format!("mv {at} ../away && ln -s {outside_path} {at}"));
     let tests = Gather::Tests {
-        run: "echo ran; echo 'TAP version 13' > report.tap".to_owned(),
+        run: "printf '1..1\\nok 1 - a\\n' > report.tap".to_owned(),
         format: TestFormat::Tap,
         report: Some("report.tap".to_owned()),
         timeout: None,
+        protect: Vec::new(),
     };
     let workspace = suite.agent(&spec, "true", &[swap, command("echo ran"), tests]).unwrap();
     assert_eq!(workspace.commands[0].exit_code, Some(0));
-    for ran in [&workspace.commands[1], &workspace.tests[0].command] {
-        assert!(ran.problem.as_deref().unwrap().contains("no longer the one"), "{ran:?}");
-        assert_eq!((ran.exit_code, ran.stdout.as_str()), (None, ""));
-    }
-    assert!(workspace.tests[0].problem.is_some());
+    let ran = &workspace.commands[1];
+    assert!(ran.problem.as_deref().unwrap().contains("no longer the one"), "{ran:?}");
+    assert_eq!((ran.exit_code, ran.stdout.as_str()), (None, ""));
+    assert_eq!(workspace.tests[0].problem, None, "tests have a copy of their own");
     assert_eq!((fs::read_dir(&outside).unwrap().count(), suite.left()), (0, 0));
 }
 

@@ -164,12 +164,7 @@ fn bwrap_keeps_an_agent_in_its_folder() {
         ..spec()
     };
     let suite = Suite::new(&[("repo/a.txt", "a\n"), ("EVAL.txt", "hidden\n")]);
-    // Some machines have it and do not let it make a sandbox.
-    let usable = || {
-        let words = ["--unshare-all", "--ro-bind", "/", "/", "true"];
-        Command::new("bwrap").args(words).status().is_ok_and(|it| it.success())
-    };
-    if !installed("bwrap") || !usable() {
+    if !has_usable_bwrap() {
         return;
     }
     let outside = suite.folder.path().join("outside");
@@ -186,6 +181,83 @@ fn bwrap_keeps_an_agent_in_its_folder() {
     assert_eq!(workspace.changes.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), ["b.txt"]);
     assert_eq!(workspace.commands[0].stdout, "hidden");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+/// Some machines have it and do not let it make a sandbox.
+fn has_usable_bwrap() -> bool {
+    let words = ["--unshare-all", "--ro-bind", "/", "/", "true"];
+    installed("bwrap") && Command::new("bwrap").args(words).status().is_ok_and(|it| it.success())
+}
+
+/// Run as root, as in most containers of CI, this tries what root could do.
+#[test]
+fn bwrap_keeps_an_agent_that_tries_to_leave() {
+    if !has_usable_bwrap() || !installed("git") {
+        return;
+    }
+    let suite = Suite::new(&[
+        ("repo/a.txt", "a\n"),
+        ("hidden/EVAL.txt", "SECRET\n"),
+        (".kindlm/runs/1/report.json", "SECRET of an earlier run\n"),
+    ]);
+    git(&suite, &["init", "--quiet", "--initial-branch=main"]);
+    git(&suite, &["add", "hidden"]);
+    git(&suite, &["commit", "--quiet", "-m", "first"]);
+    // Outside of the temporary folder, which is out of sight anyway.
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let victim = outside.path().join("victim");
+    fs::write(&victim, "untouched").unwrap();
+    let at = victim.display();
+    let suite_at = suite.options.suite.display();
+    let hidden = HiddenFiles { from: "hidden".to_owned(), to: String::new() };
+    let spec = WorkspaceSpec { isolation: Isolation::Bubblewrap, hidden: vec![hidden], ..spec() };
+    let leave = format!(
+        "mount -o remount,rw,bind /; mount -o remount,rw /; mount --bind / /mnt; echo x > /mnt{at}
+        umount {suite_at}/hidden; umount -l {suite_at}/hidden; umount {suite_at}/.git; umount -l {suite_at}/.kindlm; umount -l /tmp
+        nsenter -t 1 -m true; echo x > {at}; echo x > /proc/1/root{at}; rm -f {at}"
+    );
+    let look = format!(
+        "cat {suite_at}/hidden/EVAL.txt {suite_at}/.kindlm/runs/1/report.json; git -C {suite_at} show HEAD:hidden/EVAL.txt
+        grep -r SECRET {suite_at} /proc/1/root{suite_at}; cat /proc/1/root{suite_at}/hidden/EVAL.txt"
+    );
+    let agent = format!(
+        "{{ {leave}; {look}; unshare -rm sh -c 'mount --bind / /mnt; {leave}; {look}'; }} > said 2>&1; grep Cap /proc/self/status > caps; true"
+    );
+    let workspace = suite.agent(&spec, &agent, &[command("cat EVAL.txt")]).unwrap();
+    let said = workspace.change("said").unwrap().text.clone().unwrap();
+    assert!(!said.contains("SECRET"), "{said}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched", "{said}");
+    let caps = workspace.change("caps").unwrap().text.clone().unwrap();
+    let effective = caps.lines().find(|it| it.starts_with("CapEff")).unwrap();
+    assert!(effective.ends_with("\t0000000000000000"), "{caps}");
+    assert_eq!(workspace.commands[0].stdout, "SECRET", "the checks have it");
+    assert_eq!(fs::read_to_string(suite.path("hidden/EVAL.txt")).unwrap(), "SECRET\n");
+}
+
+/// A worktree of the user's has a file `.git`, which leads to the history.
+#[test]
+fn bwrap_masks_the_history_of_a_worktree_of_the_user() {
+    if !has_usable_bwrap() || !installed("git") {
+        return;
+    }
+    let main = Suite::new(&[("repo/a.txt", "a\n"), ("hidden/EVAL.txt", "SECRET\n")]);
+    git(&main, &["init", "--quiet", "--initial-branch=main"]);
+    git(&main, &["add", "."]);
+    git(&main, &["commit", "--quiet", "-m", "first"]);
+    let mut suite = Suite::new(&[]);
+    let at = suite.path("checkout");
+    git(&main, &["worktree", "add", "--quiet", "--detach", at.to_str().unwrap()]);
+    suite.options.suite = at;
+    let hidden = HiddenFiles { from: "hidden".to_owned(), to: String::new() };
+    let spec = WorkspaceSpec { isolation: Isolation::Bubblewrap, hidden: vec![hidden], ..spec() };
+    let agent = format!(
+        "git -C \"$KINDLM_SUITE\" show HEAD:hidden/EVAL.txt > said 2>&1; git -C {} log >> said 2>&1; true",
+        main.options.suite.display()
+    );
+    let workspace = suite.agent(&spec, &agent, &[command("cat EVAL.txt")]).unwrap();
+    let said = workspace.change("said").unwrap().text.clone().unwrap();
+    assert!(!said.contains("SECRET") && !said.contains("first"), "{said}");
+    assert_eq!(workspace.commands[0].stdout, "SECRET");
 }
 
 #[test]
@@ -217,6 +289,7 @@ fn bwrap_is_asked_for_what_was_promised() {
         let masked = format!("--ro-bind /dev/null {}", suite.path("EVAL.txt").display());
         for line in words.lines() {
             assert!(line.starts_with("--unshare-all"), "{line}");
+            assert!(line.contains("--cap-drop ALL"), "{line}");
             assert_eq!(line.contains("--share-net"), network, "{line}");
             assert!(line.contains("--ro-bind / / ") && line.contains(&masked), "{line}");
             assert!(
@@ -271,7 +344,7 @@ fn containers_are_asked_for_what_was_promised_and_are_ended() {
         assert_eq!(workspace.changes.len(), 1);
         let said = fs::read_to_string(&words).unwrap();
         let lines: Vec<&str> = said.lines().collect();
-        let [probe, agent, _, check, end] = lines[..] else { panic!("{said}") };
+        let [probe, agent, agent_end, check, check_end, _] = lines[..] else { panic!("{said}") };
         for line in [probe, agent, check] {
             assert!(
                 line.starts_with(&format!("{engine} run --rm --init --name kindlm-")),
@@ -286,8 +359,10 @@ fn containers_are_asked_for_what_was_promised_and_are_ended() {
                 assert!(line.contains(wanted), "{wanted}: {line}");
             }
         }
-        let name = agent.split(' ').nth(5).unwrap();
-        assert_eq!(end, format!("{engine} rm --force {name}"));
+        for (started, end) in [(agent, agent_end), (check, check_end)] {
+            let name = started.split(' ').nth(5).unwrap();
+            assert_eq!(end, format!("{engine} rm --force {name}"));
+        }
         fs::remove_file(&words).unwrap();
     }
 }
@@ -397,7 +472,8 @@ fn each_execution_has_a_container_of_its_own_with_the_variables_of_its_commands(
     };
     let folders = Folders::new(suite.options.clone());
     let (run, report, timeout) = ("printf '1..1\\nok 1 - a\\n'".to_owned(), None, None);
-    let tests = [Gather::Tests { run, format: TestFormat::Tap, report, timeout }];
+    let tests =
+        [Gather::Tests { run, format: TestFormat::Tap, report, timeout, protect: Vec::new() }];
     for _ in 0..2 {
         let workspace = suite.agent_in(&folders, &spec, "true", &tests).unwrap();
         assert_eq!(workspace.tests[0].problem, None);
@@ -410,7 +486,7 @@ fn each_execution_has_a_container_of_its_own_with_the_variables_of_its_commands(
     assert!(tests.contains(own), "{tests}");
     let name = |line: &str| line.split(' ').nth(4).unwrap().to_owned();
     assert_ne!(name(first), name(second));
-    assert_eq!(name(first), name(tests));
+    assert_ne!(name(first), name(tests), "tests run in a fresh copy");
 }
 
 #[test]

@@ -4,4 +4,5 @@
 
 mod copies;
 mod isolated;
+mod scoring;
 mod support;

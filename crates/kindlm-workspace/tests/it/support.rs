@@ -42,7 +42,7 @@ impl Backend for Shell {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(async { Err(nobody()) })
     }
 

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::fence::Fenced;
 use super::{Inquiry, digest};
 use crate::template::Env;
 use crate::{Evidence, Setup};
@@ -89,8 +90,19 @@ struct Replaced {
 pub(crate) struct OwnWords {
     /// What is asked, without the instructions.
     pub(crate) user: String,
+    /// The mark of the fence in it; none if nothing in it is data.
+    pub(crate) mark: Option<String>,
     /// The name of the form of the answer, and its JSON Schema.
     pub(crate) format: Option<(&'static str, Value)>,
+}
+
+impl OwnWords {
+    /// A question about fenced data, with what stands before it.
+    pub(crate) fn about(before: &str, data: Fenced, format: (&'static str, Value)) -> Self {
+        let gap = if before.is_empty() { "" } else { "\n\n" };
+        let user = format!("{before}{gap}{}", data.text);
+        Self { user, mark: Some(data.mark), format: Some(format) }
+    }
 }
 
 impl GradingPrompt {
@@ -156,6 +168,7 @@ impl GradingPrompt {
                 model: None,
                 system: Cow::Borrowed(self.system),
                 user: own.user,
+                mark: own.mark,
                 format: own
                     .format
                     .map(|(name, schema)| ResponseFormat { name: name.to_owned(), schema }),
@@ -177,6 +190,7 @@ impl GradingPrompt {
             model: None,
             system: Cow::Owned(system.join("\n\n")),
             user: user.join("\n\n"),
+            mark: None,
             // Which form it wants is the user's to say.
             format: None,
             max_tokens,

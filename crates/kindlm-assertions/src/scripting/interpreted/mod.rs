@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ScriptSettings, ScriptsBlock, context, label, output, script_file, told};
+use super::{ScriptSettings, ScriptsBlock, compiled, context, label, output, script_file, told};
 use crate::config::read;
 use crate::grade::Grade;
 use crate::scripting::grading::SCRIPT_THREW;
@@ -95,6 +95,8 @@ impl Interpreted {
             ..ScriptsBlock::default()
         });
         let settings = ScriptSettings { runtime: language.runtime, ..setup.scripts.with(&block) };
+        compiled(setup, settings.runtime, &settings, &source)
+            .map_err(|problem| vec![problem.under("/value")])?;
         Ok(Arc::new(Self {
             language,
             label: own.label(&label(language.name, &config.value)),

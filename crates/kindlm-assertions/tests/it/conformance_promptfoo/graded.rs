@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kindlm_assertions::{Candidate, Contest, Evidence, Setup, compile_with};
+use kindlm_testing::examples::with_marks;
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{
     Answer, Answers, AskError, Execution, Message, ProviderError, ProviderErrorKind, Question, Role,
@@ -39,6 +40,7 @@ const DIFFERENCES: Differences<'_> = &[
         "model-graded-closedqa/5", "model-graded-closedqa/6", "model-graded-closedqa/7",
         "model-graded-closedqa/10",
     ]),
+    ("a verdict that contradicts its score is errored", &["llm-rubric/12", "llm-rubric/15", "llm-rubric/16"]),
     ("a grader that fails is errored", &["context-faithfulness/16", "model-graded-closedqa/12"]),
     ("replies are JSON, not YAML: what is nearly JSON is asked for again", &["llm-rubric/27", "llm-rubric/28"]),
     ("the category is described in our own words", &["factuality/8", "factuality/17", "model-graded-factuality/1"]),
@@ -127,10 +129,40 @@ impl Grader<'_> {
         let known = &self.vector["grader"]["embeddings"];
         let vector = known.get(text).or_else(|| known.get("*"));
         let Some(vector) = vector else { return Err(failed(&format!("no embedding for {text}"))) };
-        #[expect(clippy::cast_possible_truncation, reason = "embeddings are single precision")]
-        let numbers = vector.as_array().unwrap().iter().map(|it| it.as_f64().unwrap() as f32);
+        let numbers = vector.as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
         Ok(Answer::Vector(Arc::from(numbers.collect::<Vec<_>>())))
     }
+}
+
+/// The answer of a judge that carries the mark of the question.
+fn marked(answer: Answer, question: &Question) -> Answer {
+    match (answer, question) {
+        (Answer::Text { text, model, .. }, Question::Judge(question)) => {
+            Answer::said(with_marks(&text, &question.user), model)
+        }
+        (answer, _) => answer,
+    }
+}
+
+/// The prompt of a user's own in the place of ours, for replies that are no JSON: ours ask for JSON with a mark, and read
+/// nothing else.
+fn own_prompt(kind: &str) -> Value {
+    match kind {
+        "g-eval" => json!({"steps": "{{ criteria }}", "evaluate": "{{ criteria }} {{ output }}"}),
+        "context-faithfulness" => json!(["{{ answer }}", "{{ statements }}"]),
+        "context-recall" | "context-relevance" => json!("{{ context }}"),
+        "answer-relevance" => json!("{{ answer }}"),
+        "conversation-relevance" => json!("{{ messages }}"),
+        "select-best" => json!("{{ outputs }}"),
+        "llm-rubric" | "trajectory:goal-success" => json!("{{ output }}"),
+        _ => json!("{{ completion }}"),
+    }
+}
+
+/// True if the grader of a vector answers in plain text.
+fn is_plain(vector: &Value) -> bool {
+    let replies = vector["grader"]["replies"].as_array().into_iter().flatten();
+    replies.into_iter().any(|it| it.as_str().is_some_and(|it| !it.contains('{')))
 }
 
 fn failed(message: &str) -> AskError {
@@ -152,6 +184,11 @@ fn ours(vector: &Value) -> Said {
     if entry["type"].as_str().is_some_and(|it| it.ends_with("classifier")) {
         // A judge must be told the labels.
         entry["labels"] = json!(["positive", "negative"]);
+    }
+    let kind = entry["type"].as_str().unwrap_or_default();
+    let kind = kind.strip_prefix("not-").unwrap_or(kind).to_owned();
+    if is_plain(vector) && entry.get("rubricPrompt").is_none() {
+        entry["rubricPrompt"] = own_prompt(&kind);
     }
     let expect = json!({"assert": [entry]});
     let (checks, problems) =
@@ -175,7 +212,8 @@ fn ours(vector: &Value) -> Said {
         // A script runs before everything else, and is no round of the grader.
         let round = if vector["assertion"]["contextTransform"].is_string() { 0 } else { round };
         for question in new {
-            answers.insert(&question, grader.answer(&question, round));
+            let answer = grader.answer(&question, round).map(|it| marked(it, &question));
+            answers.insert(&question, answer);
         }
     }
     unreachable!("the rounds end")
@@ -183,8 +221,11 @@ fn ours(vector: &Value) -> Said {
 
 /// What is said of each output that is compared: ours, asked once as promptfoo asks, and theirs.
 fn chosen(vector: &Value) -> Vec<(Said, Said)> {
-    let entry =
+    let mut entry =
         json!({"type": "select-best", "value": vector["select"]["criteria"], "orders": "one"});
+    if is_plain(vector) {
+        entry["rubricPrompt"] = own_prompt("select-best");
+    }
     let setup = Setup::new(&kindlm_types::NoFiles, None);
     let (checks, problems) = compile_with(&json!({"assert": [entry]}), &setup, &Map::new());
     assert_eq!(problems, []);
@@ -221,7 +262,8 @@ fn chosen(vector: &Value) -> Vec<(Said, Said)> {
                 break said(check, &check.evaluate(&evidence));
             }
             for question in new {
-                answers.insert(&question, grader.answer(&question, 0));
+                let answer = grader.answer(&question, 0).map(|it| marked(it, &question));
+                answers.insert(&question, answer);
             }
         };
         let expect = &vector["expect"];

@@ -40,8 +40,7 @@ fn ours(vector: &Value) -> Said {
     for question in checks[0].questions(&evidence) {
         let Question::Embedding(asked) = &question else { panic!("{question:?}") };
         let known = vector["grader"]["embeddings"][&asked.text].as_array();
-        #[expect(clippy::cast_possible_truncation, reason = "vectors of tests are short numbers")]
-        let known = known.map(|it| it.iter().map(|it| it.as_f64().unwrap() as f32).collect());
+        let known = known.map(|it| it.iter().map(|it| it.as_f64().unwrap()).collect());
         let answer = known.map(Answer::Vector).ok_or_else(|| {
             let kind = ProviderErrorKind::Unsupported;
             ProviderError::new(kind, "grader", "it makes no embeddings").into()

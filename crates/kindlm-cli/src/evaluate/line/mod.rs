@@ -109,6 +109,28 @@ impl<'a> Line<'a> {
         deserializer.end()
     }
 
+    /// What is wrong if the record has rules, and nothing says what the agent was asked: they would be judged without it.
+    pub(super) fn lacks_input(&self) -> Option<String> {
+        let has_rules = self.assertions.is_some_and(|it| !matches!(it.get(), "null" | "[]"));
+        if !has_rules || self.agent_input.is_some() || self.transcript.is_some() {
+            return None;
+        }
+        let events = self.events.iter().flatten();
+        if events.into_iter().any(|it| it.channel() == Channel::Messages) {
+            return None;
+        }
+        let meant = ["input", "agentInput", "prompt", "query", "question"];
+        let meant = meant.into_iter().find(|it| self.others.iter().any(|other| other == it));
+        Some(match meant {
+            Some(key) => format!(
+                "the record has no `agent_input`, and `assertions` are judged with it: rename `{key}` to `agent_input`"
+            ),
+            None => "the record has no `agent_input`, and `assertions` are judged with it: give what the agent was asked, \
+                     or `\"agent_input\": \"\"` if it was asked nothing"
+                .to_owned(),
+        })
+    }
+
     fn out_of_range(&self) -> Option<String> {
         for (name, number) in [("latency_ms", self.latency_ms), ("cost_usd", self.cost_usd)] {
             if number.is_some_and(|it| it < 0.0) {

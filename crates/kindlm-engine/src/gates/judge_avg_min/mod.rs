@@ -14,6 +14,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
+    options: None,
     build: |threshold| Box::new(JudgeAvgMin { threshold, scores: Mean::default() }),
 };
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use kindlm_assertions::{JudgeBlock, judged_by};
-use kindlm_types::{AssertionResult, CaseResult, GateOutcome, GateResult, ecma};
-use serde_json::Value;
+use kindlm_assertions::{JudgeBlock, answered_by, judged_by};
+use kindlm_types::{AssertionResult, CaseResult, GateOutcome, GateResult, Problem, ecma};
+use serde_json::{Map, Value, json};
 
 use super::compare::{at_least, nothing_to_measure};
-use super::{Gate, Measurement, Meta, Registration, Threshold};
+use super::{Gate, Measurement, Meta, Options, Registration, Threshold};
+use crate::aggregate::TOLERANCE;
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -19,10 +20,120 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    build: |threshold| judge_kappa_min(threshold, Calibrated::default()),
+    options: Some(Options { schema: options_schema, build: with_options }),
+    build: |threshold| judge_kappa_min(KappaDemand::new(threshold), Calibrated::default()),
 };
 
-/// How far a judge agrees with people about one kind of check.
+/// What a suite demands of the agreement of its judges with people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KappaDemand {
+    /// The least Cohen's kappa; the lower end of its interval must reach it.
+    pub min: f64,
+    /// The least number of labelled outputs behind it.
+    pub min_labels: f64,
+    /// How many days ago the judge may have been calibrated; any number if absent.
+    pub max_age_days: Option<f64>,
+}
+
+impl KappaDemand {
+    /// The demand for a kappa, whatever it stands on and however old it is.
+    pub fn new(min: f64) -> Self {
+        Self { min, min_labels: 0.0, max_age_days: None }
+    }
+
+    /// Why what is known about a judge does not meet the demand, if so: as a fragment about the judge.
+    pub fn unmet(&self, known: &JudgeKappa) -> Option<String> {
+        if let Some((lost, all)) = known.unanswered {
+            return Some(format!(
+                "it was calibrated on {} of {all} labelled outputs only, as its replies to the others could not be read: \
+                 calibrate it again",
+                all.saturating_sub(lost)
+            ));
+        }
+        let (labels, min) = (known.labels, two(self.min));
+        let Some(kappa) = known.kappa else {
+            return Some("it has no κ, as people gave every output the same label".to_owned());
+        };
+        let shown = two(kappa);
+        let count = u32::try_from(labels.count).map_or(f64::INFINITY, f64::from);
+        if count < self.min_labels {
+            let least = ecma::number(self.min_labels);
+            return Some(format!(
+                "it was calibrated on {count} labels, and `minLabels` is {least}"
+            ));
+        }
+        if let (Some(age), Some(max)) = (known.age_days, self.max_age_days)
+            && age > max
+        {
+            let (age, max) = (ecma::number(age.floor()), ecma::number(max));
+            return Some(format!("it was calibrated {age} days ago, and `maxAgeDays` is {max}"));
+        }
+        if labels.may_be_chance() {
+            return Some(format!(
+                "its κ of {shown} may be chance ({labels}): label more outputs, 100 or so"
+            ));
+        }
+        if kappa + TOLERANCE < self.min {
+            return Some(format!("it agrees with people with a κ of {shown} only ({labels})"));
+        }
+        let is_low = labels.low().is_none_or(|low| low + TOLERANCE < self.min);
+        is_low
+            .then(|| format!("its κ of {shown} may be below {min} ({labels}): label more outputs"))
+    }
+}
+
+/// The JSON Schema of the gate's options.
+fn options_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "min": {
+                "type": "number", "minimum": 0, "maximum": 1,
+                "description": "The least Cohen's kappa; the lower end of its 95% interval must reach it.",
+            },
+            "minLabels": {
+                "type": "integer", "minimum": 0,
+                "description": "The least number of labelled outputs for each criterion.",
+            },
+            "maxAgeDays": {
+                "type": "number", "exclusiveMinimum": 0,
+                "description": "How many days ago a judge may have been calibrated.",
+            },
+        },
+        "required": ["min"],
+        "additionalProperties": false,
+    })
+}
+
+fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut number = |key: &str, threshold: Threshold| {
+        let read = options.get(key).map(|it| threshold.read(it));
+        let wrong = |expected| Problem::new(format!("/{key}"), format!("must be {expected}"));
+        read.and_then(|it| it.map_err(|expected| problems.push(wrong(expected))).ok())
+    };
+    let min = number("min", Threshold::Rate);
+    let labels = number("minLabels", Threshold::Count);
+    let max_age_days = number("maxAgeDays", Threshold::Amount);
+    let known = ["min", "minLabels", "maxAgeDays"];
+    for key in options.keys().filter(|it| !known.contains(&it.as_str())) {
+        let problem = Problem::key(format!("/{key}"), format!("there is no option `{key}`"));
+        problems.push(problem.with_help(kindlm_types::suggest(key, "options", known)));
+    }
+    if min.is_none() && !options.contains_key("min") {
+        problems.push(Problem::new("", "`min` is required: the least κ, such as 0.6"));
+    }
+    match (min, problems.is_empty()) {
+        (Some(min), true) => {
+            let min_labels = labels.unwrap_or(0.0);
+            let demand = KappaDemand { min, min_labels, max_age_days };
+            Ok(judge_kappa_min(demand, Calibrated::default()))
+        }
+        _ => Err(problems),
+    }
+}
+
+/// How far a judge agrees with people about one criterion, or about a kind of check that has none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgeKappa {
     /// The assertion's id, such as `judge`.
@@ -31,6 +142,12 @@ pub struct JudgeKappa {
     pub judge: JudgeBlock,
     /// Digests of what it was told.
     pub prompts: Vec<String>,
+    /// The digest of the criterion; `None` for all criteria together.
+    pub criterion: Option<String>,
+    /// The vendors' names of the models that answered, sorted, where they are others than those that were asked for.
+    pub answered: Vec<String>,
+    /// How many days ago it was calibrated, if that is known.
+    pub age_days: Option<f64>,
     /// Cohen's kappa, from -1 to 1; `None` if it does not exist, as people gave every output the same answer.
     pub kappa: Option<f64>,
     /// On how many labelled outputs kappa stands, and how far it may be off.
@@ -50,6 +167,11 @@ pub struct Labels {
 }
 
 impl Labels {
+    /// The lower end of the interval of kappa.
+    pub fn low(&self) -> Option<f64> {
+        self.interval.map(|(low, _)| low)
+    }
+
     /// Whether a judge that has nothing in common with people could have agreed with them as much. One that always says the
     /// same has nothing in common with them.
     pub fn may_be_chance(&self) -> bool {
@@ -77,24 +199,30 @@ pub struct Calibrated {
 }
 
 /// The gate, with all that is known about the judges. Without that every judge counts as never calibrated.
-pub fn judge_kappa_min(threshold: f64, calibrated: Calibrated) -> Box<dyn Gate> {
-    Box::new(JudgeKappaMin { threshold, calibrated, asked: Vec::new() })
+pub fn judge_kappa_min(demand: KappaDemand, calibrated: Calibrated) -> Box<dyn Gate> {
+    Box::new(JudgeKappaMin { demand, calibrated, judged: Vec::new() })
 }
 
-/// A kind of check that somebody judged.
+/// A criterion of a kind of check that a judge judged.
 #[derive(Clone, Debug, PartialEq)]
-struct Asked {
+struct Judged {
     check: String,
     judge: JudgeBlock,
-    /// The digest of what the judge was told, if the result says it.
+    /// The digest of what the judge was told, if the result has it.
     prompt: Option<String>,
+    /// The digest of the criterion, if the check has one.
+    criterion: Option<String>,
+    /// The vendors' names of the models that answered, where they are others than those that were asked for.
+    answered: Vec<String>,
+    /// Names the check in messages.
+    label: String,
 }
 
 #[derive(Clone, Debug)]
 struct JudgeKappaMin {
-    threshold: f64,
+    demand: KappaDemand,
     calibrated: Calibrated,
-    asked: Vec<Asked>,
+    judged: Vec<Judged>,
 }
 
 impl Gate for JudgeKappaMin {
@@ -102,8 +230,8 @@ impl Gate for JudgeKappaMin {
         Box::new(self.clone())
     }
 
-    fn judge_kappa_min(&self) -> Option<f64> {
-        Some(self.threshold)
+    fn judge_kappa_min(&self) -> Option<KappaDemand> {
+        Some(self.demand.clone())
     }
 }
 
@@ -111,30 +239,57 @@ impl JudgeKappaMin {
     fn note(&mut self, results: &[AssertionResult]) {
         for result in results {
             if let Some(judge) = judged_by(result) {
-                let prompt = result.metadata.get("promptDigest").and_then(Value::as_str);
-                let is_known = self.asked.iter().any(|it| {
-                    it.check == result.assertion
-                        && it.prompt.as_deref() == prompt
-                        && it.judge == judge
-                });
-                if !is_known {
-                    let (check, prompt) = (result.assertion.clone(), prompt.map(str::to_owned));
-                    self.asked.push(Asked { check, judge, prompt });
+                let text = |key: &str| Some(result.metadata.get(key)?.as_str()?.to_owned());
+                let judged = Judged {
+                    check: result.assertion.clone(),
+                    judge,
+                    prompt: text("promptDigest"),
+                    criterion: text("criterion"),
+                    answered: answered_by(result).into_iter().map(str::to_owned).collect(),
+                    label: result.label.clone(),
+                };
+                let is_same =
+                    |it: &Judged| Judged { label: judged.label.clone(), ..it.clone() } == judged;
+                if !self.judged.iter().any(is_same) {
+                    self.judged.push(judged);
                 }
             }
             self.note(result.parts());
         }
     }
 
-    /// What is known about a judge: the one who was asked in the same way, with the same instructions.
-    fn known(&self, asked: &Asked) -> Option<&JudgeKappa> {
+    /// What is known about a judge: about the one who was asked in the same way, with the same instructions, for the same
+    /// criterion. The error says what is not known, as a fragment about the judge.
+    fn known(&self, judged: &Judged) -> Result<&JudgeKappa, String> {
         let models = &self.calibrated.models;
         let full = |id: &str| models.get(id).cloned().unwrap_or_else(|| id.to_owned());
-        let judge = asked.judge.renamed(full).settled();
-        self.calibrated.known.iter().find(|it| {
-            it.check == asked.check
+        let judge = judged.judge.renamed(full).settled();
+        let is_judge = |it: &&JudgeKappa| {
+            it.check == judged.check
                 && it.judge == judge
-                && asked.prompt.as_ref().is_none_or(|prompt| it.prompts.contains(prompt))
+                && judged.prompt.as_ref().is_none_or(|prompt| it.prompts.contains(prompt))
+        };
+        let known: Vec<&JudgeKappa> = self.calibrated.known.iter().filter(is_judge).collect();
+        if known.is_empty() {
+            return Err(format!("was never calibrated for `{}`", judged.check));
+        }
+        let mut same = known.iter().filter(|it| it.criterion == judged.criterion).peekable();
+        if same.peek().is_none() {
+            return Err(format!(
+                "was calibrated for `{}` by other criteria than `{}`",
+                judged.check, judged.label
+            ));
+        }
+        let is_same_model = |it: &&&JudgeKappa| {
+            judged.answered.is_empty() == it.answered.is_empty()
+                && judged.answered.iter().all(|name| it.answered.contains(name))
+        };
+        same.find(is_same_model).copied().ok_or_else(|| {
+            let now = match judged.answered.as_slice() {
+                [] => "the model that was asked for".to_owned(),
+                names => format!("`{}`", names.join("`, `")),
+            };
+            format!("was calibrated for `{}` when another model answered than {now}", judged.check)
         })
     }
 
@@ -143,8 +298,8 @@ impl JudgeKappaMin {
             gate: REGISTRATION.meta.id.to_owned(),
             outcome: GateOutcome::Broken,
             actual: None,
-            threshold: self.threshold,
-            message: format!("Judge κ: {why} (min: {})", two(self.threshold)),
+            threshold: self.demand.min,
+            message: format!("Judge κ: {why} (min: {})", two(self.demand.min)),
         }
     }
 }
@@ -157,39 +312,31 @@ impl Measurement for JudgeKappaMin {
     }
 
     fn finish(&self) -> GateResult {
-        let id = REGISTRATION.meta.id;
-        let min = two(self.threshold);
+        let (id, least) = (REGISTRATION.meta.id, self.demand.min);
+        let min = two(least);
         let mut lowest: Option<(f64, String)> = None;
-        for asked in &self.asked {
-            let (check, who) = (&asked.check, asked.judge.in_words());
-            let Some(known) = self.known(asked) else {
-                return self.broken(&format!("{who} was never calibrated for `{check}`"));
+        for judged in &self.judged {
+            let (check, who) = (&judged.check, judged.judge.in_words());
+            let known = match self.known(judged) {
+                Ok(known) => known,
+                Err(why) => return self.broken(&format!("{who} {why}")),
             };
-            if let Some((lost, all)) = known.unanswered {
-                let answered = all.saturating_sub(lost);
-                return self.broken(&format!(
-                    "{who} was calibrated for `{check}` on {answered} of {all} labelled outputs only"
-                ));
+            if let Some(why) = self.demand.unmet(known) {
+                return self.broken(&format!("{who} may not judge `{check}`: {why}"));
             }
-            let Some(kappa) = known.kappa else {
-                return self.broken(&format!("{who} has no κ for `{check}`"));
-            };
-            let (labels, shown) = (known.labels, two(kappa));
-            if labels.may_be_chance() {
-                return self.broken(&format!(
-                    "{who} has a κ of {shown} for `{check}` that may be chance ({labels})"
-                ));
-            }
-            if lowest.as_ref().is_none_or(|(known, _)| kappa < *known) {
+            let (Some(kappa), Some(low)) = (known.kappa, known.labels.low()) else { continue };
+            if lowest.as_ref().is_none_or(|(known, _)| low < *known) {
+                let labels = known.labels;
+                let shown = two(kappa);
                 lowest =
-                    Some((kappa, format!("{shown} ({who} for `{check}`, {labels}, min: {min})")));
+                    Some((low, format!("{shown} ({who} for `{check}`, {labels}, min: {min})")));
             }
         }
-        let Some((kappa, message)) = lowest else {
+        let Some((low, message)) = lowest else {
             let message = format!("Judge κ: nothing to measure (min: {min})");
-            return nothing_to_measure(id, self.threshold, message);
+            return nothing_to_measure(id, least, message);
         };
-        at_least(id, kappa, self.threshold, format!("Judge κ: {message}"))
+        at_least(id, low, least, format!("Judge κ: {message}"))
     }
 }
 
@@ -243,6 +390,9 @@ mod tests {
             check: check.to_owned(),
             judge: JudgeBlock { model: Some(format!("p:{model}")), ..JudgeBlock::default() },
             prompts: vec!["told".to_owned()],
+            criterion: None,
+            answered: Vec::new(),
+            age_days: None,
             kappa,
             labels: Labels {
                 count: 50,
@@ -273,13 +423,13 @@ mod tests {
             ),
             (
                 &[("judge", "good"), ("prompt-assertion", "good")],
-                GateOutcome::Held,
-                "Judge κ: 0.60 (good for `prompt-assertion`, 50 labels, 95% interval 0.40 to 1.00, min: 0.60)",
+                GateOutcome::Broken,
+                "Judge κ: good may not judge `prompt-assertion`: its κ of 0.60 may be below 0.60 (50 labels, 95% interval 0.40 to 1.00): label more outputs (min: 0.60)",
             ),
             (
                 &[("judge", "good"), ("judge", "poor")],
                 GateOutcome::Broken,
-                "Judge κ: 0.30 (poor for `judge`, 50 labels, 95% interval 0.10 to 1.00, min: 0.60)",
+                "Judge κ: poor may not judge `judge`: it agrees with people with a κ of 0.30 only (50 labels, 95% interval 0.10 to 1.00) (min: 0.60)",
             ),
             (
                 &[("judge", "good"), ("prompt-assertion", "poor")],
@@ -289,25 +439,26 @@ mod tests {
             (
                 &[("judge", "none")],
                 GateOutcome::Broken,
-                "Judge κ: none has no κ for `judge` (min: 0.60)",
+                "Judge κ: none may not judge `judge`: it has no κ, as people gave every output the same label (min: 0.60)",
             ),
             (
                 &[("judge", "lucky")],
                 GateOutcome::Broken,
-                "Judge κ: lucky has a κ of 1.00 for `judge` that may be chance (50 labels, 95% interval -0.30 to 1.00) (min: 0.60)",
+                "Judge κ: lucky may not judge `judge`: its κ of 1.00 may be chance (50 labels, 95% interval -0.30 to 1.00): label more outputs, 100 or so (min: 0.60)",
             ),
             (
                 &[("judge", "constant")],
                 GateOutcome::Broken,
-                "Judge κ: constant has a κ of 0.00 for `judge` that may be chance (50 labels) (min: 0.60)",
+                "Judge κ: constant may not judge `judge`: its κ of 0.00 may be chance (50 labels): label more outputs, 100 or so (min: 0.60)",
             ),
             (
                 &[("judge", "lost")],
                 GateOutcome::Broken,
-                "Judge κ: lost was calibrated for `judge` on 4 of 54 labelled outputs only (min: 0.60)",
+                "Judge κ: lost may not judge `judge`: it was calibrated on 4 of 54 labelled outputs only, as its replies to the others could not be read: calibrate it again (min: 0.60)",
             ),
         ] {
-            let result = judge_kappa_min(0.6, calibrated.clone()).evaluate(&[case(judged)]);
+            let result = judge_kappa_min(KappaDemand::new(0.6), calibrated.clone())
+                .evaluate(&[case(judged)]);
             assert_eq!((result.outcome, result.message.as_str()), (outcome, message));
         }
     }
@@ -319,8 +470,11 @@ mod tests {
             check: "judge".to_owned(),
             judge: judging(judge),
             prompts: vec!["told".to_owned()],
+            criterion: None,
+            answered: Vec::new(),
+            age_days: None,
             kappa: Some(kappa),
-            labels: Labels { count: 50, interval: Some((0.5, 1.0)) },
+            labels: Labels { count: 50, interval: Some((0.6, 1.0)) },
             unanswered: None,
         };
         let models = ["a", "b", "c"].map(|it| (it.to_owned(), format!("p:{it}"))).into();
@@ -363,8 +517,63 @@ mod tests {
             result.metadata.shift_remove("judgeModel");
             result.metadata.insert("judging".to_owned(), told);
             result.metadata.insert("promptDigest".to_owned(), prompt.into());
-            let result = judge_kappa_min(0.6, calibrated.clone()).evaluate(&[case]);
+            let result =
+                judge_kappa_min(KappaDemand::new(0.6), calibrated.clone()).evaluate(&[case]);
             assert!(result.message.contains(message), "{}", result.message);
+        }
+    }
+
+    #[test]
+    fn a_calibration_is_for_one_criterion_and_the_model_that_answered() {
+        let known = |criterion: &str, answered: &[&str], low| JudgeKappa {
+            check: "judge".to_owned(),
+            judge: JudgeBlock { model: Some("p:a".to_owned()), ..JudgeBlock::default() },
+            prompts: vec!["told".to_owned()],
+            criterion: Some(criterion.to_owned()),
+            answered: answered.iter().map(|it| (*it).to_owned()).collect(),
+            age_days: Some(100.5),
+            kappa: Some(0.9),
+            labels: Labels { count: 40, interval: Some((low, 1.0)) },
+            unanswered: None,
+        };
+        let known = vec![
+            known("polite", &[], 0.8),
+            known("short", &[], 0.5),
+            known("clear", &["gpt-4o-2024-08-06"], 0.7),
+        ];
+        let models = [("a".to_owned(), "p:a".to_owned())].into();
+        let calibrated = Calibrated { models, known };
+        let any = KappaDemand::new(0.6);
+        let many = KappaDemand { min_labels: 50.0, ..any.clone() };
+        let fresh = KappaDemand { max_age_days: Some(90.0), ..any.clone() };
+        let old = KappaDemand { max_age_days: Some(101.0), min_labels: 40.0, ..any.clone() };
+        for (criterion, answered, demand, message) in [
+            (
+                "polite",
+                None,
+                &any,
+                "Judge κ: 0.90 (a for `judge`, 40 labels, 95% interval 0.80 to 1.00",
+            ),
+            ("polite", None, &old, "Judge κ: 0.90 (a for"),
+            ("polite", None, &many, "it was calibrated on 40 labels, and `minLabels` is 50"),
+            ("polite", None, &fresh, "it was calibrated 100 days ago, and `maxAgeDays` is 90"),
+            ("short", None, &any, "its κ of 0.90 may be below 0.60 (40 labels"),
+            ("safe", None, &any, "a was calibrated for `judge` by other criteria than `judge`"),
+            ("polite", Some("gpt-4o"), &any, "when another model answered than `gpt-4o`"),
+            ("clear", Some("gpt-4o-2024-08-06"), &any, "Judge κ: 0.90 (a for"),
+            ("clear", Some("gpt-4o-2026-11-01"), &any, "than `gpt-4o-2026-11-01`"),
+            ("clear", None, &any, "when another model answered than the model that was asked for"),
+        ] {
+            let mut case = case(&[("judge", "a")]);
+            let metadata = &mut case.executions[0].results[0].metadata;
+            metadata.insert("criterion".to_owned(), criterion.into());
+            if let Some(answered) = answered {
+                metadata.insert("answeredModel".to_owned(), answered.into());
+            }
+            let result = judge_kappa_min(demand.clone(), calibrated.clone()).evaluate(&[case]);
+            assert!(result.message.contains(message), "{criterion}: {}", result.message);
+            let held = message.contains("(a for");
+            assert_eq!(result.outcome == GateOutcome::Held, held, "{}", result.message);
         }
     }
 }

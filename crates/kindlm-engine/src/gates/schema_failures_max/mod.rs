@@ -14,6 +14,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.0),
         docs: include_str!("docs.md"),
     },
+    options: None,
     build: |threshold| Box::new(SchemaFailuresMax { threshold, failures: 0 }),
 };
 

@@ -276,16 +276,16 @@ fn what_stands_beside_the_messages_is_read() {
     for (usage, expected) in [
         (
             json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 9}),
-            tokens(5, 2, 9, 0),
+            tokens(5, 2, 9, None),
         ),
         (
             json!({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}),
             // What was answered is not told.
-            Some(Usage::counted(Some(5), None, None, 4)),
+            Some(Usage::counted(Some(5), None, None, Some(4))),
         ),
         (
             json!({"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 1}),
-            tokens(9, 2, 11, 3),
+            tokens(9, 2, 11, Some(3)),
         ),
         (Value::Null, None),
     ] {

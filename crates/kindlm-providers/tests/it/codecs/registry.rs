@@ -193,5 +193,7 @@ fn every_codec_asks_for_structured_output_where_its_api_has_it() {
     }
     // Anthropic answers through a tool that it must call.
     let body = super::usual("anthropic").encode(&asked).unwrap().json().into_owned();
-    assert_eq!(body["tool_choice"], json!({"type": "tool", "name": body["tools"][0]["name"]}));
+    let name = &body["tools"][0]["name"];
+    let expected = json!({"type": "tool", "name": name, "disable_parallel_tool_use": true});
+    assert_eq!(body["tool_choice"], expected);
 }

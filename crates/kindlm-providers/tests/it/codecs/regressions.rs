@@ -304,3 +304,86 @@ fn a_missing_v1_is_pointed_out() {
         "Not Found; most compatible servers answer below `/v1`: try `baseUrl: http://localhost:8000/v1`"
     );
 }
+
+/// Content that is no text was read as an empty answer, which passes every check of what must not be said.
+#[test]
+fn content_of_a_wrong_type_is_an_error() {
+    let openai = |content: &str| {
+        format!(r#"{{"choices":[{{"finish_reason":"stop","message":{{"content":{content}}}}}]}}"#)
+    };
+    let number = "the content of the message is a number, not a text";
+    for (provider, body, expected) in [
+        ("openai", openai("42"), number),
+        ("openai", openai("[42]"), number),
+        ("openai", openai(r#"[{"type":"text","text":42}]"#), number),
+        ("openai", openai("true"), "the content of the message is a boolean, not a text"),
+        ("openai", openai(r#"{"a":1}"#), "the content of the message is an object, not a text"),
+        ("mistral", openai("42"), number),
+        ("anthropic", r#"{"content":42,"stop_reason":"end_turn"}"#.to_owned(), number),
+        (
+            "anthropic",
+            r#"{"content":[{"type":"text","text":42}],"stop_reason":"end_turn"}"#.to_owned(),
+            number,
+        ),
+        (
+            "gemini",
+            r#"{"candidates":[{"finishReason":"STOP","content":{"parts":[{"text":42}]}}]}"#.to_owned(),
+            number,
+        ),
+        ("cohere", r#"{"message":{"content":42},"finish_reason":"COMPLETE"}"#.to_owned(), number),
+        ("ollama", r#"{"message":{"content":42},"done_reason":"stop"}"#.to_owned(), number),
+        (
+            "openai",
+            r#"{"choices":[{"finish_reason":"stop","message":{"content":"bad","content":"good"}}]}"#
+                .to_owned(),
+            "the answer has the key \"content\" twice in one object",
+        ),
+        (
+            "anthropic",
+            r#"{"content":[{"type":"text","text":"bad","text":"good"}]}"#.to_owned(),
+            "the answer has the key \"text\" twice in one object",
+        ),
+    ] {
+        let err = usual(provider).decode(&hi(), &raw(200, &body)).expect_err(&body);
+        assert_eq!(err.kind, Kind::MalformedResponse, "{provider}: {body}");
+        assert!(err.message.starts_with(expected), "{provider}: {body}: {}", err.message);
+    }
+    let twice = openai("\"x\"").replacen('{', r#"{"id":"1","id":"2","#, 1);
+    assert!(usual("openai").decode(&hi(), &raw(200, &twice)).is_ok(), "an id decides nothing");
+}
+
+/// Half a surrogate pair in a good answer was called no JSON, with the advice to check the address.
+#[test]
+fn an_answer_that_is_not_json_says_why() {
+    let answer = r#"{"choices":[{"finish_reason":"stop","message":{"content":"he\ud800llo"}}]}"#;
+    for (body, expected) in [
+        (answer, "the answer holds half of a surrogate pair"),
+        (
+            r#"{"choices": nope}"#,
+            "the answer is not valid JSON (expected ident at line 1 column 14)",
+        ),
+        ("hello", "the answer is not JSON: `hello`"),
+    ] {
+        let err = usual("openai").decode(&hi(), &raw(200, body)).expect_err(body);
+        assert!(err.message.starts_with(expected), "{}", err.message);
+    }
+}
+
+/// A negative count was taken for 0 tokens, and an absurd one for all the money in the world.
+#[test]
+fn a_count_of_tokens_that_cannot_be_is_none() {
+    for (prompt, completion, total, expected) in [
+        ("-1000000", "5", "15", Usage::counted(Some(10), Some(5), Some(15), None)),
+        ("-1", "5", "null", Usage::counted(None, Some(5), None, None)),
+        ("1e300", "5", "null", Usage::counted(None, Some(5), None, None)),
+        ("-3", "-4", "-7", Usage::default()),
+        ("10.0", "5", "15", Usage::counted(Some(10), Some(5), Some(15), None)),
+    ] {
+        let body = format!(
+            r#"{{"choices":[{{"finish_reason":"stop","message":{{"content":"x"}}}}],
+               "usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion},"total_tokens":{total}}}}}"#
+        );
+        let reply = usual("openai").decode(&hi(), &raw(200, &body)).unwrap();
+        assert_eq!(reply.usage, expected, "{body}");
+    }
+}

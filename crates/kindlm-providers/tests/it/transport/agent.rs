@@ -9,7 +9,7 @@ use kindlm_types::{
     Facts, NoFiles, ProviderErrorKind as Kind,
 };
 
-use super::command::is_gone;
+use super::command::{is_gone, nap};
 use super::*;
 
 const HELLO: &str = r#"{"kindlm":"hello","version":1}"#;
@@ -87,6 +87,7 @@ async fn one_process_hears_hello_and_every_turn() {
 #[tokio::test]
 async fn what_goes_wrong_is_told_with_its_place_and_the_end_of_stderr() {
     let short = Duration::from_millis(400);
+    let (oops, waiting) = (nap(3101), nap(3102));
     let ready = format!("echo '{HELLO}'; read -r hello; read -r turn;");
     for (script, kind, said) in [
         (
@@ -111,7 +112,7 @@ async fn what_goes_wrong_is_told_with_its_place_and_the_end_of_stderr() {
             "a signal ended it before it had answered turn 1",
         ),
         (
-            &format!("{ready} echo oops; sleep 3101"),
+            &format!("{ready} echo oops; sleep {oops}"),
             Kind::MalformedResponse,
             "line 2 of its stdout cannot be read",
         ),
@@ -121,7 +122,7 @@ async fn what_goes_wrong_is_told_with_its_place_and_the_end_of_stderr() {
             "line 2 of its stdout is not UTF-8",
         ),
         (
-            &format!("{ready} echo waiting >&2; sleep 3102"),
+            &format!("{ready} echo waiting >&2; sleep {waiting}"),
             Kind::Timeout,
             "it has not answered turn 1 within 400 ms",
         ),
@@ -139,22 +140,28 @@ async fn what_goes_wrong_is_told_with_its_place_and_the_end_of_stderr() {
         assert!(err.message.contains(said), "{script}: {err}");
         assert!(!err.retryable);
     }
-    assert!(is_gone("sleep\u{0}3101").await && is_gone("sleep\u{0}3102").await);
+    assert!(
+        is_gone(&format!("sleep\u{0}{oops}")).await
+            && is_gone(&format!("sleep\u{0}{waiting}")).await
+    );
 }
 
 #[tokio::test]
 async fn the_whole_group_ends_with_the_agent() {
-    let ready = format!("sleep 3111 & trap '' TERM; echo '{HELLO}'; read -r hello; read -r turn;");
+    let (beside, turn_1, end_nap) = (nap(3111), nap(3112), nap(3113));
+    let gone = async |nap: &str| is_gone(&format!("sleep\u{0}{nap}")).await;
+    let ready =
+        format!("sleep {beside} & trap '' TERM; echo '{HELLO}'; read -r hello; read -r turn;");
     // It is given up in the middle of a turn.
     let client = client();
-    let start = agent(&format!("{ready} sleep 3112"));
+    let start = agent(&format!("{ready} sleep {turn_1}"));
     let mut session = client.start_agent(&start).await.unwrap();
     let waiting = session.turn(turn(1, "hi", LONG));
     assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
     drop(session);
-    assert!(is_gone("sleep\u{0}3111").await && is_gone("sleep\u{0}3112").await);
+    assert!(gone(&beside).await && gone(&turn_1).await);
     // It does not end when its stdin is closed.
-    let start = agent(&format!("{ready} echo '{{\"kindlm\":\"result\"}}'; sleep 3113"));
+    let start = agent(&format!("{ready} echo '{{\"kindlm\":\"result\"}}'; sleep {end_nap}"));
     let started = Instant::now();
     let (_, err, end) = talk(&start, &["hi"], LONG).await;
     assert_eq!((err, end.error, end.exit_code), (None, None, None));
@@ -163,7 +170,7 @@ async fn the_whole_group_ends_with_the_agent() {
         |it: &Event| matches!(it, Event::Error { message } if message.contains("did not end"));
     assert!(end.events.iter().any(is_error), "{:?}", end.events);
     assert!(started.elapsed() > Duration::from_secs(5), "it had no time to end");
-    assert!(is_gone("sleep\u{0}3111").await && is_gone("sleep\u{0}3113").await);
+    assert!(gone(&beside).await && gone(&end_nap).await);
 }
 
 /// It could not end while nobody reads what it writes, and would have to be stopped.
@@ -318,4 +325,104 @@ async fn known_agents_are_told_and_read_in_their_own_words() {
         assert_eq!(end.stderr.lines().collect::<Vec<_>>(), heard);
         assert!(end.metadata.contains_key("sessionId") || end.metadata.contains_key("threadId"));
     }
+}
+
+/// An agent of a known kind that writes these lines when it has read a message, and then waits.
+fn recorded(kind: AgentKind, lines: &[&str], then: &str) -> AgentStart {
+    let lines: Vec<String> = lines.iter().map(|it| format!("'{it}'")).collect();
+    let script = format!("f() {{ read -r turn; printf '%s\\n' {}; {then}; }}; f", lines.join(" "));
+    let mut start = agent("");
+    start.agent = Arc::new(AgentSpec { kind, command: Some(script), ..AgentSpec::default() });
+    start
+}
+
+const INIT: &str = r#"{"type":"system","subtype":"init","apiKeySource":"ANTHROPIC_API_KEY"}"#;
+const RESULT: &str = r#"{"type":"result","subtype":"success","num_turns":1,"result":"It runs.","total_cost_usd":0.5}"#;
+
+#[tokio::test]
+async fn commands_in_the_background_are_awaited_as_long_as_the_turn_may_take() {
+    let task = |kind: &str| {
+        format!(
+            r#"{{"type":"system","subtype":"task_started","task_id":"t","task_type":"{kind}"}}"#
+        )
+    };
+    let ended =
+        r#"{"type":"system","subtype":"task_notification","task_id":"t","status":"completed"}"#;
+    let (command, other) = (task("local_bash"), task("local_agent"));
+    let short = Duration::from_millis(400);
+    let again = RESULT.replace("It runs.", "It has ended.");
+    let start =
+        recorded(AgentKind::ClaudeCode, &[INIT, &command, RESULT, ended, &again], "read -r end");
+    let (replies, err, _) = talk(&start, &["hi"], LONG).await;
+    assert_eq!((replies[0].text.as_str(), err), ("It has ended.", None));
+    // A server that goes on running does not take the answer away.
+    let start = recorded(AgentKind::ClaudeCode, &[INIT, &command, RESULT], "read -r end");
+    let (replies, err, end) = talk(&start, &["hi"], short).await;
+    assert_eq!((replies[0].text.as_str(), replies[0].cost_usd, err), ("It runs.", Some(0.5), None));
+    assert!(end.metadata["warnings"].to_string().contains("still running"), "{:?}", end.metadata);
+    // An agent that still works may change its answer.
+    let start = recorded(AgentKind::ClaudeCode, &[INIT, &other, RESULT], "read -r end");
+    let (_, err, _) = talk(&start, &["hi"], short).await;
+    assert_eq!(err.unwrap().kind, Kind::Timeout);
+}
+
+#[tokio::test]
+async fn requests_of_an_agent_that_fail_are_named() {
+    let retry = |status: u16| {
+        format!(
+            r#"{{"type":"system","subtype":"api_retry","attempt":1,"error_status":{status},"error":"why"}}"#
+        )
+    };
+    let (refused, busy) = (retry(401), retry(529));
+    let start = recorded(AgentKind::ClaudeCode, &[INIT, &refused], "sleep 3131");
+    let (_, err, _) = talk(&start, &["hi"], LONG).await;
+    let err = err.unwrap();
+    assert!(err.kind == Kind::Command && err.message.contains("answers 401 (why)"), "{err}");
+    let start = recorded(AgentKind::ClaudeCode, &[INIT, &busy], "sleep 3131");
+    let (_, err, _) = talk(&start, &["hi"], Duration::from_millis(400)).await;
+    let said = err.unwrap().message;
+    assert!(
+        said.contains("it said last: a request to its model failed: 529 why (attempt 1)"),
+        "{said}"
+    );
+    assert!(is_gone("sleep\u{0}3131").await);
+}
+
+#[tokio::test]
+async fn the_file_of_a_codex_thread_is_found_in_its_home() {
+    let recording = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/agent/recordings/codex/read-only");
+    let lines = std::fs::read_to_string(recording.join("lines.jsonl")).unwrap();
+    let thread = "01a20866-922d-7e40-849b-25f9b167127b";
+    let home = tempfile::tempdir().unwrap();
+    let day = home.path().join("sessions/2026/11/23");
+    std::fs::create_dir_all(&day).unwrap();
+    let lines: Vec<&str> = lines.lines().map(str::trim).collect();
+    let mut start = recorded(AgentKind::Codex, &lines, "true");
+    for is_there in [false, true] {
+        if is_there {
+            let file = day.join(format!("rollout-2026-11-23T12-34-29-{thread}.jsonl"));
+            std::fs::copy(recording.join("rollout-0.jsonl"), file).unwrap();
+        }
+        let home = ("CODEX_HOME".to_owned(), home.path().to_str().unwrap().to_owned());
+        start.folder = Some(AgentFolder { env: vec![home], ..place(&std::env::temp_dir()) });
+        let (replies, err, _) = talk(&start, &["hi"], LONG).await;
+        assert_eq!(err, None);
+        let told = &replies[0].coverage;
+        assert_eq!(told.includes(kindlm_types::Channel::Actions), is_there);
+        assert_eq!(Facts::of(&replies[0].events).actions.len(), if is_there { 3 } else { 0 });
+    }
+}
+
+/// `sh` ends with 128 and the number of the signal.
+#[tokio::test]
+async fn an_agent_whose_program_was_killed_has_not_ended_by_itself() {
+    let start = agent(&format!(
+        "echo '{HELLO}'; read -r hello; read -r turn; echo '{{\"kindlm\":\"result\"}}'; read -r end; sh -c 'kill -9 $$'; exit $?"
+    ));
+    let (_, err, end) = talk(&start, &["hi"], LONG).await;
+    assert_eq!((err, end.exit_code), (None, Some(137)));
+    let is_error =
+        |it: &Event| matches!(it, Event::Error { message } if message.contains("signal 9"));
+    assert!(end.events.iter().any(is_error), "{:?}", end.events);
 }

@@ -5,12 +5,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kindlm_providers::command::run;
-use kindlm_types::{Backend, CommandOutput, CommandSpec, FinishReason, ProviderErrorKind as Kind};
+use kindlm_types::{
+    Backend, Channel, CommandOutput, CommandSpec, Event, FinishReason, ProviderErrorKind as Kind,
+};
 
 use super::*;
 
 fn spec(line: &str, timeout: Duration) -> CommandSpec {
     CommandSpec::new(line, timeout)
+}
+
+/// The arguments of a `sleep` that outlives the test and is not one of the same test elsewhere on the machine.
+pub(super) fn nap(seconds: u32) -> String {
+    format!("{seconds}.{:07}", std::process::id())
 }
 
 async fn output(line: &str) -> CommandOutput {
@@ -19,7 +26,8 @@ async fn output(line: &str) -> CommandOutput {
 
 /// Whether no process has this in its command line, or soon none has: a signal takes its time.
 pub(super) async fn is_gone(mark: &str) -> bool {
-    for _ in 0..200 {
+    let begun = Instant::now();
+    while begun.elapsed() < NEVER {
         let running = std::fs::read_dir("/proc").into_iter().flatten().flatten().any(|it| {
             std::fs::read(it.path().join("cmdline"))
                 .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
@@ -80,39 +88,45 @@ async fn protocol_lines_become_tool_calls() {
 /// The original waited for grandchildren that held its pipes: 6.4 s for a timeout of 1 s.
 #[tokio::test]
 async fn weak_point_14_a_timeout_ends_the_whole_group() {
-    let line = "trap '' TERM; (trap '' TERM; echo started; sleep 3001) & wait; sleep 3001";
+    let nap = nap(3001);
+    let line =
+        format!("trap '' TERM; (trap '' TERM; echo started; sleep {nap}) & wait; sleep {nap}");
     let started = Instant::now();
     let err =
-        run(&spec(line, Duration::from_millis(500)), &std::env::temp_dir()).await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        run(&spec(&line, Duration::from_millis(500)), &std::env::temp_dir()).await.unwrap_err();
+    assert!(started.elapsed() < NEVER, "{:?}", started.elapsed());
     assert_eq!((err.kind, err.retryable), (Kind::Timeout, false));
     assert!(err.message.contains("within 500 ms"), "{err}");
-    assert!(is_gone("sleep\u{0}3001").await);
+    assert!(is_gone(&format!("sleep\u{0}{nap}")).await);
 }
 
 #[tokio::test]
 async fn a_command_that_obeys_sigterm_may_say_goodbye() {
     let line = "trap 'echo last words >&2; exit 0' TERM; sleep 3002 & wait";
-    let err =
-        run(&spec(line, Duration::from_millis(500)), &std::env::temp_dir()).await.unwrap_err();
-    assert!(err.message.contains("last words"), "{err}");
+    at_some_pace(async |factor| {
+        let spec = spec(line, Duration::from_millis(500) * factor);
+        let err = run(&spec, &std::env::temp_dir()).await.unwrap_err();
+        if err.message.contains("last words") { Ok(()) } else { Err(err.to_string()) }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn what_a_command_leaves_running_is_ended_with_it() {
-    let started = Instant::now();
-    let found = output("sleep 3003 & echo done").await;
+    let nap = nap(3003);
+    let found = output(&format!("sleep {nap} & echo done")).await;
     assert_eq!((found.text.trim_end(), found.exit_code), ("done", Some(0)));
-    assert!(started.elapsed() < Duration::from_secs(10));
-    assert!(found.latency_ms < 1_000.0, "{}", found.latency_ms);
-    assert!(is_gone("sleep\u{0}3003").await);
+    assert!(found.latency_ms < LONG.as_secs_f64() * 1e3, "{}", found.latency_ms);
+    assert!(is_gone(&format!("sleep\u{0}{nap}")).await);
 }
 
 #[tokio::test]
 async fn a_command_that_is_given_up_is_ended() {
-    let running = Box::pin(run_in_temp("sleep 3004"));
+    let nap = nap(3004);
+    let line = format!("sleep {nap}");
+    let running = Box::pin(run_in_temp(&line));
     let _ = tokio::time::timeout(Duration::from_millis(300), running).await;
-    assert!(is_gone("sleep\u{0}3004").await);
+    assert!(is_gone(&format!("sleep\u{0}{nap}")).await);
 }
 
 async fn run_in_temp(line: &str) -> Result<CommandOutput, ProviderError> {
@@ -194,6 +208,37 @@ async fn what_a_program_tells_as_a_model_is_not_lost() {
     let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.output_json), ("yes", Some(json!("yes"))));
     assert_eq!((reply.usage.total_tokens, reply.cost_usd), (5, Some(0.5)));
+}
+
+#[tokio::test]
+async fn a_call_that_comes_with_its_result_is_evidence() {
+    let lines = r#"{"kindlm":"event","type":"action.called","callId":"1","name":"lookup","input":{"id":7}}
+{"kindlm":"event","type":"action.result","callId":"1","status":"failed","output":"no"}
+{"kindlm":"event","type":"subagent.called","callId":"2","name":"reviewer"}
+It was sent."#;
+    let client = client(json!({"command": {"command": format!("echo '{lines}'")}}));
+    let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+    assert_eq!((reply.text.as_str(), &reply.finish_reason), ("It was sent.", &FinishReason::Stop));
+    assert_eq!(reply.tool_calls[0].response, Some(json!("no")));
+    let types: Vec<&str> = reply.events.iter().map(Event::type_name).collect();
+    assert_eq!(types, ["action.called", "action.result", "subagent.called", "message"]);
+}
+
+#[tokio::test]
+async fn a_program_as_a_model_vouches_for_what_it_names() {
+    use Channel::{Actions, Messages, Subagents};
+    for (line, complete) in [
+        ("echo done", vec![Messages]),
+        ("true", vec![]),
+        (
+            r#"echo '{"kindlm":"evidence","complete":["actions","subagents"]}'; echo done"#,
+            vec![Messages, Actions, Subagents],
+        ),
+    ] {
+        let client = client(json!({"command": {"command": line}}));
+        let reply = client.complete("command", &prompt("hi"), LONG).await.unwrap();
+        assert_eq!(reply.coverage, complete.into_iter().collect(), "{line}");
+    }
 }
 
 async fn client_error(line: &str) -> ProviderError {

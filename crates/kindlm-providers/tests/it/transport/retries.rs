@@ -60,7 +60,7 @@ async fn an_exhausted_quota_is_not_asked_for_again() {
 async fn weak_point_13_retry_after_is_honoured() {
     for (headers, at_least) in [
         (&[("retry-after", "1")][..], 1_000),
-        (&[("retry-after-ms", "300"), ("retry-after", "60")], 300),
+        (&[("retry-after-ms", "300"), ("retry-after", "3600")], 300),
         (
             &[
                 ("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
@@ -81,10 +81,7 @@ async fn weak_point_13_retry_after_is_honoured() {
         let waited = started.elapsed();
         assert_eq!(called.attempts, 2);
         assert!(waited >= Duration::from_millis(at_least), "{headers:?}: {waited:?}");
-        assert!(
-            waited < Duration::from_millis(at_least) + Duration::from_secs(10),
-            "{headers:?}: {waited:?}"
-        );
+        assert!(waited < Duration::from_millis(at_least) + NEVER, "{headers:?}: {waited:?}");
     }
 }
 
@@ -106,34 +103,46 @@ async fn a_wish_to_wait_too_long_is_told_at_once() {
 
 #[tokio::test]
 async fn requests_to_one_provider_wait_together() {
-    let server = server();
-    server.push(MockReply::error(429, "slow down").with_header("retry-after-ms", "400"));
-    let (transport, lane, request) = (transport(), Lane::default(), request(&server.url()));
-    let started = Instant::now();
-    let ticket = lane.ticket(0);
-    let first = transport.call("openai", &request, LONG, &ticket, decode);
-    let second = async {
-        while server.count() == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        // By now the first has been told to wait.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let called = transport.call("openai", &request, LONG, &lane.ticket(0), decode).await;
-        (called, started.elapsed())
-    };
-    let (first, (second, waited)) = tokio::join!(first, second);
-    assert_eq!((first.unwrap().attempts, second.unwrap().attempts), (2, 1));
-    assert!(waited >= Duration::from_millis(400), "{waited:?}");
+    at_some_pace(async |factor| {
+        let server = server();
+        let closed = Duration::from_millis(400) * factor;
+        let asked = closed.as_millis().to_string();
+        server.push(MockReply::error(429, "slow down").with_header("retry-after-ms", &asked));
+        let (transport, lane, request) = (transport(), Lane::default(), request(&server.url()));
+        let started = Instant::now();
+        let ticket = lane.ticket(0);
+        let first = transport.call("openai", &request, LONG, &ticket, decode);
+        let second = async {
+            while server.count() == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            // By now the first has been told to wait.
+            tokio::time::sleep(closed / 4).await;
+            let called = transport.call("openai", &request, LONG, &lane.ticket(0), decode).await;
+            (called, started.elapsed())
+        };
+        let (first, (second, waited)) = tokio::join!(first, second);
+        assert_eq!((first.unwrap().attempts, second.unwrap().attempts), (2, 1));
+        if waited >= closed { Ok(()) } else { Err(format!("{waited:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn latency_is_that_of_the_attempt_that_succeeded() {
-    let server = server();
-    let pause = Duration::from_millis(600);
-    server.push(MockReply::error(503, "no").after(pause).with_header("retry-after-ms", "600"));
-    let called = call(&server.url(), LONG).await.unwrap();
-    assert_eq!(called.attempts, 2);
-    assert!(called.latency_ms > 0.0 && called.latency_ms < 500.0, "{}", called.latency_ms);
+    at_some_pace(async |factor| {
+        let server = server();
+        let pause = Duration::from_millis(600) * factor;
+        let asked = pause.as_millis().to_string();
+        let refusal = MockReply::error(503, "no").after(pause);
+        server.push(refusal.with_header("retry-after-ms", &asked));
+        let called = call(&server.url(), LONG).await.unwrap();
+        assert_eq!(called.attempts, 2);
+        assert!(called.latency_ms > 0.0);
+        let is_of_the_last = called.latency_ms < pause.as_secs_f64() * 1e3;
+        if is_of_the_last { Ok(()) } else { Err(format!("{} ms", called.latency_ms)) }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -136,7 +136,7 @@ fn a_reply_can_say_everything_that_a_model_can() {
         input_tokens: 1,
         output_tokens: 8,
         total_tokens: 9,
-        cached_input_tokens: 1,
+        cached_input_tokens: Some(1),
         ..Usage::default()
     };
     assert_eq!(refusal.usage, usage, "of a sum and one of its parts the other follows");

@@ -295,7 +295,7 @@ impl Backend for Heard<'_> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f32]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Backend::embed(self.0, provider, model, text, timeout)
     }
 
@@ -324,6 +324,7 @@ async fn run_of_one(
             limits: Limits::default(),
             tells_vars: false,
             offers: [].into(),
+            declared: std::collections::BTreeSet::new(),
             agent: None,
         }],
         cases: vec![TestCase::new("the test", body).on(&["m"])],
@@ -401,7 +402,17 @@ An execution that has no reply in the end is *errored*: it is neither passed nor
 whatever the gates say of the rest.
 After a refused key (401) or an empty account nothing more is sent to that provider. After a 403 that speaks of the key or of a permission
 (`auth`) nothing more is sent to that model; a 403 that says nothing of the kind is a refusal of that one request (`invalid_request`).
-What would have been sent is errored in the same way at once, and the rest of the run goes on.
+
+Calls that keep failing open the circuit, so that a dead server costs seconds and not hours:
+
+| what happens | nothing more is sent to | after |
+|---|---|---|
+| the provider cannot be reached (refused, DNS, TLS, reset) | the provider | 3 calls in a row |
+| 403, 404 or 405, and the model has never answered | the model | 3 calls |
+| 5xx, timeouts or unreadable answers, and the model has never answered | the model | 10 calls |
+
+A call counts after its retries. What would have been sent is errored at once with the same cause, and the rest of the run goes
+on; `kindlm test --resume` sends what is missing.
 ";
 
 #[tokio::test]

@@ -64,8 +64,8 @@ pub struct Execution {
     /// How many requests were answered.
     #[serde(default)]
     pub requests: u32,
-    /// Tokens of all requests.
-    #[serde(default)]
+    /// Tokens of all requests; absent if none were reported.
+    #[serde(default, skip_serializing_if = "Usage::is_unreported")]
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds; `null` if it was not measured.
     #[serde(default)]
@@ -123,6 +123,9 @@ pub struct Execution {
     /// For which kinds of evidence the source tells everything; absent where it does for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<BTreeSet<Channel>>,
+    /// Kinds of evidence that the suite declares complete, where the source does not say so: declared, not observed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub declared_complete: BTreeSet<Channel>,
     /// What an instrumented agent told of its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<Trace>>,
@@ -167,8 +170,8 @@ pub struct Turn {
     /// How many requests were answered in it; absent where nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
-    /// Tokens of this turn.
-    #[serde(default)]
+    /// Tokens of this turn; absent if none were reported.
+    #[serde(default, skip_serializing_if = "Usage::is_unreported")]
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds.
     #[serde(default)]
@@ -334,6 +337,7 @@ impl From<&ExecutionResult> for Execution {
 impl From<ExecutionResult> for Execution {
     fn from(result: ExecutionResult) -> Self {
         let (score, named_scores) = (result.score(), result.named_scores());
+        let declared_complete = result.execution.only_declared();
         let execution = result.execution;
         Self {
             case: execution.case,
@@ -376,6 +380,7 @@ impl From<ExecutionResult> for Execution {
                 Coverage::Complete => None,
                 Coverage::Only(channels) => Some(channels),
             },
+            declared_complete,
             trace: execution.trace,
             workspace: execution.workspace,
             judge_cost_usd: result.judge_cost_usd,
@@ -418,6 +423,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 provider_response: wire.provider_response,
                 recorded_events: wire.events,
                 coverage: wire.complete_for.map_or(Coverage::Complete, Coverage::Only),
+                declared: wire.declared_complete,
                 trace: wire.trace,
                 workspace: wire.workspace,
                 // These are the test case's, like its checks; a report does not repeat them in each execution.

@@ -123,6 +123,7 @@ impl<'a> Borrowed<'a> {
             provider_response,
             recorded_events,
             coverage,
+            declared: _,
             trace,
             workspace,
             // These are the test case's, like its checks.
@@ -167,6 +168,7 @@ impl<'a> Borrowed<'a> {
                 Coverage::Complete => None,
                 Coverage::Only(channels) => Some(channels),
             },
+            declared_complete: it.only_declared(),
             trace: trace.as_deref(),
             workspace: workspace.as_deref(),
             judge_cost_usd: *judge_cost_usd,
@@ -201,6 +203,7 @@ struct Borrowed<'a> {
     #[serde(skip_serializing_if = "Turns::is_empty")]
     turns: Turns<'a>,
     requests: u32,
+    #[serde(skip_serializing_if = "Usage::is_unreported")]
     usage: Usage,
     latency_ms: Option<f64>,
     cost_usd: Option<f64>,
@@ -232,6 +235,8 @@ struct Borrowed<'a> {
     events: &'a [Event],
     #[serde(skip_serializing_if = "Option::is_none")]
     complete_for: Option<&'a BTreeSet<Channel>>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    declared_complete: BTreeSet<Channel>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<&'a Trace>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -299,6 +304,7 @@ struct Turn<'a> {
     events: CallRange,
     #[serde(skip_serializing_if = "Option::is_none")]
     requests: Option<u32>,
+    #[serde(skip_serializing_if = "Usage::is_unreported")]
     usage: Usage,
     latency_ms: f64,
 }

@@ -1,0 +1,74 @@
+//! Texts written as a regular expression of JavaScript, `/order/i`. The slashes would be part of the text, and a
+//! negative check of it would always pass.
+
+use kindlm_types::Problem;
+
+/// The pattern and the flags of a text that is written as a regular expression. A path of several parts is none.
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let (pattern, flags) = text.strip_prefix('/')?.rsplit_once('/')?;
+    let is_escaped = |at: usize| pattern[..at].ends_with('\\');
+    let is_path = pattern.match_indices('/').any(|(at, _)| !is_escaped(at));
+    let has_flags = flags.chars().all(|it| "dgimsuvy".contains(it));
+    (!pattern.is_empty() && !pattern.contains('\n') && !is_path && has_flags)
+        .then_some((pattern, flags))
+}
+
+/// The problem of a regular expression where a text is meant.
+///
+/// `is_whole`: the text is compared as a whole, and not looked for in another.
+pub(crate) fn refused(text: &str, at: &str, is_whole: bool) -> Option<Problem> {
+    let (pattern, flags) = parts(text)?;
+    let message =
+        format!("`{text}` is a text here, not a pattern: its slashes would be compared too");
+    let quoted = |pattern: &str| format!("`{{ $regex: '{}' }}`", pattern.replace('\'', "''"));
+    let escaped = regex::escape(text);
+    let own = if is_whole { quoted(&format!("^{escaped}$")) } else { quoted(&escaped) };
+    let note = if flags.contains('i') { " (it minds case: `[Aa]` is both)" } else { "" };
+    let help = format!(
+        "write {} for the pattern{note}, {own} for the text with its slashes",
+        quoted(pattern)
+    );
+    Some(Problem::new(at, message).with_help(help))
+}
+
+/// The problem of a regular expression where the name of a tool is meant.
+pub(crate) fn refused_name(name: &str, at: &str) -> Option<Problem> {
+    parts(name)?;
+    let message = format!("`{name}` is no name of a tool: a tool is named, not matched");
+    let help = "write its name, or a kind of tools such as `shell`; `input` takes patterns: `{ $regex: … }`";
+    Some(Problem::new(at, message).with_help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_expression_is_told_from_a_text() {
+        for (text, expected) in [
+            ("/^pwd/", Some(("^pwd", ""))),
+            ("/order/i", Some(("order", "i"))),
+            (r"/a\/b/", Some((r"a\/b", ""))),
+            ("/etc/", Some(("etc", ""))),
+            ("/usr/bin/", None),
+            ("/etc/passwd", None),
+            ("//", None),
+            ("/", None),
+            ("a/b/", None),
+            ("/a/x1", None),
+        ] {
+            assert_eq!(parts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn says_what_to_write_instead() {
+        let help = |is_whole| refused("/it's/i", "/value", is_whole).unwrap().help.unwrap();
+        assert_eq!(
+            help(false),
+            "write `{ $regex: 'it''s' }` for the pattern (it minds case: `[Aa]` is both), \
+             `{ $regex: '/it''s/i' }` for the text with its slashes"
+        );
+        assert!(help(true).contains("`{ $regex: '^/it''s/i$' }`"));
+    }
+}

@@ -1,0 +1,33 @@
+//! Why a reply gives no verdict.
+
+use std::fmt;
+
+/// Why a reply gives no verdict, as a fragment of a sentence about the reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// The reply cannot be read. The judge is asked again.
+    Unreadable(String),
+    /// The reply gives two verdicts that exclude each other. The judge is not asked again: a second reply would only
+    /// choose one of them.
+    Contradiction(String),
+}
+
+impl From<String> for Flaw {
+    fn from(why: String) -> Self {
+        Self::Unreadable(why)
+    }
+}
+
+impl From<&str> for Flaw {
+    fn from(why: &str) -> Self {
+        Self::Unreadable(why.to_owned())
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) | Self::Contradiction(why) => f.write_str(why),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Finds scripts that do not parse before they are run.
+
+use std::sync::Arc;
+
+use kindlm_types::Problem;
+use kindlm_types::script::{ScriptErrorKind, ScriptQuestion, ScriptRuntime, ScriptSource};
+
+use super::ScriptSettings;
+use crate::Setup;
+
+/// Compiles a script, and runs nothing of it.
+///
+/// Only what the script itself is to blame for is a problem: that an interpreter is missing is seen when it is needed.
+pub(crate) fn compiled(
+    setup: &Setup<'_>,
+    runtime: ScriptRuntime,
+    settings: &ScriptSettings,
+    source: &ScriptSource,
+) -> Result<(), Problem> {
+    let Some(compile) = &setup.compile_script else { return Ok(()) };
+    let question = ScriptQuestion {
+        runtime,
+        source: source.clone(),
+        args: Vec::new(),
+        permissions: Arc::clone(&settings.permissions),
+        timeout: settings.timeout,
+    };
+    match compile(&question) {
+        Err(err) if err.kind == ScriptErrorKind::Load => {
+            Err(Problem::new("", format!("the script does not parse: {}", err.message)))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

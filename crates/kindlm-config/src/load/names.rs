@@ -1,0 +1,55 @@
+//! The names of a suite, without the rest of it.
+
+use crate::promptfoo;
+use crate::source::Source;
+use crate::tree::read;
+
+/// The names by which the runs of a suite are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuiteNames {
+    /// The project.
+    pub project: String,
+    /// The suite's own name.
+    pub suite: String,
+}
+
+/// Reads the names out of a config file, whatever is wrong with the rest of it. Reads no other file and runs no program.
+/// `None` if the file does not say them.
+pub fn suite_names(bytes: &[u8]) -> Option<SuiteNames> {
+    let source = Source::decode("", bytes).ok()?;
+    let root = read(&source, 0..source.text().len()).root?;
+    if promptfoo::is_promptfoo(&root) {
+        return Some(SuiteNames {
+            project: promptfoo::PROJECT.to_owned(),
+            suite: promptfoo::suite_name(&root),
+        });
+    }
+    Some(SuiteNames {
+        project: root.get("project")?.text()?.to_owned(),
+        suite: root.get("suite")?.get("name")?.text()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_names_out_of_valid_and_broken_files() {
+        for (text, expected) in [
+            ("kindlm: 1\nproject: p\nsuite: { name: s }\n", Some(("p", "s"))),
+            ("kindlm: 1\nproject: p\nsuite: { name: s, x: 1 }\ntests: 7\n", Some(("p", "s"))),
+            ("kindlm: 1\nsuite: { name: s }\n", None),
+            ("description: d\nprompts: [a]\nproviders: [echo]\n", Some(("promptfoo", "d"))),
+            ("prompts: [a]\nproviders: [echo]\n", Some(("promptfoo", "promptfoo"))),
+            ("", None),
+        ] {
+            let names = suite_names(text.as_bytes());
+            let expected = expected.map(|(project, suite)| SuiteNames {
+                project: project.into(),
+                suite: suite.into(),
+            });
+            assert_eq!(names, expected, "{text}");
+        }
+    }
+}

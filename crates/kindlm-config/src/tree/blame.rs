@@ -1,0 +1,203 @@
+//! Where a mistake of syntax is. The parser stops where it cannot go on, which may be lines after the mistake.
+
+use std::ops::Range;
+
+use granit_parser::ErrorKind;
+
+/// A mistake, and what to do about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Blame {
+    /// Where it is, in bytes of the text.
+    pub(super) range: Range<usize>,
+    pub(super) message: String,
+    pub(super) help: String,
+}
+
+/// The mistake that made the parser stop at `at`, where it can be told better than by that place.
+pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
+    let at = at.min(text.len());
+    if let Some(tab) = tab(text, at) {
+        let (message, help) =
+            ("a tab cannot indent in YAML".to_owned(), "indent with spaces".to_owned());
+        return Some(Blame { range: tab..tab + 1, message, help });
+    }
+    let scan = Scan::of(&text[..end_of_line(text, at)], at);
+    if let Some(open) = scan.quote(text, at) {
+        let quote = &text[open..=open];
+        let message = "the quoted text that starts here is not closed on its line".to_owned();
+        let help = format!("add the closing `{quote}`");
+        return Some(Blame { range: open..end_of_line(text, open), message, help });
+    }
+    match kind {
+        ErrorKind::MappingValueNotAllowed
+        | ErrorKind::InvalidColonPlacement
+        | ErrorKind::InvalidIndentation
+        | ErrorKind::SimpleKeyExpected
+        | ErrorKind::InvalidSimpleKey => too_deep(text, at),
+        ErrorKind::UnclosedFlowCollection { .. }
+        | ErrorKind::UnexpectedEofFlowSequence
+        | ErrorKind::UnexpectedEofFlowMapping
+        | ErrorKind::UnexpectedEofImplicitFlowMapping
+        | ErrorKind::ExpectedFlowMappingSeparator
+        | ErrorKind::ExpectedFlowSequenceSeparator => {
+            let open = *scan.brackets.last()?;
+            let (bracket, close) = match &text[open..=open] {
+                "[" => ("[", "]"),
+                _ => ("{", "}"),
+            };
+            let line = text[open..at].matches('\n').count();
+            let until = if line == 0 { "in this line" } else { "before the next key" };
+            let message = format!("the `{bracket}` that is opened here is not closed");
+            let help = format!("add the missing `{close}` or `,` {until}");
+            Some(Blame { range: open..open + 1, message, help })
+        }
+        _ => None,
+    }
+}
+
+/// The tab that indents the line of a place, or the line after it.
+fn tab(text: &str, at: usize) -> Option<usize> {
+    let start = start_of_line(text, at);
+    let next = end_of_line(text, at) + 1;
+    [start, next].into_iter().find_map(|line| {
+        let indent = text.get(line..)?.bytes().take_while(|it| matches!(it, b' ' | b'\t'));
+        indent.enumerate().find(|(_, it)| *it == b'\t').map(|(column, _)| line + column)
+    })
+}
+
+/// A key that is indented deeper than the key above it, which has a value already.
+fn too_deep(text: &str, at: usize) -> Option<Blame> {
+    let start = start_of_line(text, at);
+    let line = &text[start..end_of_line(text, at)];
+    let (column, key) = key_of(line)?;
+    let is_blank = |it: &&str| it.trim().is_empty() || it.trim_start().starts_with('#');
+    let above = text[..start].lines().rfind(|it| !is_blank(it))?;
+    let (column_above, key_above) = key_of(above)?;
+    let value = above[column_above + key_above.len()..].trim_start_matches(':').trim();
+    if column <= column_above || value.is_empty() || value.starts_with(['|', '>']) {
+        return None;
+    }
+    let message = format!(
+        "`{key}` is indented deeper than `{key_above}` above it, which has a value already"
+    );
+    let help = format!("start `{key}` in column {}, below `{key_above}`", column_above + 1);
+    Some(Blame { range: start + column..start + column + key.len(), message, help })
+}
+
+/// The key at the beginning of a line, with its column in bytes; behind a `- `, if there is one.
+fn key_of(line: &str) -> Option<(usize, &str)> {
+    let indent = line.len() - line.trim_start_matches([' ', '-']).len();
+    let rest = &line[indent..];
+    let key = &rest[..rest.find(':')?];
+    let is_key = !key.is_empty() && !key.contains([' ', '"', '\'', '{', '[', '#']);
+    is_key.then_some((indent, key))
+}
+
+fn start_of_line(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |it| it + 1)
+}
+
+fn end_of_line(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |it| at + it)
+}
+
+/// The quotes and brackets that are open at a place of the text.
+#[derive(Debug, Default)]
+struct Scan {
+    /// The opening brackets without a closing one before the place.
+    brackets: Vec<usize>,
+    /// The quotes that are open at the end.
+    open: Option<usize>,
+    /// The quoted texts of several lines, from the opening to the closing quotes.
+    long: Vec<Range<usize>>,
+}
+
+impl Scan {
+    /// Reads a text as far as `until`, roughly as YAML does; quotes are followed to the end.
+    fn of(text: &str, until: usize) -> Self {
+        let mut scan = Self::default();
+        let mut block: Option<usize> = None;
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let indent = line.len() - line.trim_start_matches(' ').len();
+            if let Some(depth) =
+                block.filter(|it| scan.open.is_none() && (indent > *it || line.trim().is_empty()))
+            {
+                block = Some(depth);
+                start += line.len();
+                continue;
+            }
+            block = None;
+            scan.line(text, start, line, until);
+            let content = line.split(" #").next().unwrap_or_default().trim_end();
+            let is_block = content.rsplit([' ', ':']).next().is_some_and(is_block_header);
+            if is_block && scan.open.is_none() && scan.brackets.is_empty() {
+                block = Some(indent);
+            }
+            start += line.len();
+        }
+        scan
+    }
+
+    fn line(&mut self, text: &str, start: usize, line: &str, until: usize) {
+        let mut chars = line.char_indices().peekable();
+        // What stands before a value: then a quote opens a text, and a bracket a collection.
+        let mut before = '\n';
+        let mut is_after_space = true;
+        while let Some((column, c)) = chars.next() {
+            let at = start + column;
+            if let Some(open) = self.open {
+                let quote = text.as_bytes()[open];
+                match c {
+                    '\\' if quote == b'"' => {
+                        chars.next();
+                    }
+                    '\'' if quote == b'\'' && chars.peek().is_some_and(|(_, it)| *it == '\'') => {
+                        chars.next();
+                    }
+                    _ if c == char::from(quote) => {
+                        if text[open..at].contains('\n') {
+                            self.long.push(open..at);
+                        }
+                        self.open = None;
+                        before = c;
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            let is_value = is_after_space && matches!(before, '\n' | ':' | '-' | ',' | '?')
+                || matches!(before, '[' | '{' | '(');
+            match c {
+                '#' if is_after_space => break,
+                '"' | '\'' if is_value => self.open = Some(at),
+                '[' | '{' if (is_value || !self.brackets.is_empty()) && at < until => {
+                    self.brackets.push(at);
+                }
+                ']' | '}' if at < until => {
+                    self.brackets.pop();
+                }
+                _ => {}
+            }
+            is_after_space = c == ' ';
+            if !c.is_whitespace() {
+                before = c;
+            }
+        }
+    }
+
+    /// The quotes that were meant to be closed in their line: those that are open, and those that were closed by others
+    /// in the line in which the parser stopped.
+    fn quote(&self, text: &str, at: usize) -> Option<usize> {
+        let line = start_of_line(text, at)..end_of_line(text, at);
+        let closed = self.long.iter().rfind(|it| line.contains(&it.end)).map(|it| it.start);
+        let is_open_above = |it: &usize| !line.contains(it) || *it <= at;
+        closed.or(self.open.filter(is_open_above))
+    }
+}
+
+/// True if a word begins a block of text: `|`, `>-`, `|2+`.
+fn is_block_header(word: &str) -> bool {
+    let rest = word.strip_prefix(['|', '>']);
+    rest.is_some_and(|it| it.chars().all(|c| matches!(c, '+' | '-' | '0'..='9')))
+}

@@ -1,0 +1,150 @@
+//! Finds the files in which Codex stores its threads: `$CODEX_HOME/sessions/YYYY/MM/DD/rollout-….jsonl`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::rollout::{Files, ThreadFile};
+use super::text;
+
+/// The most that is read of all files of a conversation, in bytes. 64 MiB.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// So many of the newest days are looked at: a thread may begin before midnight.
+const DAYS: usize = 2;
+
+/// The files of a thread and of the agents that it spawned. An error says in words why there are none.
+pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
+    let newest = newest_days(&home.join("sessions"));
+    let mut others = Vec::new();
+    let mut own = None;
+    for path in newest.iter().flat_map(|it| files(it)) {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.starts_with("rollout-") {
+            continue;
+        }
+        if name.ends_with(&format!("-{thread}")) {
+            own = Some(path);
+        } else {
+            others.push(path);
+        }
+    }
+    let own =
+        own.ok_or("Codex keeps no file of this thread where its `CODEX_HOME` is looked for")?;
+    let mut room = MAX_BYTES;
+    let mut found = vec![ThreadFile { thread: thread.to_owned(), lines: lines(&own, &mut room)? }];
+    let mut family = BTreeSet::from([thread.to_owned()]);
+    let heads: Vec<(PathBuf, Head)> =
+        others.into_iter().filter_map(|path| head(&path).map(|it| (path, it))).collect();
+    // A spawned agent may spawn others.
+    loop {
+        let next = heads.iter().find(|(_, it)| {
+            !family.contains(&it.thread) && it.parent.as_ref().is_some_and(|id| family.contains(id))
+        });
+        let Some((path, head)) = next else { return Ok(found) };
+        family.insert(head.thread.clone());
+        found.push(ThreadFile { thread: head.thread.clone(), lines: lines(path, &mut room)? });
+    }
+}
+
+/// The first line of a file.
+struct Head {
+    thread: String,
+    parent: Option<String>,
+}
+
+fn head(path: &Path) -> Option<Head> {
+    let mut line = String::new();
+    BufReader::new(fs::File::open(path).ok()?.take(1 << 20)).read_line(&mut line).ok()?;
+    let line: Value = serde_json::from_str(&line).ok()?;
+    let meta = line.get("payload")?;
+    let parent = [
+        meta.get("parent_thread_id"),
+        meta.pointer("/source/subagent/thread_spawn/parent_thread_id"),
+    ];
+    let parent = parent.into_iter().flatten().find_map(Value::as_str).map(str::to_owned);
+    Some(Head { thread: text(meta, "id").to_owned(), parent })
+}
+
+fn lines(path: &Path, room: &mut u64) -> Result<Vec<String>, String> {
+    let failed =
+        |why: &dyn std::fmt::Display| format!("the file of a thread cannot be read: {why}");
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(|err| failed(&err))?;
+    let count = file.take(*room + 1).read_to_end(&mut bytes).map_err(|err| failed(&err))?;
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    *room = room.checked_sub(count).ok_or_else(|| failed(&"it is larger than 64 MiB"))?;
+    let content = String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8"))?;
+    Ok(content.lines().filter(|it| !it.trim().is_empty()).map(str::to_owned).collect())
+}
+
+/// The folders of the newest days, `2026/11/23`.
+fn newest_days(sessions: &Path) -> Vec<PathBuf> {
+    let mut days = Vec::new();
+    for year in sorted(sessions) {
+        for month in sorted(&year) {
+            days.extend(sorted(&month));
+            if days.len() >= DAYS {
+                days.truncate(DAYS);
+                return days;
+            }
+        }
+    }
+    days
+}
+
+/// The entries of a folder, the greatest name first.
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = files(folder);
+    paths.sort_by(|one, other| other.cmp(one));
+    paths
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let items = fs::read_dir(folder).into_iter().flatten();
+    items.filter_map(|it| Some(it.ok()?.path())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(home: &Path, day: &str, thread: &str, meta: &str, more: &str) {
+        let folder = home.join("sessions").join(day);
+        fs::create_dir_all(&folder).unwrap();
+        let line = format!(
+            "{{\"type\":\"session_meta\",\"payload\":{{\"id\":\"{thread}\"{meta}}}}}\n{more}"
+        );
+        fs::write(folder.join(format!("rollout-{}-{thread}.jsonl", day.replace('/', "-"))), line)
+            .unwrap();
+    }
+
+    #[test]
+    fn a_thread_is_found_with_all_that_it_spawned() {
+        let home = tempfile::tempdir().unwrap();
+        let of = |parent: &str| format!(r#","parent_thread_id":"{parent}""#);
+        let older = r#","source":{"subagent":{"thread_spawn":{"parent_thread_id":"child"}}}"#;
+        write(home.path(), "2026/11/22", "main", "", "{}\n\n{}");
+        write(home.path(), "2026/11/23", "grandchild", older, "");
+        write(home.path(), "2026/11/23", "child", &of("main"), "");
+        write(home.path(), "2026/11/23", "stranger", &of("another"), "");
+        let files = read(home.path(), "main").unwrap();
+        let found: Vec<(&str, usize)> =
+            files.iter().map(|it| (it.thread.as_str(), it.lines.len())).collect();
+        assert_eq!(found, [("main", 3), ("child", 1), ("grandchild", 1)]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_no_evidence() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(read(home.path(), "main").unwrap_err().contains("keeps no file"));
+        write(home.path(), "2026/11/20", "main", "", "");
+        write(home.path(), "2026/11/22", "one", "", "");
+        write(home.path(), "2026/11/23", "two", "", "");
+        assert!(read(home.path(), "main").is_err(), "it is older than this run can be");
+        assert!(read(home.path(), "..").is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! What a secret looks like, and how it is masked: one set of rules for everything that is shown, sent back or stored.
+//!
+//! [`Secrets`] knows values (of environment variables, of headers) and finds them as they are, in other case, in hexadecimal,
+//! in Base64 of anything that contains them, percent-encoded, and with the escapes of JSON and HTML. It also finds what
+//! looks like a secret: keys of known services, and pairs such as `password=…`.
+//!
+//! ```
+//! use kindlm_redact::Secrets;
+//!
+//! let secrets = Secrets::new(["hunter2-hunter2"]);
+//! assert_eq!(secrets.redact("Bearer hunter2-hunter2!").unwrap(), "Bearer [redacted]!");
+//! assert_eq!(secrets.redact("%68unter2%2Dhunter2").unwrap(), "[redacted]");
+//! assert_eq!(secrets.redact("YTpodW50ZXIyLWh1bnRlcjI=").unwrap(), "[redacted]"); // a:hunter2-hunter2
+//! assert_eq!(secrets.redact("nothing here"), None);
+//! ```
+
+mod decode;
+mod look;
+mod names;
+mod secrets;
+
+pub use look::{looks_like_key, mask_keys};
+pub use names::{is_secret_header, is_secret_setting, is_secret_variable};
+pub use secrets::Secrets;
+
+/// The text that replaces a secret.
+pub const REDACTED: &str = "[redacted]";
+
+/// Shorter values, in bytes, would be found in innocent words.
+pub const SHORTEST: usize = 6;

@@ -1,0 +1,251 @@
+//! Finds secrets by their look alone: keys of known services, and pairs such as `password=…`.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// How the keys of well-known services begin.
+const PREFIXES: [&str; 21] = [
+    "sk-",
+    "sk_",
+    "rk_",
+    "gsk_",
+    "AIza",
+    "xai-",
+    "hf_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "xapp-",
+    "AKIA",
+    "ASIA",
+    "pplx-",
+    "nvapi-",
+    "eyJ",
+];
+
+/// Shorter runs behind a prefix are words, not keys.
+const LEAST: usize = 12;
+
+/// Names of what stands before `=` or `:` and a secret, in lower case and without `-` and `_`.
+const PAIRS: [&str; 14] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "apikey",
+    "secret",
+    "secretkey",
+    "clientsecret",
+    "accesskey",
+    "privatekey",
+    "accesstoken",
+    "authtoken",
+    "refreshtoken",
+    "apitoken",
+    "secretaccesskey",
+];
+
+/// The characters of which each pair has one.
+const SIGNS: [&str; 11] = [
+    "passw",
+    "passphrase",
+    "api",
+    "secret",
+    "access",
+    "private",
+    "auth",
+    "refresh",
+    "://",
+    "earer ",
+    "asic ",
+];
+
+/// Shorter values of a pair are words, in bytes.
+const LEAST_OF_PAIR: usize = 8;
+
+/// True if a text begins as the keys of well-known services do.
+pub fn looks_like_key(text: &str) -> bool {
+    PREFIXES.iter().any(|it| text.starts_with(it))
+}
+
+/// The text with everything that looks like a key covered: the prefix stays, each byte behind it is `*`.
+///
+/// The length in bytes stays the same, so that places in the text stay where they are.
+///
+/// ```
+/// use kindlm_redact::mask_keys;
+///
+/// assert_eq!(mask_keys("apiKeyEnv: sk-proj-abcdefghijklmnop"), "apiKeyEnv: sk-*********************");
+/// assert_eq!(mask_keys("task-oriented"), "task-oriented");
+/// ```
+pub fn mask_keys(text: &str) -> Cow<'_, str> {
+    let mut masked: Option<String> = None;
+    for rest in prefixed(text) {
+        let stars = "*".repeat(rest.len());
+        masked.get_or_insert_with(|| text.to_owned()).replace_range(rest, &stars);
+    }
+    masked.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// The secret part of each key in a text: all behind its prefix.
+fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
+    static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let search = SEARCH.get_or_init(|| {
+        AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(PREFIXES).ok()
+    });
+    let found = search.iter().flat_map(move |it| it.find_iter(text));
+    found.filter_map(|found| {
+        let before = text.as_bytes().get(found.start().wrapping_sub(1));
+        if before.is_some_and(u8::is_ascii_alphanumeric) {
+            return None;
+        }
+        let inside = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+        let rest = &text[found.end()..];
+        let length = rest.bytes().take_while(inside).count();
+        let length = rest[..length].trim_end_matches('.').len();
+        (length >= LEAST).then(|| found.end()..found.end() + length)
+    })
+}
+
+/// Keys of services in a text: what of each is secret. Names in `sk-kebab-case` are long too, but plain.
+pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
+    prefixed(text).filter(|rest| {
+        text[rest.clone()].bytes().any(|it| it.is_ascii_digit() || it.is_ascii_uppercase())
+            && rest.len() >= 16
+    })
+}
+
+/// Values of pairs such as `password=…` and `"api_key": "…"`, of `Bearer …`, and passwords of addresses.
+pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
+    static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let search = SEARCH
+        .get_or_init(|| AhoCorasick::builder().ascii_case_insensitive(true).build(SIGNS).ok());
+    let mut found = Vec::new();
+    // Most texts have none: they are searched once, and fast.
+    if search.as_ref().is_some_and(|it| !it.is_match(text)) {
+        return found;
+    }
+    for (at, _) in text.match_indices([':', '=']) {
+        let before = text[..at].trim_end_matches([' ', '"', '\'', '\\']);
+        let name = before.len()
+            - before
+                .bytes()
+                .rev()
+                .take_while(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_'))
+                .count();
+        let name = before[name..].to_ascii_lowercase().replace(['-', '_'], "");
+        if PAIRS.iter().any(|it| name.ends_with(it)) {
+            let value = &text[at + 1..];
+            let rest = value.trim_start_matches([' ', '"', '\'', '\\', '>']);
+            let from = at + 1 + value.len() - rest.len();
+            let end = rest.find(|it: char| it.is_whitespace() || "\"'`\\,;&<>(){}[]|".contains(it));
+            let value = &rest[..end.unwrap_or(rest.len())];
+            let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
+            let is_random = has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit);
+            if value.len() >= LEAST_OF_PAIR && is_random && !value.starts_with(['$', '*', '%']) {
+                found.push(from..from + value.len());
+            }
+        } else if text[at..].starts_with("://") {
+            found.extend(password_of(text, at + 3));
+        }
+    }
+    found.extend(bearers(text));
+    found
+}
+
+/// The password of an address, from behind its `://`.
+fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
+    let rest = &text[from..];
+    let host = rest.split(|it: char| it.is_whitespace() || "/?#\"'`<>\\".contains(it)).next()?;
+    let user = &host[..host.rfind('@')?];
+    let colon = user.find(':')?;
+    let password = from + colon + 1..from + user.len();
+    // A variable of a shell, or a template.
+    let is_filled_in = text[password.clone()].starts_with(['$', '{', '*', '[']);
+    (!password.is_empty() && !is_filled_in).then_some(password)
+}
+
+/// The credentials behind `Bearer` and `Basic`.
+fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
+    ["earer ", "asic "].into_iter().flat_map(|scheme| {
+        text.match_indices(scheme).filter_map(|(at, scheme)| {
+            let from = at + scheme.len();
+            let rest = &text[from..];
+            let inside = |it: char| it.is_ascii_alphanumeric() || "-_.~+/=".contains(it);
+            let end = rest.find(|it| !inside(it)).unwrap_or(rest.len());
+            let token = &rest[..end];
+            let is_random = token.bytes().any(|it| it.is_ascii_digit());
+            (token.len() >= 16 && is_random).then_some(from..from + token.len())
+        })
+    })
+}
+
+/// The password of an address that is a value, such as that of `DATABASE_URL`.
+pub(crate) fn password_of_address(value: &str) -> Option<&str> {
+    let from = value.find("://")? + 3;
+    value.get(password_of(value, from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn covers_keys_and_leaves_words_alone() {
+        for (text, expected) in [
+            ("key: sk-test-SECRETSECRET, next", "key: sk-*****************, next"),
+            ("AKIAIOSFODNN7EXAMPLE", "AKIA****************"),
+            ("key=sk-aaaaaaaaaaaaaaaa", "key=sk-****************"),
+            (
+                "two sk-aaaaaaaaaaaaaaaa sk-bbbbbbbbbbbbbbbb",
+                "two sk-**************** sk-****************",
+            ),
+            ("risk-averse-investments", "risk-averse-investments"),
+            ("sk-short", "sk-short"),
+            ("č sk-aaaaaaaaaaaaaaaač", "č sk-****************č"),
+            ("", ""),
+        ] {
+            let masked = mask_keys(text);
+            assert_eq!(masked, expected);
+            assert_eq!(masked.len(), text.len());
+        }
+    }
+
+    #[test]
+    fn pairs_are_found_and_words_are_not() {
+        for (text, secret) in [
+            ("password=hunter2hunter2", "hunter2hunter2"),
+            ("DB_PASSWORD: hunter2hunter2, next", "hunter2hunter2"),
+            (r#"{"api_key": "abc12345xyz"}"#, "abc12345xyz"),
+            (r#"{\"clientSecret\":\"abc12345xyz\"}"#, "abc12345xyz"),
+            ("secret => 'abc12345xyz'", "abc12345xyz"),
+            ("postgres://user:pw1@db/x", "pw1"),
+            ("Authorization: Bearer abcdefghijklmnop1", "abcdefghijklmnop1"),
+        ] {
+            let found: Vec<&str> = pairs(text).into_iter().map(|it| &text[it]).collect();
+            assert_eq!(found, [secret], "{text}");
+        }
+        for text in [
+            "password: please enter it",
+            "password: required",
+            "the secret: 42",
+            "password=${PASSWORD1}",
+            "password={{env.PASSWORD1}}",
+            "tokens: 12345678a",
+            "https://example.com:8080/a@b",
+            "https://${USER}:${PASS}@host",
+            "bearer of bad news",
+            "a: b = c",
+            "",
+        ] {
+            assert!(pairs(text).is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Secrets that are known, in every form in which they may come back.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER};
+use serde_json::{Map, Value};
+
+use crate::decode::{decode, has_escapes};
+use crate::look::{keys, pairs, password_of_address};
+use crate::names::is_secret_setting;
+use crate::{REDACTED, SHORTEST};
+
+/// How often escapes are undone: JSON in JSON in a URL.
+const ROUNDS: usize = 3;
+
+/// Values that must not be shown, sent back or stored. They are never shown themselves.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    forms: Vec<Form>,
+    has_number: bool,
+    /// Finds the forms; made when it is first needed.
+    search: OnceLock<Option<AhoCorasick>>,
+}
+
+/// One form of a value.
+#[derive(Clone, PartialEq, Eq)]
+struct Form {
+    bytes: Vec<u8>,
+    /// A part of Base64: all of the text around it that may be Base64 is masked too.
+    is_base64: bool,
+}
+
+/// Which rules hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    /// Known values, keys of services, and pairs.
+    All,
+    /// Known values and keys of services.
+    Values,
+}
+
+impl Secrets {
+    /// These values.
+    pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut secrets = Self::default();
+        values.into_iter().for_each(|it| secrets.add(it.as_ref()));
+        secrets
+    }
+
+    /// Adds a value: as it is, each of its lines, and each secret in it if it is an object of JSON. Values that are too
+    /// short are left out.
+    pub fn add(&mut self, value: &str) {
+        // A key that was read from a file often ends with its line break, which is not sent.
+        let value = value.trim();
+        self.add_one(value);
+        if value.contains('\n') {
+            // The first and last lines of a PEM file are the same in all of them.
+            value.lines().map(str::trim).filter(|it| !it.starts_with("-----")).for_each(|line| {
+                self.add_one(line);
+            });
+        }
+        if value.starts_with('{')
+            && let Ok(Value::Object(map)) = serde_json::from_str(value)
+        {
+            for (name, value) in &map {
+                if let (true, Value::String(text)) = (is_secret_setting(name), value) {
+                    self.add(text);
+                }
+            }
+        }
+    }
+
+    /// Adds the password of an address such as `postgres://user:password@host`, if it has one.
+    pub fn add_password_of(&mut self, address: &str) {
+        if let Some(password) = password_of_address(address) {
+            self.add(password);
+        }
+    }
+
+    fn add_one(&mut self, value: &str) {
+        if value.len() < SHORTEST {
+            return;
+        }
+        self.search = OnceLock::new();
+        self.has_number |= value.parse::<f64>().is_ok();
+        let bytes = value.as_bytes();
+        let mut forms = vec![Form { bytes: bytes.to_vec(), is_base64: false }];
+        forms.push(Form { bytes: HEXLOWER.encode(bytes).into_bytes(), is_base64: false });
+        if let Some(decoded) = decode(bytes) {
+            // Decoding the text decodes the value in it, too.
+            forms.push(Form { bytes: decoded.bytes, is_base64: false });
+        }
+        for skipped in 0..3 {
+            forms.extend(base64(bytes, skipped).map(|bytes| Form { bytes, is_base64: true }));
+        }
+        for form in forms {
+            if form.bytes.len() >= SHORTEST && !self.forms.contains(&form) {
+                self.forms.push(form);
+            }
+        }
+    }
+
+    /// Adds everything that another one knows.
+    pub fn extend(&mut self, other: &Self) {
+        self.search = OnceLock::new();
+        self.has_number |= other.has_number;
+        for form in &other.forms {
+            if !self.forms.contains(form) {
+                self.forms.push(form.clone());
+            }
+        }
+    }
+
+    /// True if no value is known.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// The text with everything secret masked; `None` if there is nothing secret in it.
+    pub fn redact(&self, text: &str) -> Option<String> {
+        self.masked(text, Rules::All)
+    }
+
+    /// Masks everything secret in a text; says if there was something.
+    pub fn redact_text(&self, text: &mut String) -> bool {
+        let redacted = self.redact(text);
+        let found = redacted.is_some();
+        if let Some(redacted) = redacted {
+            *text = redacted;
+        }
+        found
+    }
+
+    /// Masks everything secret in a value, names of entries among it; says if there was something.
+    pub fn redact_value(&self, value: &mut Value) -> bool {
+        self.value(value, Rules::All)
+    }
+
+    /// Masks everything secret in an object, names of entries among it; says if there was something.
+    pub fn redact_map(&self, map: &mut Map<String, Value>) -> bool {
+        self.map(map, Rules::All)
+    }
+
+    /// Masks known values and keys of services, and leaves pairs such as `password=…`: two requests that differ in such a pair
+    /// are two requests.
+    pub fn redact_request(&self, value: &mut Value) -> bool {
+        self.value(value, Rules::Values)
+    }
+
+    fn value(&self, value: &mut Value, rules: Rules) -> bool {
+        match value {
+            Value::String(text) => {
+                let masked = self.masked(text, rules);
+                let found = masked.is_some();
+                if let Some(masked) = masked {
+                    *text = masked;
+                }
+                found
+            }
+            Value::Array(items) => {
+                items.iter_mut().fold(false, |found, item| self.value(item, rules) | found)
+            }
+            Value::Object(map) => self.map(map, rules),
+            Value::Number(number) if self.has_number => {
+                let masked = self.masked(&number.to_string(), rules);
+                let found = masked.is_some();
+                if let Some(masked) = masked {
+                    *value = masked.into();
+                }
+                found
+            }
+            Value::Number(_) | Value::Bool(_) | Value::Null => false,
+        }
+    }
+
+    fn map(&self, map: &mut Map<String, Value>, rules: Rules) -> bool {
+        let mut found = map.values_mut().fold(false, |found, it| self.value(it, rules) | found);
+        if map.keys().any(|key| self.masked(key, rules).is_some()) {
+            let old = std::mem::take(map);
+            map.extend(
+                old.into_iter().map(|(key, it)| (self.masked(&key, rules).unwrap_or(key), it)),
+            );
+            found = true;
+        }
+        if rules == Rules::All {
+            // `{"password": "…"}`: the name tells, and the value stands alone.
+            for (name, value) in map.iter_mut() {
+                if let Value::String(text) = value
+                    && !text.contains(REDACTED)
+                    && !pairs(&format!("{name}={text}")).is_empty()
+                {
+                    REDACTED.clone_into(text);
+                    found = true;
+                }
+            }
+        }
+        found
+    }
+
+    fn masked(&self, text: &str, rules: Rules) -> Option<String> {
+        if text.len() < SHORTEST {
+            return None;
+        }
+        let mut places = self.known(text);
+        places.extend(keys(text));
+        if rules == Rules::All {
+            places.extend(pairs(text));
+        }
+        (!places.is_empty()).then(|| replace(text, places))
+    }
+
+    /// The places of known values in a text.
+    fn known(&self, text: &str) -> Vec<Range<usize>> {
+        let Some(search) = self.search.get_or_init(|| self.search()) else { return Vec::new() };
+        let mut places: Vec<Range<usize>> = self.matches(search, text.as_bytes()).collect();
+        if !has_escapes(text.as_bytes()) {
+            return places;
+        }
+        let mut decoded = decode(text.as_bytes());
+        for _ in 0..ROUNDS {
+            let Some(now) = decoded else { break };
+            places.extend(self.matches(search, &now.bytes).map(|it| now.place(&it)));
+            decoded = now.again();
+        }
+        places
+    }
+
+    fn search(&self) -> Option<AhoCorasick> {
+        let patterns = self.forms.iter().map(|it| it.bytes.as_slice());
+        let search = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(patterns);
+        search.ok().filter(|_| !self.forms.is_empty())
+    }
+
+    fn matches<'a>(
+        &'a self,
+        search: &'a AhoCorasick,
+        text: &'a [u8],
+    ) -> impl Iterator<Item = Range<usize>> + 'a {
+        search.find_iter(text).map(|found| {
+            let range = found.range();
+            match self.forms.get(found.pattern().as_usize()) {
+                Some(form) if form.is_base64 => around(text, &range),
+                _ => range,
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the values.
+        write!(f, "Secrets({})", self.forms.len())
+    }
+}
+
+/// What Base64 of a text has in it if the value begins behind `skipped` bytes of a group of three: the characters that depend
+/// on the value alone, in both alphabets.
+fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
+    let mut bytes = vec![0; skipped];
+    bytes.extend_from_slice(value);
+    let from = (skipped * 8).div_ceil(6);
+    let to = bytes.len() * 8 / 6;
+    [BASE64_NOPAD.encode(&bytes), BASE64URL_NOPAD.encode(&bytes)]
+        .into_iter()
+        .filter_map(move |text| text.as_bytes().get(from..to).map(<[u8]>::to_vec))
+}
+
+/// A range with everything around it that may be of the same Base64.
+fn around(text: &[u8], range: &Range<usize>) -> Range<usize> {
+    let inside =
+        |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/' | b'-' | b'_' | b'=');
+    let before = text[..range.start].iter().rev().take_while(inside).count();
+    let after = text[range.end..].iter().take_while(inside).count();
+    range.start - before..range.end + after
+}
+
+/// The text with these places masked.
+fn replace(text: &str, mut places: Vec<Range<usize>>) -> String {
+    places.sort_unstable_by_key(|it| (it.start, std::cmp::Reverse(it.end)));
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for place in places {
+        // Undone escapes may begin or end inside a character; the whole of it is masked.
+        let start = text.floor_char_boundary(place.start);
+        let end = text.ceil_char_boundary(place.end);
+        if end <= done {
+            continue;
+        }
+        if start >= done {
+            out.push_str(&text[done..start]);
+            out.push_str(REDACTED);
+        }
+        done = end;
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use data_encoding::{BASE64, BASE64URL};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const KEY: &str = "sk-CANARY7-q9Zx/T+w3vLm=Kd";
+
+    fn redact(values: &[&str], text: &str) -> String {
+        let secrets = Secrets::new(values);
+        let once = secrets.redact(text).unwrap_or_else(|| text.to_owned());
+        assert_eq!(secrets.redact(&once), None, "{once}: what is redacted stays as it is");
+        once
+    }
+
+    #[test]
+    fn values_are_masked_and_nothing_else() {
+        let values =
+            ["hunter2-hunter2", "hunter2-hunter2-long", " s3cr3t-t0k3n\n", "with\"quote", "short"];
+        for (text, expected) in [
+            ("", ""),
+            ("nothing here", "nothing here"),
+            ("key: sk-proj-AbCdEf0123456789xyz.", "key: sk-[redacted]."),
+            ("AIzaSyA1234567890abcdefg", "AIza[redacted]"),
+            ("hf_AbCdEfGhIjKlMnOpQrStUv, gsk_0123456789abcdef", "hf_[redacted], gsk_[redacted]"),
+            ("\"sk_live_0123456789abcdef\"", "\"sk_[redacted]\""),
+            ("xai-0123456789abcdefé", "xai-[redacted]é"),
+            (
+                "sk-learn and sk-some-long-name-in-kebab-case",
+                "sk-learn and sk-some-long-name-in-kebab-case",
+            ),
+            ("task-0123456789abcdefgh", "task-0123456789abcdefgh"),
+            ("sk-short123", "sk-short123"),
+            ("Bearer hunter2-hunter2", "Bearer [redacted]"),
+            ("hunter2-hunter2-long HUNTER2-hunter2", "[redacted] [redacted]"),
+            ("Bearer%20hunter2-hunter2!", "Bearer%20[redacted]!"),
+            (r#"{"a":"with\"quote"} with"quote"#, r#"{"a":"[redacted]"} [redacted]"#),
+            ("s3cr3t-t0k3n!", "[redacted]!"),
+            ("short is not secret", "short is not secret"),
+            ("the password=hunter22hunter", "the password=[redacted]"),
+        ] {
+            assert_eq!(redact(&values, text), expected);
+        }
+    }
+
+    /// Every form in which a server, a model or a program may repeat a key.
+    #[test]
+    fn a_key_is_found_in_every_form() {
+        let hex = HEXLOWER.encode(KEY.as_bytes());
+        let each = |form: fn(u8) -> String| KEY.bytes().map(form).collect::<String>();
+        let percent = each(|it| format!("%{it:02X}"));
+        let json = each(|it| format!("\\u{it:04x}"));
+        let mut forms = vec![
+            KEY.to_owned(),
+            KEY.to_uppercase(),
+            KEY.to_lowercase(),
+            hex.to_uppercase(),
+            hex,
+            percent.to_lowercase(),
+            percent.replace('%', "%25"),
+            percent,
+            json.replace('\\', "\\\\"),
+            json,
+            each(|it| format!("&#{it};")),
+            each(|it| format!("&#x{it:x};")),
+            each(|it| format!("\\x{it:02x}")),
+            KEY.replace('/', "\\/"),
+            KEY.replace('/', "%2F").replace('+', "%2B").replace('=', "%3D"),
+            KEY.replace('A', "\u{200b}A"),
+        ];
+        for around in ["", "user:", "Bearer ", "a", "ab", "abc", "{\"key\":\""] {
+            for behind in ["", "\n", "x", "xy", "\"}"] {
+                let text = format!("{around}{KEY}{behind}");
+                forms.push(BASE64.encode(text.as_bytes()));
+                forms.push(BASE64URL.encode(text.as_bytes()));
+            }
+        }
+        for form in forms {
+            let got = redact(&[KEY], &format!("before \"{form}\" behind"));
+            assert_eq!(got, "before \"[redacted]\" behind", "{form}");
+        }
+    }
+
+    #[test]
+    fn each_line_and_each_part_is_secret() {
+        let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----";
+        let account = r#"{"type": "service_account", "private_key": "abc\nhkiG9w0BAQEF-2"}"#;
+        for (value, text, expected) in [
+            (pem, "it has hkiG9w0BAQEFAASC in it", "it has [redacted] in it"),
+            (pem, "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----"),
+            (account, "the type service_account", "the type service_account"),
+            (account, "hkiG9w0BAQEF-2", "[redacted]"),
+            ("first-line-1\nsecond-line-2", "first-line-1", "[redacted]"),
+        ] {
+            assert_eq!(redact(&[value], text), expected);
+        }
+        let mut secrets = Secrets::default();
+        secrets.add_password_of("postgres://user:s3cr3tpw@db.example.com:5432/shop");
+        assert_eq!(secrets.redact("it is S3CR3TPW"), Some("it is [redacted]".to_owned()));
+        assert_eq!(secrets.redact("db.example.com"), None);
+    }
+
+    #[test]
+    fn every_corner_of_a_value_is_looked_into() {
+        let secrets = Secrets::new(["s3cr3t-t0k3n", "1234567"]);
+        let mut value = json!({"a": ["s3cr3t-t0k3n", 1, {"s3cr3t-t0k3n": 1_234_567}], "b": null, "password": "abc12345"});
+        assert!(secrets.redact_value(&mut value));
+        assert_eq!(
+            value,
+            json!({"a": ["[redacted]", 1, {"[redacted]": "[redacted]"}], "b": null, "password": "[redacted]"})
+        );
+        assert!(!secrets.redact_value(&mut value));
+        assert!(!format!("{secrets:?}").contains("s3cr3t"));
+    }
+
+    #[test]
+    fn requests_that_differ_in_a_pair_stay_different() {
+        let mut request =
+            json!({"prompt": "is password=hunter22hunter strong?", "key": "s3cr3t-t0k3n"});
+        assert!(Secrets::new(["s3cr3t-t0k3n"]).redact_request(&mut request));
+        assert_eq!(
+            request,
+            json!({"prompt": "is password=hunter22hunter strong?", "key": "[redacted]"})
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn any_text_is_taken(text in ".{0,80}", secret in ".{6,20}") {
+            let secrets = Secrets::new([&secret]);
+            secrets.redact(&text);
+            let planted = format!("{text}{secret}{text}");
+            let masked = secrets.redact(&planted);
+            if secret.trim().len() >= SHORTEST {
+                prop_assert!(masked.is_some_and(|it| it.contains(REDACTED)));
+            }
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The fresh copy in which commands and tests run when the agent has finished.
+//!
+//! It is made of the start, the changes that the agent made, and the hidden files. What the agent left in ignored paths,
+//! such as a test runner in `node_modules` that it replaced, is not in it, and processes that it left running know nothing
+//! of it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use globset::GlobSet;
+use kindlm_types::workspace::{ChangeKind, CommandRan, FileChange, TestFormat, TestsRan, in_ms};
+use kindlm_types::{Backend, CommandOutput, CommandSpec, FileTree, WorkspaceError};
+use tempfile::TempDir;
+
+use crate::finish::Finish;
+use crate::folders::folder;
+use crate::inside::Inside;
+use crate::reports;
+use crate::start::{Start, blocking};
+use crate::tree::{Count, Limits};
+
+/// How large a report of tests may be, in bytes: 64 MiB.
+const MAX_REPORT: u64 = 64 << 20;
+/// How much of what a command writes is kept, in bytes.
+const KEPT: usize = 16 * 1024;
+/// The setting to raise for a check with a limit of its own.
+const OWN_LIMIT: &str = "the `timeoutMs` of the check";
+/// The files in which tests find the agent's actions.
+const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.json"];
+
+/// What is in git's folder of a checkout that belongs to the work of the agent: its commits, branches and index. Settings
+/// and hooks do not, since git would run programs that they name.
+const GIT_STATE: [&str; 10] = [
+    "HEAD",
+    "FETCH_HEAD",
+    "MERGE_HEAD",
+    "ORIG_HEAD",
+    "index",
+    "logs",
+    "objects",
+    "packed-refs",
+    "refs",
+    "shallow",
+];
+/// Where the objects of the user's repository are. The fresh checkout has its own.
+const ALTERNATES: &str = ".git/objects/info/alternates";
+
+/// The parts of which every fresh copy is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) start: Arc<Start>,
+    /// The agent's folder.
+    pub(crate) agent: Arc<Inside>,
+    /// The top of the agent's checkout, where it is one.
+    pub(crate) checkout: Option<Arc<Inside>>,
+    /// The changes that the agent made.
+    pub(crate) changes: Arc<Vec<FileChange>>,
+    /// Hidden files, by where they go.
+    pub(crate) hidden: Arc<BTreeMap<PathBuf, PathBuf>>,
+    /// The agent's actions, for tests.
+    pub(crate) summary: Arc<Vec<u8>>,
+    /// Paths of which no changes are told.
+    pub(crate) ignore: GlobSet,
+    /// Paths that the agent may not change.
+    pub(crate) protect: GlobSet,
+    pub(crate) limits: Limits,
+}
+
+impl Parts {
+    /// Makes a copy of the start into a fresh copy.
+    fn put_into(&self, copy: &Inside, top: Option<&Path>, is_guarded: bool) -> Result<(), String> {
+        // What was copied is the start only if nothing has written to that meanwhile.
+        self.start.is_as_made(&self.ignore, is_guarded)?;
+        if let (Some(agent), Some(top)) = (&self.checkout, top) {
+            bring_git(agent, &Inside::open(top)?, self.limits)?;
+        }
+        self.bring_changes(copy)?;
+        for (to, from) in self.hidden.iter() {
+            copy.put(from, to).map_err(|err| {
+                format!("cannot put `{}` into the workspace: {err}", to.display())
+            })?;
+        }
+        for path in SUMMARIES {
+            copy.write(Path::new(path), &self.summary)
+                .map_err(|err| format!("cannot write `{path}` into the workspace: {err}"))?;
+        }
+        Ok(())
+    }
+
+    fn bring_changes(&self, copy: &Inside) -> Result<(), String> {
+        let failed =
+            |path: &str, err: io::Error| format!("cannot copy `{path}` of the agent: {err}");
+        let wanted = self.changes.iter().filter(|it| !self.protect.is_match(&it.path));
+        let (gone, there): (Vec<_>, Vec<_>) =
+            wanted.partition(|it| it.change == ChangeKind::Deleted);
+        let mut removed = HashSet::new();
+        for change in gone {
+            copy.remove(Path::new(&change.path)).map_err(|err| failed(&change.path, err))?;
+            removed.insert(change.path.as_str());
+        }
+        for change in there.into_iter().filter(|it| self.has_room(&it.path, &removed)) {
+            let path = Path::new(&change.path);
+            copy.bring(&self.agent, path).map_err(|err| failed(&change.path, err))?;
+        }
+        Ok(())
+    }
+
+    /// True if a file of the agent can be there without taking the place of one of the start that stays: a link in the
+    /// place of the folder `node_modules` would take the place of everything that is ignored in it.
+    fn has_room(&self, path: &str, removed: &HashSet<&str>) -> bool {
+        let stays = |it: &str| self.start.tree.contains_key(it) && !removed.contains(it);
+        let within = format!("{path}/");
+        let below = self.start.tree.range(within.clone()..).map(|(it, _)| it.as_str());
+        let has_below = below.take_while(|it| it.starts_with(&within)).any(stays);
+        let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        // No file has this name, so that it stands for every file in the folder.
+        let is_ignored_folder = self.ignore.is_match(format!("{within}\u{1}"));
+        !has_below && !above.any(stays) && !is_ignored_folder
+    }
+}
+
+/// Brings the agent's commits, branches and index into a fresh checkout. Where the agent has removed the repository, the
+/// copy has none either.
+fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String> {
+    let git = Path::new(".git");
+    let failed = |path: &Path, err: io::Error| {
+        format!("cannot copy `{}` of the agent's checkout: {err}", path.display())
+    };
+    if !agent.entry(git).is_ok_and(|it| it.is_dir()) {
+        return copy.remove(git).map_err(|err| failed(git, err));
+    }
+    let mut count = Count::new(limits);
+    let mut open: Vec<PathBuf> = Vec::new();
+    for name in GIT_STATE {
+        let path = git.join(name);
+        if name != "objects" {
+            copy.remove(&path).map_err(|err| failed(&path, err))?;
+        }
+        open.push(path);
+    }
+    while let Some(path) = open.pop() {
+        let metadata = match agent.entry(&path) {
+            Ok(metadata) => metadata,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
+            Err(err) => return Err(failed(&path, err)),
+        };
+        if metadata.is_dir() {
+            // Git looks for some of them even where there is nothing in them.
+            copy.make_dir(&path).map_err(|err| failed(&path, err))?;
+            for item in agent.list(&path).map_err(|err| failed(&path, err))? {
+                open.push(path.join(item.map_err(|err| failed(&path, err))?.file_name()));
+            }
+        } else if metadata.is_file() && path != Path::new(ALTERNATES) {
+            count.add(metadata.len()).map_err(|err| err.words("the agent's checkout"))?;
+            copy.bring(agent, &path).map_err(|err| failed(&path, err))?;
+        }
+    }
+    Ok(())
+}
+
+/// All files that are hidden, by where they go. Of two that go to the same place the later one counts.
+pub(crate) fn hidden_files(
+    hidden: &[(PathBuf, PathBuf)],
+) -> Result<BTreeMap<PathBuf, PathBuf>, String> {
+    let mut files = BTreeMap::new();
+    for (from, to) in hidden {
+        let mut open = vec![(from.clone(), to.clone())];
+        while let Some((from, to)) = open.pop() {
+            let failed = |err: io::Error| format!("cannot read `{}`: {err}", from.display());
+            if fs::metadata(&from).map_err(failed)?.is_file() {
+                files.insert(to, from);
+                continue;
+            }
+            for item in fs::read_dir(&from).map_err(failed)? {
+                let name = item.map_err(failed)?.file_name();
+                if !FileTree::leaves_out(&name) {
+                    open.push((from.join(&name), to.join(&name)));
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Tests to be run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TestsToRun<'a> {
+    pub(crate) run: &'a str,
+    pub(crate) format: TestFormat,
+    pub(crate) report: Option<&'a str>,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// A fresh copy.
+pub(crate) struct Score<'a> {
+    task: &'a Finish<'a>,
+    parts: Parts,
+    folder: PathBuf,
+    inside: Arc<Inside>,
+    /// Absent when everything has ended.
+    made: Option<TempDir>,
+}
+
+impl<'a> Score<'a> {
+    pub(crate) async fn make(
+        task: &'a Finish<'a>,
+        parts: &Parts,
+        backend: &dyn Backend,
+    ) -> Result<Self, WorkspaceError> {
+        let made = folder(task.root, &format!("{}-score-", task.name), task.keep)?;
+        let at = task.start.copy_to(&made.path().join("work"), backend).await?;
+        let inside = blocking({
+            let (parts, at, is_guarded) = (parts.clone(), at.clone(), task.wrap.is_sandbox());
+            move || {
+                let inside = Inside::open(&at)?;
+                let worktrees = parts.start.worktrees.as_ref();
+                parts.put_into(&inside, worktrees.map(|it| it.top(&at)), is_guarded)?;
+                Ok(inside)
+            }
+        })
+        .await?;
+        let (parts, inside) = (parts.clone(), Arc::new(inside));
+        Ok(Self { task, parts, folder: at, inside, made: Some(made) })
+    }
+
+    /// Ends what still runs, and removes the copy unless it is to be kept.
+    pub(crate) async fn close(mut self, backend: &dyn Backend) -> Result<(), WorkspaceError> {
+        self.task.wrap.end(&self.folder, backend).await;
+        let made = self.made.take();
+        if self.task.keep {
+            return Ok(());
+        }
+        blocking(move || {
+            let closed = made.map_or(Ok(()), TempDir::close);
+            closed.map_err(|err| format!("the folder in which tests ran cannot be removed: {err}"))
+        })
+        .await
+    }
+
+    /// Runs a command, and keeps the end of what it wrote; also gives all of its stdout.
+    pub(crate) async fn run(
+        &self,
+        line: &str,
+        timeout: Option<Duration>,
+        env: &[(&str, &str)],
+        backend: &dyn Backend,
+    ) -> (CommandRan, String) {
+        let Finish { wrap, spec, .. } = self.task;
+        let timeout_ms = timeout.map(in_ms);
+        let raise = if timeout.is_some() { OWN_LIMIT } else { CommandSpec::RAISE };
+        let timeout = timeout.unwrap_or(self.task.timeout);
+        let command = wrap.command(&self.folder, line, timeout, spec.network, env);
+        let command = CommandSpec { raise, ..command };
+        let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
+        // A command that ran before may have moved the folder away, and there is nothing to test in what is there now.
+        if let Err(problem) = self.inside.is_in_place() {
+            return (CommandRan { problem: Some(problem), ..ran }, String::new());
+        }
+        match backend.run(&command).await {
+            Err(err) => {
+                // A client of a container that was stopped leaves the container running.
+                wrap.end(&self.folder, backend).await;
+                (CommandRan { problem: Some(err.message), ..ran }, String::new())
+            }
+            Ok(output) => {
+                let problem = wrap
+                    .not_started(output.exit_code, &output.stderr)
+                    .or_else(|| CommandOutput::broken_off(output.exit_code));
+                let ran = CommandRan {
+                    exit_code: output.exit_code,
+                    stdout: end_of(&output.text),
+                    stderr: end_of(&output.stderr),
+                    duration_ms: output.latency_ms,
+                    problem,
+                    ..ran
+                };
+                (ran, output.text)
+            }
+        }
+    }
+
+    /// Runs tests, and reads what they report.
+    pub(crate) async fn tests(
+        &self,
+        tests: TestsToRun<'_>,
+        backend: &dyn Backend,
+    ) -> Result<TestsRan, WorkspaceError> {
+        let TestsToRun { run, format, report, timeout } = tests;
+        let report = report.or(format.default_report()).map(str::to_owned);
+        if let Some(path) = report.clone() {
+            // A report that is there already was not written by these tests.
+            let inside = Arc::clone(&self.inside);
+            blocking(move || {
+                let removed = inside.remove(Path::new(&path));
+                removed.map_err(|err| format!("cannot remove the old report `{path}`: {err}"))
+            })
+            .await?;
+        }
+        // Colours would be in the messages; nextest has to be asked for a format that may still change.
+        let env = [("NO_COLOR", "1"), ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")];
+        let (command, stdout) = self.run(run, timeout, &env, backend).await;
+        let (inside, hidden) = (Arc::clone(&self.inside), Arc::clone(&self.parts.hidden));
+        let seen = self.task.wrap.seen(&self.folder).display().to_string();
+        let path = report.clone();
+        // A report may be large, and others should not wait for its reading.
+        let read = blocking(move || {
+            are_as_put(&inside, &hidden)?;
+            let text = match path {
+                None => stdout,
+                Some(path) => inside.text(&path, MAX_REPORT)?.ok_or_else(|| {
+                    format!("there is no report: the tests have not written `{path}`")
+                })?,
+            };
+            reports::read(format, &text, &seen)
+        });
+        let (tests, problem) = match read.await {
+            Ok(tests) => {
+                let problem = reports::contradiction(command.exit_code, &tests);
+                (tests, problem)
+            }
+            Err(why) => (Vec::new(), Some(why.0)),
+        };
+        let problem = command.problem.clone().or(problem);
+        Ok(TestsRan { command, format, report, tests, problem })
+    }
+}
+
+impl Drop for Score<'_> {
+    fn drop(&mut self) {
+        // The run was stopped while commands ran here.
+        if self.made.is_some() {
+            self.task.wrap.abandon(&self.folder);
+        }
+    }
+}
+
+/// That the hidden files are still those of the suite: the code that they test, or a process that the agent left running,
+/// may have replaced them by tests that pass.
+fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), String> {
+    for (to, from) in hidden {
+        let at = to.display();
+        match copy.is_like(from, to) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(format!("the hidden file `{at}` was changed while the tests ran"));
+            }
+            Err(err) => return Err(format!("cannot read the hidden file `{at}`: {err}")),
+        }
+    }
+    Ok(())
+}
+
+/// The end of a text: that is where commands say what went wrong.
+fn end_of(text: &str) -> String {
+    if text.len() <= KEPT {
+        return text.to_owned();
+    }
+    let at = text.ceil_char_boundary(text.len() - KEPT);
+    format!("[{at} bytes left out]\n{}", &text[at..])
+}
