@@ -122,6 +122,9 @@ fn a_run_killed_at_any_moment_loses_nothing_and_pays_for_nothing_twice() {
 fn programs_do_not_outlive_a_run_that_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
+    // A program is guarded before its stderr is read, and a pipe does not hold this much: what follows the first line
+    // runs in a program that is guarded.
+    let guarded = "head -c 1000000 /dev/zero >&2";
     // What it starts goes with it, and what ignores the request to end is ended all the same.
     let programs = [
         (
@@ -132,7 +135,7 @@ fn programs_do_not_outlive_a_run_that_was_killed() {
         ("done.sh", "echo done"),
     ];
     for (name, text) in programs {
-        fs::write(folder.join(name), text).unwrap();
+        fs::write(folder.join(name), format!("{guarded}\n{text}")).unwrap();
     }
     let suite = "kindlm: 1\nproject: p\nsuite: { name: s }\nproviders: { command: { command: sh model.sh } }\n\
         models: [{ id: m, provider: command, model: m }]\nagents: { a: { command: sh agent.sh } }\nprompts: { p: { user: hi } }\n\
@@ -148,8 +151,6 @@ fn programs_do_not_outlive_a_run_that_was_killed() {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    // A program is guarded from when it has been started: it may be a moment ahead of that.
-    std::thread::sleep(Duration::from_secs(1));
     child.kill().unwrap();
     child.wait().unwrap();
     let lives = |pid: &&str| {

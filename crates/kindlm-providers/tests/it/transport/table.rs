@@ -141,7 +141,8 @@ fn waits() -> Vec<Row> {
     ]
 }
 
-fn connections() -> Vec<Row> {
+/// A slow machine takes a larger `factor`.
+fn connections(factor: u32) -> Vec<Row> {
     let ok = || MockReply::text("ok");
     vec![
         row(
@@ -173,7 +174,7 @@ fn connections() -> Vec<Row> {
         row("the body stalls", Always(ok().body_after(LATE)), Fails(Kind::Timeout, 3)),
         row(
             "the body drips for too long",
-            Always(ok().dripping(Duration::from_millis(250))),
+            Always(ok().dripping(Duration::from_millis(250) * factor)),
             Fails(Kind::Timeout, 3),
         ),
         row("a redirect to another host", Elsewhere, Fails(Kind::InvalidRequest, 1)),
@@ -340,8 +341,27 @@ async fn run_of_one(
     (result, said, report.exit_status().code())
 }
 
-/// Gives back the row, what is told of it, and the exit code of a run.
+/// Gives back the row, the message, and the exit code of a run.
+///
+/// A timeout may end before a busy machine has sent the request, so rows of timeouts are tried with longer ones, too.
 async fn run(row: Row) -> (Row, String, u8) {
+    let (name, mut result) = (row.name, attempt(row, 1).await);
+    for factor in [5, 25] {
+        let slower = connections(factor).into_iter().find(|it| it.name == name && is_late(it));
+        match (&result, slower) {
+            (Err(_), Some(slower)) => result = attempt(slower, factor).await,
+            _ => break,
+        }
+    }
+    result.unwrap_or_else(|failure| panic!("{name}: {failure}"))
+}
+
+/// True if the row ends in a timeout of the client. A server that answers 408 does so at once.
+fn is_late(row: &Row) -> bool {
+    matches!(row.expected, Fails(Kind::Timeout, _)) && row.name != "408"
+}
+
+async fn attempt(row: Row, factor: u32) -> Result<(Row, String, u8), String> {
     let (server, elsewhere) = (server(), server());
     let mut base = server.url();
     match &row.injected {
@@ -353,27 +373,24 @@ async fn run(row: Row) -> (Row, String, u8) {
     let config =
         json!({"openai": {"apiKeyEnv": "OPENAI_API_KEY", "baseUrl": format!("{base}/v1")}});
     let mut options = client_options();
-    options.transport.idle_timeout = Duration::from_millis(500);
+    let idle_timeout = Duration::from_millis(500);
+    options.transport.idle_timeout = idle_timeout * factor;
     options.transport.ca_pem = Some(ELSEWHERE_AUTHORITY.into());
     let client = Client::new(&providers(config), &Memory(&[]), options).unwrap();
-    // A server that says 408 says so at once.
-    let is_late = matches!(row.expected, Fails(Kind::Timeout, _)) && row.name != "408";
-    let timeout = if is_late { Duration::from_secs(1) } else { LONG };
-    let (result, said, exit_code) = run_of_one(&client, timeout).await;
-    let attempts = match (&result, &row.expected) {
-        (Ok(reply), Answers(attempts)) => {
-            assert_eq!(reply.attempts, *attempts, "{}", row.name);
-            attempts
-        }
+    let timeout = if is_late(&row) { Duration::from_secs(1) } else { LONG };
+    let (result, said, exit_code) = run_of_one(&client, timeout * factor).await;
+    let (is_expected, attempts) = match (&result, &row.expected) {
+        (Ok(reply), Answers(attempts)) => (reply.attempts == *attempts, *attempts),
         (Err(err), Fails(kind, attempts)) => {
-            assert_eq!((err.kind, err.attempts), (*kind, *attempts), "{}: {err}", row.name);
-            assert_eq!(err.retryable, *attempts == 3, "{}: {err}", row.name);
-            attempts
+            let is_expected = (err.kind, err.attempts) == (*kind, *attempts);
+            (is_expected && err.retryable == (*attempts == 3), *attempts)
         }
-        _ => panic!("{}: {result:?}", row.name),
+        _ => (false, 0),
     };
-    if !matches!(row.injected, At(_)) {
-        assert_eq!(server.count(), *attempts as usize, "{}", row.name);
+    let requests = server.count();
+    let is_counted = matches!(row.injected, At(_)) || requests == attempts as usize;
+    if !is_expected || !is_counted {
+        return Err(format!("{requests} requests: {result:?}"));
     }
     assert_eq!(elsewhere.count(), 0, "{}", row.name);
     let told = result.map_or_else(|_| said.unwrap(), |reply| told(&reply));
@@ -382,8 +399,14 @@ async fn run(row: Row) -> (Row, String, u8) {
     let told = told
         .replace(&address(&elsewhere.url()), "elsewhere.example.com")
         .replace(&address(&base), "api.example.com")
-        .replace("127.0.0.1", "api.example.com");
-    (row, told, exit_code)
+        .replace("127.0.0.1", "api.example.com")
+        .replace(&milliseconds(timeout * factor), &milliseconds(timeout))
+        .replace(&milliseconds(idle_timeout * factor), &milliseconds(idle_timeout));
+    Ok((row, told, exit_code))
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!(" {} ms", duration.as_millis())
 }
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/provider-errors.md");
@@ -421,7 +444,7 @@ async fn every_failure_is_typed_and_told_well() {
     for (title, rows) in [
         ("The provider answers with an error", statuses()),
         ("The provider asks to wait", waits()),
-        ("The connection fails", connections()),
+        ("The connection fails", connections(1)),
         ("The answer cannot be read", bodies()),
         ("The answer is odd", tool_calls()),
     ] {
