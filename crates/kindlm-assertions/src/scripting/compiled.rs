@@ -27,7 +27,16 @@ pub(crate) fn compiled(
     };
     match compile(&question) {
         Err(err) if err.kind == ScriptErrorKind::Load => {
-            Err(Problem::new("", format!("the script does not parse: {}", err.message)))
+            let problem = Problem::new("", format!("the script does not parse: {}", err.message));
+            Err(match (runtime, source) {
+                (ScriptRuntime::QuickJs | ScriptRuntime::Node, ScriptSource::Body { .. }) => {
+                    problem.with_help(
+                        "one line is an expression, such as `output.length > 200`; several lines are the body of a function and \
+                         need a `return`",
+                    )
+                }
+                _ => problem,
+            })
         }
         Ok(()) | Err(_) => Ok(()),
     }

@@ -98,7 +98,7 @@ impl Loader<'_> {
         let is_broken = !problems.is_empty();
         self.report(piece, at, problems);
         let own = value.get("assertions").and_then(Value::as_array).cloned().unwrap_or_default();
-        let checks = self.rule_checks(piece, &format!("{at}/assertions"), &own);
+        let checks = self.rule_checks(piece, &format!("{at}/assertions"), &own, 0);
         self.note_conditions(piece, &format!("{at}/assertions"), &own);
         if !own.is_empty() {
             let name = format!("prompts.{}", name_of(at));

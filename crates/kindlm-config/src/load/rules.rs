@@ -30,22 +30,9 @@ impl Loader<'_> {
     /// Reads the conditions of rules, where they are written.
     pub(super) fn note_conditions(&mut self, piece: Piece<'_>, at: &str, rules: &[Value]) {
         for (index, rule) in rules.iter().enumerate() {
-            match rule.get("when") {
-                Some(Value::String(code)) => {
-                    if let Some(fault) = script::fault(code) {
-                        let message = format!("`when` is not JavaScript: {fault}");
-                        let help = "write an expression that is `true` or `false`, such as `output.length > 200`; \
-                                    several lines are the body of a function and need a `return`";
-                        let at = format!("{at}/{index}/when");
-                        let diagnostic =
-                            piece.error(Code::INVALID_VALUE, &at, Place::Value, message);
-                        self.push(diagnostic.with_help(help));
-                    }
-                }
-                Some(Value::Object(_)) => {}
-                _ => continue,
+            if rule.get("when").is_some() {
+                self.note_variables(piece, &format!("{at}/{index}/when"), rule);
             }
-            self.note_variables(piece, &format!("{at}/{index}/when"), rule);
         }
     }
 

@@ -126,7 +126,7 @@ impl Loader<'_> {
         }
         let entry: AssertionSetEntry = self.read(piece, at, value)?;
         let before = self.found.errors.len();
-        self.rule_checks(piece, &format!("{at}{inside}"), &entry.assertions);
+        self.rule_checks(piece, &format!("{at}{inside}"), &entry.assertions, 0);
         self.note_conditions(piece, &format!("{at}{inside}"), &entry.assertions);
         self.note_ids(piece, &format!("{at}{inside}"), name, &entry.assertions);
         let info = AssertionSetInfo {
@@ -163,19 +163,23 @@ impl Loader<'_> {
         }
     }
 
-    /// Makes the check that judges these rules; problems are reported at `at`, where the list stands.
+    /// Makes the check that judges these rules; problems are reported at `at`, where the list is written. Problems of the
+    /// first `reported` rules are left out, because they were reported elsewhere.
     pub(super) fn rule_checks(
         &mut self,
         piece: Piece<'_>,
         at: &str,
         rules: &[Value],
+        reported: usize,
     ) -> Vec<Check> {
         if rules.is_empty() {
             return Vec::new();
         }
         let (checks, mut problems) = self.compile_rules(rules, None, &Map::new());
-        // Which variables there are is the tests' to say.
-        problems.retain(|it| !is_missing(it));
+        // Each test has its own variables, so the tests report the missing ones.
+        problems.retain(|problem| {
+            !is_missing(problem) && rule_of(problem).is_none_or(|index| index >= reported)
+        });
         self.report(piece, at, problems);
         // The one check is the list of rules.
         let list = checks.iter().cloned().map(|it| Check { at: String::new(), ..it });
@@ -231,7 +235,7 @@ impl Loader<'_> {
             return Arc::clone(known);
         }
         let rules = Rules { value, ..Rules::default() };
-        let checks = self.rule_checks(piece, at, rules.list()).into();
+        let checks = self.rule_checks(piece, at, rules.list(), base.list().len()).into();
         let files = self.files_named(&rules.value).into();
         let rules = Arc::new(Rules { checks, files, ..rules });
         self.sets.compiled.insert(key, Arc::clone(&rules));
@@ -293,8 +297,7 @@ impl Loader<'_> {
             if !is_missing(&problem) {
                 continue;
             }
-            let index = problem.pointer.split('/').nth(1).and_then(|it| it.parse::<usize>().ok());
-            let rule = index.and_then(|it| rules.list().get(it));
+            let rule = rule_of(&problem).and_then(|index| rules.list().get(index));
             let id = rule.and_then(|it| super::text(it, "id")).unwrap_or_default();
             problem.message = format!("in the rule `{id}`, {}", problem.message);
             problem.pointer = format!("{at}/name");
@@ -316,6 +319,11 @@ pub(super) fn set_info(rules: &[Value]) -> AssertionSetInfo {
         assertions: rules.len() as u64,
         ..AssertionSetInfo::default()
     }
+}
+
+/// The index of the rule that a problem points to.
+fn rule_of(problem: &Problem) -> Option<usize> {
+    problem.pointer.split('/').nth(1)?.parse().ok()
 }
 
 /// Whether something is only wrong for want of a variable.
