@@ -104,15 +104,33 @@ impl Place {
             return failure.with_help("rename it, or name the suite with `-c <file>`");
         }
         let failure = Failure::input(format!("there is no `{}`", self.name));
-        let other = ["kindlm.yaml", "kindlm.yml", "promptfooconfig.yaml", "promptfooconfig.json"]
-            .into_iter()
-            .find(|it| !self.path.ends_with(it) && self.folder.join(it).is_file());
-        match other {
+        match self.beside(&[
+            "kindlm.yaml",
+            "kindlm.yml",
+            "promptfooconfig.yaml",
+            "promptfooconfig.json",
+        ]) {
             Some(other) => failure.with_help(format!("there is a `{other}`: use `-c {other}`")),
             None => failure.with_help(
                 "run `kindlm init` to write a first one, or name yours with `-c <file>`",
             ),
         }
+    }
+
+    /// The failure of an import whose config does not exist.
+    fn nothing_to_import(&self) -> Failure {
+        let failure = Failure::input(format!("there is no `{}`", self.name));
+        match self.beside(&["promptfooconfig.yaml", "promptfooconfig.json"]) {
+            Some(other) => failure
+                .with_help(format!("there is a `{other}`: `kindlm import {other}` converts it")),
+            None => failure.with_help("name the promptfoo config: `kindlm import <file>`"),
+        }
+    }
+
+    /// The first of these names that another file in the folder has.
+    fn beside(&self, names: &[&'static str]) -> Option<&'static str> {
+        let is_other = |name: &&str| !self.path.ends_with(name) && self.folder.join(name).is_file();
+        names.iter().copied().find(is_other)
     }
 }
 
@@ -140,6 +158,9 @@ pub(crate) fn load(
 /// Reads another tool's config, and translates it.
 pub(crate) fn import(io: &Io, args: &ConfigArgs) -> Result<(Place, Imported), Failure> {
     let place = Place::new(io, &args.config);
+    if !place.path.exists() {
+        return Err(place.nothing_to_import());
+    }
     let bytes = place.read()?;
     let files = Folder::open(&place.folder)
         .map_err(|err| Failure::input(err.to_string()))?
