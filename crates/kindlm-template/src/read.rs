@@ -80,6 +80,10 @@ impl Fault {
 
 /// What is said of a statement that is not there.
 fn of_statement(name: &str) -> (String, Option<String>) {
+    if name == "raw" {
+        let help = "write `{% raw %}` before the literal text and `{% endraw %}` after it";
+        return ("`{% raw %}` is not complete".to_owned(), Some(help.to_owned()));
+    }
     let message = format!("there is no statement `{{% {name} %}}`");
     let help = match name {
         "include" | "import" | "from" | "extends" | "block" => {
@@ -218,6 +222,7 @@ mod tests {
             ("{% macro a() %}{% endmacro %}", "there is no statement `{% macro %}`", "loop over"),
             ("{% include 'a' %}", "there is no statement `{% include %}`", "takes in no others"),
             ("{% fro i in l %}", "there is no statement `{% fro %}`", "there are `if`"),
+            ("{% raw hello", "`{% raw %}` is not complete", "{% endraw %}"),
             ("{{ user.get('name') }}", "there is no method `get`", "{{ name['key'] }}"),
         ] {
             let fault = read(template).unwrap_err();

@@ -46,7 +46,9 @@ fn problem(at: &str, missing: Missing, vars: &Map<String, Value>) -> Problem {
 }
 
 fn help(name: &str, near: Option<&str>, vars: &Map<String, Value>) -> String {
-    let asks = format!("or say what holds without it: `{{{{ {name} | default('…') }}}}`");
+    let asks = format!(
+        "or say what holds without it: `{{{{ {name} | default('…') }}}}`; for literal braces, write `{{% raw %}}{{{{ {name} }}}}{{% endraw %}}`"
+    );
     match near.and_then(|it| it.rsplit_once('.')) {
         Some((parent, key)) => format!("`{parent}` has `{key}`: did you mean `{parent}.{key}`?"),
         None if name.contains(|it: char| !it.is_alphanumeric() && it != '_') => {
