@@ -32,7 +32,7 @@ enum Task {
     New {
         /// What to make.
         kind: registries::Kind,
-        /// Its id, such as `word-count`.
+        /// Its id, such as `wordCountMax`; of an assertion with its group, such as `text/word-count`.
         name: String,
     },
     /// Writes the files that are generated from the code: schemas and reference pages.
@@ -42,7 +42,10 @@ enum Task {
         check: bool,
     },
     /// Rewrites expected results: examples in pages, CLI cases, snapshots. Read the diff before committing.
-    Bless,
+    Bless {
+        /// The id of an assertion, gate, provider or reporter: only the tests of its crate are run.
+        id: Option<String>,
+    },
     /// Brings in the conformance vectors from a folder.
     Fixtures {
         /// The folder that holds `kindlm`, `kindlm-core` and `promptfoo`.
@@ -85,7 +88,7 @@ fn run() -> Result<()> {
             Ok(())
         }
         Task::Codegen { check } => codegen(&sh, check),
-        Task::Bless => bless(&sh),
+        Task::Bless { id } => bless(&sh, &root, id.as_deref()),
         Task::Fixtures { folder } => {
             println!("{}", fixtures::bring_in(&folder, &root.join("fixtures/conformance"))?);
             Ok(())
@@ -122,10 +125,13 @@ fn codegen(sh: &Shell, check: bool) -> Result<()> {
         .context("generated files are stale: run `cargo xtask codegen` and commit what it writes")
 }
 
-fn bless(sh: &Shell) -> Result<()> {
+fn bless(sh: &Shell, root: &std::path::Path, id: Option<&str>) -> Result<()> {
     let _bless = sh.push_env("KINDLM_BLESS", "1");
     let _insta = sh.push_env("INSTA_UPDATE", "always");
-    Ok(cmd!(sh, "cargo test --workspace --quiet").run()?)
+    let Some(id) = id else { return Ok(cmd!(sh, "cargo test --workspace --quiet").run()?) };
+    let package = registries::package_of(root, id)?;
+    cmd!(sh, "cargo test --quiet -p {package} --test it").run()?;
+    codegen(sh, false)
 }
 
 fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// The registries of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -20,14 +20,32 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Assertion, Self::Gate, Self::Provider, Self::Reporter];
 
-    /// The file with the `mod` lines and the slice; the entries' folders are beside it.
-    pub(crate) fn file(self, root: &Path) -> PathBuf {
-        root.join(match self {
-            Self::Assertion => "crates/kindlm-assertions/src/lib.rs",
+    /// The files with the `mod` lines and a slice; the entries' folders are beside them. Assertions have one for each
+    /// group.
+    pub(crate) fn files(self, root: &Path) -> Result<Vec<PathBuf>> {
+        let one = match self {
+            Self::Assertion => return assertion_groups(root),
             Self::Gate => "crates/kindlm-engine/src/gates/mod.rs",
             Self::Provider => "crates/kindlm-providers/src/lib.rs",
             Self::Reporter => "crates/kindlm-reporters/src/lib.rs",
-        })
+        };
+        Ok(vec![root.join(one)])
+    }
+
+    /// The name of an entry's folder and module: `word_count` for `word-count`, `judge_closedqa` for `judge:closedQA`.
+    pub(crate) fn module(self, id: &str) -> String {
+        let mut module = String::new();
+        for c in id.chars() {
+            if matches!(c, '-' | ':') {
+                module.push('_');
+            } else {
+                if self == Self::Gate && c.is_ascii_uppercase() {
+                    module.push('_');
+                }
+                module.push(c.to_ascii_lowercase());
+            }
+        }
+        module
     }
 
     /// The crate that holds the registry.
@@ -40,6 +58,23 @@ impl Kind {
         }
     }
 }
+
+/// The `mod.rs` of each folder beside the front page of the assertions that has a slice.
+fn assertion_groups(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for item in std::fs::read_dir(root.join(ASSERTIONS))? {
+        let file = item?.path().join("mod.rs");
+        let source = std::fs::read_to_string(&file).unwrap_or_default();
+        if slice_of(&source).is_some() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The source of the assertions.
+pub(crate) const ASSERTIONS: &str = "crates/kindlm-assertions/src";
 
 /// What makes an entry whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +96,12 @@ pub(crate) struct Entry {
     pub(crate) missing: Vec<Piece>,
 }
 
-/// Every folder beside the registry that holds an entry, or looks as if it should.
-pub(crate) fn entries(root: &Path, kind: Kind) -> Result<Vec<Entry>> {
-    let file = kind.file(root);
-    let source = std::fs::read_to_string(&file)
-        .with_context(|| format!("cannot read {}", file.display()))?;
+/// Every folder beside a registry's file that holds an entry, or looks as if it should.
+pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
+    let source =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let slice = slice_of(&source).with_context(|| {
-        format!("{} has no `pub static REGISTRY: &[&Registration] = &[…];`", file.display())
+        format!("{} has no `static REGISTRY: &[&Registration] = &[…];`", file.display())
     })?;
     let folder = file.parent().context("a file has a folder")?;
     let mut entries = Vec::new();
@@ -105,9 +139,22 @@ pub(crate) fn entries(root: &Path, kind: Kind) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
+/// The crate with the registry that has this entry.
+pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
+    for kind in Kind::ALL {
+        let module = kind.module(id);
+        for file in kind.files(root)? {
+            if entries(&file)?.iter().any(|it| it.module == module) {
+                return Ok(kind.package());
+            }
+        }
+    }
+    bail!("no assertion, gate, provider or reporter is called `{id}`")
+}
+
 /// The text between the brackets of the registry's slice.
 fn slice_of(source: &str) -> Option<&str> {
-    let start = source.find("pub static REGISTRY")?;
+    let start = source.find("static REGISTRY: &[&Registration]")?;
     let open = start + source[start..].find("&[")? + 2;
     // The first `&[` belongs to the type; the slice begins after the `=`.
     let equals = start + source[start..].find('=')?;

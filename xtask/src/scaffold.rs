@@ -1,6 +1,6 @@
 //! Makes the folder of a new registry entry, and its two lines.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -38,9 +38,9 @@ fn template(kind: Kind) -> Template {
 }
 
 /// Makes the files and lines of a new entry; returns what was done and what comes next.
-pub(crate) fn new(root: &Path, kind: Kind, id: &str) -> Result<Vec<String>> {
+pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
+    let (file, id) = place(root, kind, name)?;
     let names = Names::of(id, kind)?;
-    let file = kind.file(root);
     let folder = file.parent().context("a file has a folder")?.join(&names.module);
     if folder.exists() {
         bail!("{} exists already", folder.display());
@@ -64,10 +64,29 @@ pub(crate) fn new(root: &Path, kind: Kind, id: &str) -> Result<Vec<String>> {
         format!("made {}/mod.rs and docs.md", show(&folder)),
         format!("added a `mod` line and a line of `REGISTRY` to {}", show(&file)),
         format!(
-            "next: write the logic and the page, then `cargo xtask bless && cargo xtask codegen && cargo test -p {}`",
+            "next: write the logic and the page, then `cargo xtask bless {id} && cargo test -p {}`",
             kind.package()
         ),
     ])
+}
+
+/// The file of the registry, and the id. The name of an assertion has its group before it: `text/word-count`.
+fn place<'n>(root: &Path, kind: Kind, name: &'n str) -> Result<(PathBuf, &'n str)> {
+    let files = kind.files(root)?;
+    if kind != Kind::Assertion {
+        return Ok((files.into_iter().next().context("a registry has a file")?, name));
+    }
+    let groups: Vec<String> = files
+        .iter()
+        .filter_map(|it| Some(it.parent()?.file_name()?.to_str()?.to_owned()))
+        .collect();
+    let (group, id) = name.split_once('/').with_context(|| {
+        format!("`{name}`: say its group, such as `text/{name}`; groups: {}", groups.join(", "))
+    })?;
+    let at = groups.iter().position(|it| it == group).with_context(|| {
+        format!("there is no group `{group}` of assertions; groups: {}", groups.join(", "))
+    })?;
+    Ok((files[at].clone(), id))
 }
 
 /// The spellings of one name.
@@ -96,14 +115,7 @@ impl Names {
                 if camel { "camelCase like `tokensMax`" } else { "kebab-case like `word-count`" };
             bail!("`{id}` is not a good name: the ids of {kind:?}s are {example}");
         }
-        let module: String = id
-            .chars()
-            .flat_map(|c| match c {
-                '-' => vec!['_'],
-                c if c.is_ascii_uppercase() => vec!['_', c.to_ascii_lowercase()],
-                c => vec![c],
-            })
-            .collect();
+        let module = kind.module(id);
         let type_name =
             module.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
         Ok(Self { id: id.to_owned(), code: module.to_uppercase(), module, type_name })
@@ -128,12 +140,12 @@ fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
         .iter()
         .position(|line| is_mod(line) && line.as_str() > new_mod.as_str())
         .or_else(|| lines.iter().rposition(|line| is_mod(line)).map(|last| last + 1))
-        .or_else(|| lines.iter().position(|line| line.starts_with("pub static REGISTRY")))
+        .or_else(|| lines.iter().position(|line| line.contains("static REGISTRY")))
         .context("the registry's file has no place for a `mod` line")?;
     lines.insert(place, new_mod);
 
     let text = lines.join("\n") + "\n";
-    let start = text.find("pub static REGISTRY").context("no `pub static REGISTRY`")?;
+    let start = text.find("static REGISTRY").context("no `static REGISTRY`")?;
     let equals = start + text[start..].find('=').context("no `=` after `REGISTRY`")?;
     let open = equals + text[equals..].find("&[").context("no `&[` after `REGISTRY`")? + 2;
     let close = open + text[open..].find("];").context("no `];` after `REGISTRY`")?;

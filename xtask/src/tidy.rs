@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::registries::{self, Entry, Kind, Piece};
+use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
 const FORBIDDEN: [(&str, &[&str]); 14] = [
@@ -35,6 +35,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     for kind in Kind::ALL {
         findings.extend(check_registry(root, kind)?);
     }
+    findings.extend(check_assertion_groups(root)?);
     findings.extend(check_module_docs(root)?);
     findings.extend(check_architecture(root)?);
     findings.extend(check_dependencies(root)?);
@@ -43,13 +44,39 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 
 /// Every entry of a registry is whole: code, page, `mod` line, slice line.
 pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
-    let file = kind.file(root);
-    let file = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
-    for Entry { module, missing } in registries::entries(root, kind)? {
-        for piece in missing {
-            findings.push(format!("{folder}/{module}: {}", advice(piece, &module, &file)));
+    for path in kind.files(root)? {
+        let file = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for Entry { module, missing } in registries::entries(&path)? {
+            for piece in missing {
+                findings.push(format!("{folder}/{module}: {}", advice(piece, &module, &file)));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Below the front page of the assertions there are folders only, and assertions are in groups only.
+fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
+    let groups = Kind::Assertion.files(root)?;
+    let mut findings = Vec::new();
+    for item in std::fs::read_dir(root.join(ASSERTIONS))? {
+        let path = item?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_file() && name != "lib.rs" {
+            findings.push(format!(
+                "{ASSERTIONS}/{name}: move it into `core`, into `shared`, or into the group that uses it"
+            ));
+        }
+        if path.is_file() || groups.contains(&path.join("mod.rs")) {
+            continue;
+        }
+        for file in sources(&path)? {
+            if std::fs::read_to_string(&file)?.contains("static REGISTRATION: Registration") {
+                let file = file.strip_prefix(root).unwrap_or(&file);
+                findings.push(format!("{}: an assertion belongs into a group", file.display()));
+            }
         }
     }
     Ok(findings)
@@ -86,7 +113,14 @@ fn check_module_docs(root: &Path) -> Result<Vec<String>> {
 }
 
 fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut folders = vec![root.join("crates"), root.join("xtask")];
+    let mut files = sources(&root.join("crates"))?;
+    files.extend(sources(&root.join("xtask"))?);
+    Ok(files)
+}
+
+/// The Rust files in a folder and below it, but for fixtures and templates.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = vec![folder.to_owned()];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for item in std::fs::read_dir(&folder)? {

@@ -90,7 +90,7 @@ fn copy(from: &Path, to: &Path) {
 fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
     let scratch = Scratch::new("new");
     for (kind, name) in [
-        ("assertion", "zz-example"),
+        ("assertion", "text/zz-example"),
         ("gate", "zzExampleMax"),
         ("provider", "zz-example"),
         ("reporter", "zz-example"),
@@ -108,8 +108,9 @@ fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
     assert!(blessed.status.success(), "{}", text(&blessed));
     let output = scratch.cargo(&arguments);
     assert!(output.status.success(), "{}", text(&output));
-    let page =
-        std::fs::read_to_string(scratch.path("crates/kindlm-assertions/src/zz_example/docs.md"));
+    let page = std::fs::read_to_string(
+        scratch.path("crates/kindlm-assertions/src/text/zz_example/docs.md"),
+    );
     assert!(page.unwrap().contains("fail  0  ZZ_EXAMPLE_FAILED"), "the page shows what was found");
     for package in ["kindlm-engine", "kindlm-providers", "kindlm-reporters"] {
         // What a codec needs of `kindlm-providers` is there without features; they would double the build.
@@ -125,20 +126,20 @@ fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
 
 /// Takes the pieces of a whole entry away, one at a time.
 fn forget(scratch: &Scratch) {
-    let folder = scratch.path("crates/kindlm-assertions/src/zz_example");
-    let registry = scratch.path("crates/kindlm-assertions/src/lib.rs");
+    let folder = scratch.path("crates/kindlm-assertions/src/text/zz_example");
+    let registry = scratch.path("crates/kindlm-assertions/src/text/mod.rs");
     let whole = std::fs::read_to_string(&registry).unwrap();
 
     for (what, without, advice) in [
         (
             "the line of the slice",
             whole.replace("    &zz_example::REGISTRATION,\n", ""),
-            "not registered: add `&zz_example::REGISTRATION,` to `REGISTRY` in crates/kindlm-assertions/src/lib.rs",
+            "not registered: add `&zz_example::REGISTRATION,` to `REGISTRY` in crates/kindlm-assertions/src/text/mod.rs",
         ),
         (
             "the `mod` line",
             whole.replace("mod zz_example;\n", ""),
-            "not compiled: add `mod zz_example;` to crates/kindlm-assertions/src/lib.rs",
+            "not compiled: add `mod zz_example;` to crates/kindlm-assertions/src/text/mod.rs",
         ),
     ] {
         assert_ne!(without, whole, "{what} was there");
@@ -164,7 +165,12 @@ fn forget(scratch: &Scratch) {
 #[test]
 fn refuses_an_existing_name_and_a_bad_one() {
     let scratch = Scratch::new("refused");
-    for (name, advice) in [("keywords", "exists already"), ("Key_Words", "kebab-case")] {
+    for (name, advice) in [
+        ("safety/keywords", "exists already"),
+        ("text/Key_Words", "kebab-case"),
+        ("key-words", "say its group, such as `text/key-words`"),
+        ("words/key-words", "there is no group `words`"),
+    ] {
         let (ok, said) = scratch.xtask(&["new", "assertion", name]);
         assert!(!ok && said.contains(advice), "{name}: {said}");
     }

@@ -60,31 +60,41 @@ fn json_schemas_are_fresh() {
 fn assertion_reference_is_fresh() {
     let mut page = format!(
         "# Assertions\n\n{HEADER}Each id works in the list form: `expect: {{ assert: [{{ type: <id>, … }}] }}`.\n\
-         Some also have a place of their own under `expect`.\n\n\
-         | id | own place | judged by | what it checks |\n|---|---|---|---|\n"
+         Some also have a place of their own under `expect`.\n"
     );
-    for entry in kindlm_assertions::REGISTRY {
-        let meta = &entry.meta;
-        let place = meta.path.as_ref().map_or("–".to_owned(), |path| {
-            format!("`{}`", path.pointer.trim_start_matches('/').replace('/', "."))
-        });
-        let class = match meta.class {
-            kindlm_types::Class::Deterministic => "rules",
-            kindlm_types::Class::Probabilistic => "a model",
-        };
-        let (id, module) = (meta.id, meta.id.to_lowercase().replace(['-', ':'], "_"));
-        let link = format!("../../crates/kindlm-assertions/src/{module}/docs.md");
-        assert!(page_exists(&link), "{link}");
-        writeln!(page, "| [`{id}`]({link}) | {place} | {class} | {} |", meta.summary).unwrap();
+    for group in kindlm_assertions::REGISTRY {
+        write!(
+            page,
+            "\n## {}\n\n| id | own place | judged by | what it checks |\n|---|---|---|---|\n",
+            group.summary
+        )
+        .unwrap();
+        for entry in group.assertions {
+            writeln!(page, "{}", assertion_row(group.name, &entry.meta)).unwrap();
+        }
     }
     page.push_str("\n## Failure codes\n\n| code | given by | when |\n|---|---|---|\n");
-    for entry in kindlm_assertions::REGISTRY {
+    for entry in kindlm_assertions::assertions() {
         for code in entry.meta.codes {
             let id = entry.meta.id;
             writeln!(page, "| `{}` | `{id}` | {} |", code.code, code.summary).unwrap();
         }
     }
     check("docs/reference/assertions.md", &page);
+}
+
+fn assertion_row(group: &str, meta: &kindlm_assertions::Meta) -> String {
+    let place = meta.path.as_ref().map_or("–".to_owned(), |path| {
+        format!("`{}`", path.pointer.trim_start_matches('/').replace('/', "."))
+    });
+    let class = match meta.class {
+        kindlm_types::Class::Deterministic => "rules",
+        kindlm_types::Class::Probabilistic => "a model",
+    };
+    let (id, module) = (meta.id, meta.id.to_lowercase().replace(['-', ':'], "_"));
+    let link = format!("../../crates/kindlm-assertions/src/{group}/{module}/docs.md");
+    assert!(page_exists(&link), "{link}");
+    format!("| [`{id}`]({link}) | {place} | {class} | {} |", meta.summary)
 }
 
 #[test]

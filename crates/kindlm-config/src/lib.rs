@@ -46,7 +46,7 @@ pub use load::{
     Imported, Loaded, Sources, SuiteNames, import, import_with, load, load_with, suite_names,
 };
 pub use rows::{Row, Rows, rows};
-pub use schema::json_schema;
+pub use schema::{json_schema, json_schema_with};
 pub use source::{MAX_BYTES, Position, Source, Span};
 pub use template::{Filled, fill};
 pub use tree::{MAX_ALIASED, MAX_DEPTH, MAX_NODES};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use kindlm_assertions::ScriptsBlock;
+use kindlm_assertions::{Registry, ScriptsBlock};
 use kindlm_engine::gates;
 use kindlm_schema::{Shape, finish, generator};
 use kindlm_types::AgentSpec;
@@ -141,6 +141,11 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 /// assert!(schema["properties"]["providers"]["properties"]["openai"].is_object());
 /// ```
 pub fn json_schema() -> Value {
+    json_schema_with(&Registry::built_in())
+}
+
+/// The same, where `expect` may name the assertions of this registry and no others.
+pub fn json_schema_with(registry: &Registry) -> Value {
     let mut generator = generator();
     let dataset = json!({
         "type": "string",
@@ -185,7 +190,7 @@ pub fn json_schema() -> Value {
         .and_then(|it| it.shift_remove("$defs"))
         .and_then(|it| if let Value::Object(map) = it { Some(map) } else { None })
         .unwrap_or_default();
-    add_expect(&mut definitions);
+    add_expect(&mut definitions, registry);
     if let Value::Object(map) = &mut schema {
         map.shift_insert(0, "$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
         map.insert("definitions".to_owned(), Value::Object(definitions));
@@ -195,8 +200,8 @@ pub fn json_schema() -> Value {
 }
 
 /// Puts the assertions' own schema where tests and turns have an open `expect`.
-fn add_expect(definitions: &mut Map<String, Value>) {
-    let expect = embed(definitions, "Expect", kindlm_assertions::expect_schema());
+fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
+    let expect = embed(definitions, "Expect", kindlm_assertions::expect_schema(registry));
     definitions.insert("Expect".to_owned(), expect);
     for (name, description) in
         [("TestEntry", "What must hold."), ("Turn", "What must hold for this turn.")]

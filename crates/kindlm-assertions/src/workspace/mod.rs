@@ -1,221 +1,24 @@
-//! What checks of workspaces share: finding the evidence, and saying which files are meant.
+//! The files of an agent's workspace, and commands that run in it.
 
-mod left_out;
+mod command_succeeded;
+mod diff_empty;
+mod file_changed;
+mod file_deleted;
+mod file_matches;
+mod in_diff;
+mod no_failed_shell_commands;
+mod tests;
 
-use std::fmt;
+use crate::Registration;
 
-use globset::{GlobBuilder, GlobMatcher};
-use kindlm_types::workspace::{FileChange, Workspace};
-use kindlm_types::{AssertionResult, FileTree, Problem};
-
-use crate::behaviour::names;
-use crate::codes::EVIDENCE_MISSING;
-use crate::{Evidence, Own};
-use left_out::{LeftOut, alternatives, left_out};
-
-/// What the agent left behind; without it nothing can be said, whichever way round a check is written.
-pub(crate) fn workspace<'e>(
-    evidence: &Evidence<'e>,
-    id: &str,
-    label: &str,
-) -> Result<&'e Workspace, Vec<AssertionResult>> {
-    evidence.execution.workspace.as_deref().ok_or_else(|| {
-        missing(id, label, "The agent had no workspace: give the test a `workspace`")
-    })
-}
-
-/// The result of a check whose evidence is not there.
-pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<AssertionResult> {
-    vec![AssertionResult::errored(id, label, EVIDENCE_MISSING, why)]
-}
-
-/// A path, or a glob for paths. What is a path letter by letter is meant, even if it looks like a glob. What is, or may
-/// be, a folder means everything in it.
-#[derive(Clone, Debug)]
-pub(crate) struct Paths {
-    written: String,
-    /// Whether it can be a folder only.
-    is_folder: bool,
-    glob: GlobMatcher,
-    /// What is in it, if it is a folder.
-    inside: GlobMatcher,
-}
-
-impl Paths {
-    /// As it is written at a place.
-    pub(crate) fn new(written: &str, at: &str) -> Result<Self, Vec<Problem>> {
-        let help = "write it from the top of the workspace, with `/` between parts: `src/cart.ts`, \
-                    `src/**/*.ts`, or `src/` for all that is in it";
-        let plain = plain(written, at, help)?;
-        let glob = |text: &str| {
-            let glob = GlobBuilder::new(text).literal_separator(true).build();
-            glob.map(|it| it.compile_matcher()).map_err(|err| {
-                vec![Problem::new(at, format!("`{written}` is no usable glob: {}", err.kind()))]
-            })
-        };
-        let is_folder = written.ends_with('/');
-        // `src/*.ts` and `src/*` say which names they mean, so that what is deeper is not meant.
-        let last = plain.rsplit('/').next().unwrap_or(&plain);
-        let may_be_folder = is_folder || !last.contains(['*', '?']);
-        let inside = if may_be_folder { format!("{plain}/**") } else { plain.clone() };
-        Ok(Self { is_folder, glob: glob(&plain)?, inside: glob(&inside)?, written: plain })
-    }
-
-    /// That changes of these files would have been told. Of what is ignored nothing is known.
-    pub(crate) fn are_told(
-        &self,
-        workspace: &Workspace,
-        id: &str,
-        label: &str,
-    ) -> Result<(), Vec<AssertionResult>> {
-        let Some(glob) = workspace.ignored.iter().find(|it| self.is_within(it)) else {
-            return Ok(());
-        };
-        let message = format!(
-            "Changes of `{self}` are not told, because `workspace.ignore` has `{glob}`: take it out of there, or use `file-matches`, which reads the file itself"
-        );
-        Err(missing(id, label, message))
-    }
-
-    /// Whether all of these files are what a glob means: this path, everything in this folder, or the same glob.
-    fn is_within(&self, glob: &str) -> bool {
-        let Ok(matcher) = GlobBuilder::new(glob).literal_separator(true).build() else {
-            return false;
-        };
-        let matcher = matcher.compile_matcher();
-        matcher.is_match(&self.written) || matcher.is_match(format!("{self}/x"))
-    }
-
-    /// Globs that together mean the same.
-    pub(crate) fn globs(&self) -> Vec<String> {
-        let plain = globset::escape(&self.written);
-        let mut globs = vec![format!("{plain}/**"), self.inside.glob().glob().to_owned()];
-        if !self.is_folder {
-            globs.extend([plain, self.glob.glob().glob().to_owned()]);
-        }
-        globs
-    }
-
-    /// Whether a path is meant.
-    pub(crate) fn is_meant(&self, path: &str) -> bool {
-        let is_it = || path == self.written || self.glob.is_match(path);
-        let below = path.strip_prefix(&self.written).is_some_and(|it| it.starts_with('/'));
-        below || self.inside.is_match(path) || (!self.is_folder && is_it())
-    }
-}
-
-/// A path as evidence has paths: from the top of the workspace, without parts that say nothing.
-fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
-    let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
-    let plain = parts.collect::<Vec<_>>().join("/");
-    let drive = written.get(1..3).is_some_and(|it| it == ":/" || it == ":\\");
-    let leads_out = written.starts_with('/')
-        || alternatives(&plain).iter().any(|it| it.split('/').any(|it| it == ".."));
-    // Before a letter or a digit a backslash means nothing in a glob: somebody has a path of Windows in mind.
-    let mut after = written.split('\\').skip(1);
-    let is_windows = after.any(|it| it.starts_with(|it: char| it.is_alphanumeric()));
-    if plain.is_empty() || leads_out || drive || is_windows {
-        let message = format!("`{written}` is no path within a workspace");
-        return Err(vec![Problem::new(at, message).with_help(help)]);
-    }
-    if let Some(found) = left_out(&plain) {
-        let message = match found {
-            LeftOut::Is(part) => format!("`{written}` is in `{part}`, which is never looked at"),
-            LeftOut::MayBe => {
-                let names = FileTree::LEFT_OUT.join("` and `");
-                format!("`{written}` may mean `{names}`, which are never looked at")
-            }
-        };
-        let help = "use `command-succeeded` with a command that looks there, such as `git diff --exit-code main`";
-        return Err(vec![Problem::new(at, message).with_help(help)]);
-    }
-    Ok(plain)
-}
-
-/// The path of a file that stays inside the workspace, as evidence has paths.
-pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Problem>> {
-    if written.ends_with('/') {
-        let message = format!("`{written}` is a folder, not a file");
-        return Err(vec![Problem::new(at, message).with_help("name the file in it")]);
-    }
-    let help = "write it from the top of the workspace, with `/` between parts: `out/junit.xml`";
-    plain(written, at, help)
-}
-
-impl fmt::Display for Paths {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written)
-    }
-}
-
-/// What has changed, in words: `Changed: +new.ts, src/cart.ts, -old.ts`.
-pub(crate) fn changed(changes: &[FileChange]) -> String {
-    let marked: Vec<String> = changes.iter().map(FileChange::marked).collect();
-    format!("Changed: {}", names(marked.iter().map(String::as_str)))
-}
-
-/// The result of a check that is decided.
-pub(crate) fn decided(
-    id: &str,
-    label: &str,
-    own: Own,
-    holds: bool,
-    reason: String,
-) -> Vec<AssertionResult> {
-    vec![crate::grade::Grade::with(holds != own.negate, reason).result(id, label)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_meant_letter_by_letter_or_by_a_glob() {
-        for (written, path, meant) in [
-            ("src/cart.ts", "src/cart.ts", true),
-            ("./src/cart.ts", "src/cart.ts", true),
-            ("src/cart.ts", "src/Cart.ts", false),
-            ("src/*.ts", "src/cart.ts", true),
-            ("src/*.ts", "src/a/cart.ts", false),
-            ("src/**/*.ts", "src/a/cart.ts", true),
-            ("**/*.ts", "cart.ts", true),
-            ("app/[id]/page.tsx", "app/[id]/page.tsx", true),
-            // A folder means what is in it, however it is written.
-            ("migrations", "migrations/1.sql", true),
-            ("migrations/", "migrations/old/1.sql", true),
-            ("./migrations/", "migrations/1.sql", true),
-            ("migrations", "migrations2/1.sql", false),
-            ("migrations/", "migrations", false),
-            ("packages/*/migrations", "packages/a/migrations/1.sql", true),
-            ("app/[id]", "app/[id]/page.tsx", true),
-            ("src/*", "src/a/cart.ts", false),
-            (".//src/./cart.ts", "src/cart.ts", true),
-        ] {
-            let paths = Paths::new(written, "/value").unwrap();
-            assert_eq!(paths.is_meant(path), meant, "{written} {path}");
-            let glob = |it: &String| GlobBuilder::new(it).literal_separator(true).build().unwrap();
-            let globs = paths.globs();
-            let by_glob = globs.iter().any(|it| glob(it).compile_matcher().is_match(path));
-            assert_eq!(by_glob, meant, "{globs:?} {path}");
-        }
-        assert!(Paths::new(".git/config", "/value").unwrap_err()[0].message.contains("never"));
-        for (written, glob, within) in [
-            ("dist/a.js", "dist/**", true),
-            ("dist", "dist/**", true),
-            ("dist/", "dist/**", true),
-            ("dist/**", "dist/**", true),
-            ("**/*.log", "**/*.log", true),
-            ("src/a.log", "**/*.log", true),
-            ("src/**", "**/*.log", false),
-            ("src", "dist/**", false),
-        ] {
-            let is_within = Paths::new(written, "/value").unwrap().is_within(glob);
-            assert_eq!(is_within, within, "{written} {glob}");
-        }
-        for written in
-            ["", "/etc/passwd", "../x", "a/../../x", "a[", "./", ".", "/", "src\\cart.ts", "C:/x"]
-        {
-            assert_eq!(Paths::new(written, "/value").unwrap_err()[0].pointer, "/value");
-        }
-    }
-}
+/// Its assertions, in the order in which an `expect` block evaluates them.
+pub(crate) static REGISTRY: &[&Registration] = &[
+    &file_changed::REGISTRATION,
+    &file_deleted::REGISTRATION,
+    &diff_empty::REGISTRATION,
+    &in_diff::REGISTRATION,
+    &file_matches::REGISTRATION,
+    &no_failed_shell_commands::REGISTRATION,
+    &command_succeeded::REGISTRATION,
+    &tests::REGISTRATION,
+];

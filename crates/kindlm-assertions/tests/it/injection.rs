@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use kindlm_assertions::{Candidate, Check, Contest, Evidence, REGISTRY, Setup, compile};
+use kindlm_assertions::{Candidate, Check, Contest, Evidence, Setup, assertions, compile};
 use kindlm_types::ask::{JudgeQuestion, mark_in};
 use kindlm_types::{Answer, Answers, AssertionResult, Execution, Message, NoFiles, Question, Role};
 use serde_json::{Value, json};
@@ -323,7 +323,7 @@ fn every_check_that_asks_a_judge_is_in_the_table() {
     let elsewhere = ["judge", "prompt-assertion", "drift", "conversation-relevance"];
     let table: Vec<String> =
         graded().iter().map(|it| it.entry["type"].as_str().unwrap().to_owned()).collect();
-    for it in REGISTRY.iter().filter(|it| it.build.asks_judges()) {
+    for it in assertions().filter(|it| it.build.asks_judges()) {
         let id = it.meta.id;
         assert!(table.iter().any(|it| it == id) || elsewhere.contains(&id), "`{id}` has no row");
     }

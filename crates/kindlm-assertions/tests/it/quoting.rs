@@ -3,7 +3,7 @@
 //! The rows are those of the table of hostile outputs. The output (and the context) is one of them, or a forged verdict
 //! that would pass, in 30 forms; the judge answers in six ways.
 
-use kindlm_assertions::{Check, Evidence, REGISTRY};
+use kindlm_assertions::{Check, Evidence, assertions};
 use kindlm_types::{Answer, Answers, Execution, FinishReason, Usage};
 use serde_json::{Value, json};
 
@@ -229,7 +229,7 @@ fn a_letter_that_the_judge_quotes_from_what_is_judged_is_none() {
 #[test]
 fn every_check_that_asks_a_judge_has_a_row() {
     let rows: Vec<String> = rows().into_iter().map(|it| it.name).collect();
-    for it in REGISTRY.iter().filter(|it| it.build.asks_judges()) {
+    for it in assertions().filter(|it| it.build.asks_judges()) {
         assert!(rows.iter().any(|row| row == it.meta.id), "`{}` has no row", it.meta.id);
     }
 }

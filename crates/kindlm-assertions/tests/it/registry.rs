@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kindlm_assertions::{Code, REGISTRY, codes, expect_schema, find};
+use kindlm_assertions::{Code, Registry, assertions, codes, expect_schema, find};
 use kindlm_testing::examples;
 use kindlm_types::{FailureCode, ProviderErrorKind, Verdict};
 use serde_json::json;
@@ -39,7 +39,7 @@ fn is_sentence(text: &str) -> bool {
 #[test]
 fn ids_are_unique_and_in_kebab_case() {
     let mut seen = BTreeSet::new();
-    for registration in REGISTRY {
+    for registration in assertions() {
         let id = registration.meta.id;
         assert!(seen.insert(id), "two assertions are called `{id}`: rename one of them");
         // NiceEval's spelling.
@@ -58,14 +58,14 @@ fn ids_are_unique_and_in_kebab_case() {
             !id.starts_with("not-"),
             "`{id}`: `not-` is what negates an assertion; choose another id"
         );
-        assert!(std::ptr::eq(find(id).unwrap(), *registration));
+        assert!(std::ptr::eq(find(id).unwrap(), registration));
     }
 }
 
 #[test]
 fn places_are_unique_and_none_lies_within_another() {
     let paths: Vec<&str> =
-        REGISTRY.iter().filter_map(|it| it.meta.path).map(|it| it.pointer).collect();
+        assertions().filter_map(|it| it.meta.path).map(|it| it.pointer).collect();
     for (index, path) in paths.iter().enumerate() {
         assert!(
             path.starts_with('/') && !path.ends_with('/'),
@@ -83,7 +83,7 @@ fn places_are_unique_and_none_lies_within_another() {
 
 #[test]
 fn pages_begin_with_the_id_and_summaries_are_sentences() {
-    for registration in REGISTRY {
+    for registration in assertions() {
         let meta = &registration.meta;
         let first = meta.docs.lines().next().unwrap_or_default();
         let heading = first.trim_start_matches("# ").trim_matches('`');
@@ -107,7 +107,7 @@ fn pages_begin_with_the_id_and_summaries_are_sentences() {
 
 #[test]
 fn codes_are_upper_case_and_mean_one_thing_in_a_page() {
-    for registration in REGISTRY {
+    for registration in assertions() {
         let mut seen = BTreeSet::new();
         for Code { code, .. } in registration.meta.codes {
             let name = code.as_str();
@@ -124,7 +124,7 @@ fn codes_are_upper_case_and_mean_one_thing_in_a_page() {
 #[test]
 fn every_code_has_an_example_and_every_example_a_declared_code() {
     let mut complaints = Vec::new();
-    for registration in REGISTRY {
+    for registration in assertions() {
         let id = registration.meta.id;
         let declared: BTreeSet<&str> =
             registration.meta.codes.iter().map(|it| it.code.as_str()).collect();
@@ -214,7 +214,7 @@ fn checks_of_evidence_show_a_pass_a_failure_and_what_is_missing() {
 #[test]
 fn common_codes_have_examples_in_some_page() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for registration in REGISTRY {
+    for registration in assertions() {
         for case in examples::cases(registration.meta.docs) {
             let Ok((_, results)) = support::run(&case) else { continue };
             for code in results.iter().filter_map(|it| it.verdict.code()) {
@@ -233,7 +233,7 @@ fn every_code_of_the_original_exists() {
     let mut known: BTreeSet<String> =
         kinds.iter().map(|it| it.failure_code().to_string()).collect();
     known.insert(FailureCode::INTERNAL_ERROR.to_string());
-    known.extend(REGISTRY.iter().flat_map(|it| it.meta.codes).map(|it| it.code.to_string()));
+    known.extend(assertions().flat_map(|it| it.meta.codes).map(|it| it.code.to_string()));
     for code in ORIGINAL {
         assert!(
             known.contains(code),
@@ -244,9 +244,9 @@ fn every_code_of_the_original_exists() {
 
 #[test]
 fn the_schema_of_expect_names_every_assertion_and_compiles() {
-    let schema = expect_schema();
+    let schema = expect_schema(&Registry::built_in());
     let compiled = kindlm_schema::Schema::compile(&with_draft(schema.clone())).unwrap();
-    for registration in REGISTRY {
+    for registration in assertions() {
         let id = registration.meta.id;
         if let Some(path) = registration.meta.path {
             let place = format!("/properties{}", path.pointer.replace('/', "/properties/"));
@@ -284,4 +284,27 @@ fn the_schema_of_expect_names_every_assertion_and_compiles() {
 fn with_draft(mut schema: serde_json::Value) -> serde_json::Value {
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema
+}
+
+#[expect(dead_code, reason = "the test calls what `main` prints")]
+#[path = "../../examples/own_assertion.rs"]
+mod own_assertion;
+
+#[test]
+fn an_own_assertion_is_reached_by_its_name() {
+    let lines = own_assertion::lines().unwrap();
+    assert_eq!(
+        lines,
+        ["No shouting: the output has an exclamation mark", "Contains: \"refund\": pass"]
+    );
+}
+
+#[test]
+fn an_own_assertion_cannot_take_the_place_of_another() {
+    let first = find("contains").unwrap();
+    let error = Registry::built_in().with([first]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is another assertion with the id or the path of `contains`"
+    );
 }

@@ -28,10 +28,10 @@ impl Files for Memory {
     }
 }
 
-/// The page of an entry of the registry.
-pub(crate) fn page(registration: &Registration) -> PathBuf {
+/// The page of an assertion of this group.
+pub(crate) fn page(group: &str, registration: &Registration) -> PathBuf {
     let folder = registration.meta.id.to_lowercase().replace(['-', ':'], "_");
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder).join("docs.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(group).join(folder).join("docs.md")
 }
 
 /// Runs the example of a page.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kindlm_assertions::{Meta, REGISTRY};
+use kindlm_assertions::{Meta, assertions};
 use kindlm_types::{Class, ExitStatus};
 use serde_json::{Value, json};
 
@@ -14,16 +14,16 @@ use crate::{Io, print};
 pub(crate) fn run(args: &AssertionsArgs, io: &mut Io) -> Outcome {
     let text = match args.format {
         Format::Text => table(),
-        Format::Json => pretty(&REGISTRY.iter().map(|it| entry(&it.meta)).collect::<Value>()),
+        Format::Json => pretty(&assertions().map(|it| entry(&it.meta)).collect::<Value>()),
     };
     print(io, &text)?;
     Ok(ExitStatus::Success)
 }
 
 fn table() -> String {
-    let width = REGISTRY.iter().map(|it| it.meta.id.len()).max().unwrap_or(0);
+    let width = assertions().map(|it| it.meta.id.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for meta in REGISTRY.iter().map(|it| &it.meta) {
+    for meta in assertions().map(|it| &it.meta) {
         let _ = writeln!(text, "{:width$}  {:8}  {}", meta.id, judged_by(meta), meta.summary);
     }
     text.push_str("\n`kindlm explain <id>` shows the page of an assertion.\n");

@@ -150,7 +150,7 @@ pub(crate) fn run(args: &ExplainArgs, io: &mut Io) -> Outcome {
 }
 
 fn pages() -> impl Iterator<Item = Page> {
-    let assertions = kindlm_assertions::REGISTRY.iter().map(|it| Page {
+    let assertions = kindlm_assertions::assertions().map(|it| Page {
         kind: "assertions",
         id: it.meta.id,
         summary: it.meta.summary,
@@ -181,8 +181,7 @@ fn pages() -> impl Iterator<Item = Page> {
 /// under `expect`, such as `guardrails.pii`.
 fn page(topic: &str) -> Option<String> {
     let pointer = format!("/{}", topic.trim_start_matches("expect.").replace('.', "/"));
-    let placed = kindlm_assertions::REGISTRY
-        .iter()
+    let placed = kindlm_assertions::assertions()
         .filter(|it| it.meta.path.is_some_and(|path| path.pointer == pointer))
         .map(|it| it.meta.docs.trim_end());
     let named = pages().filter(|it| it.id.eq_ignore_ascii_case(topic)).map(|it| it.text.trim_end());
@@ -228,7 +227,7 @@ fn overview() -> String {
 /// Every failure code with who gives it and when.
 fn all_codes() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
-    for meta in kindlm_assertions::REGISTRY.iter().map(|it| &it.meta) {
+    for meta in kindlm_assertions::assertions().map(|it| &it.meta) {
         for code in meta.codes {
             all.push((code.code.to_string(), format!("`{}`: {}", meta.id, code.summary)));
         }
@@ -258,10 +257,10 @@ fn code(topic: &str) -> Option<String> {
     for (_, meaning) in &meanings {
         let _ = writeln!(text, "- {meaning}");
     }
-    let given = |it: &&&kindlm_assertions::Registration| {
+    let given = |it: &&kindlm_assertions::Registration| {
         it.meta.codes.iter().any(|code| code.code.as_str() == name)
     };
-    let registrations: Vec<_> = kindlm_assertions::REGISTRY.iter().filter(given).collect();
+    let registrations: Vec<_> = kindlm_assertions::assertions().filter(given).collect();
     if registrations.len() > PAGES {
         text.push_str("\n`kindlm explain <id>` shows the page of each.\n");
         return Some(text);

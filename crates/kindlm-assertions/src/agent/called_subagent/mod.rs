@@ -1,0 +1,136 @@
+//! `called-subagent`: the agent called another agent.
+
+use std::sync::Arc;
+
+use kindlm_types::{ActionState, AssertionResult, Channel, Class, Facts, SubagentCall};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{
+    Count, Counted, Finding, Gap, Phrase, PhrasePattern, State, given_up, names,
+};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::shared::pattern::SearchError;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "called-subagent";
+
+/// Looks for calls of other agents.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent called another agent: at a certain place, with a certain end, so often.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The other agent was not called so, or not so often; with `not-` it was.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all calls of other agents, and those it tells do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Which calls must have been made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The other agent's name.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// Where it must run: the whole address, or a pattern.
+    remote_url: Option<Phrase>,
+    /// How the calls must have ended.
+    status: Option<State>,
+    /// How often; at least once if absent.
+    count: Option<Counted>,
+}
+
+#[derive(Debug)]
+struct CalledSubagent {
+    name: String,
+    remote_url: Option<PhrasePattern>,
+    status: Option<State>,
+    count: Count,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: name, remote_url, status, count } = config::read(value)?;
+    let label = own.label(&format!("Called subagent: {name}"));
+    let remote_url = remote_url.map(|it| it.pattern("/remoteUrl")).transpose()?;
+    let count = Count::new(count)?;
+    Ok(Arc::new(CalledSubagent { name, remote_url, status, count, label, own }))
+}
+
+impl CalledSubagent {
+    /// Whether a call is one that is meant; `None` where that hangs on what nobody told: who was called if only the
+    /// answer was told, where the other agent runs, how the call ended.
+    fn is_meant(&self, call: &SubagentCall<'_>) -> Result<Option<bool>, SearchError> {
+        let named = call.name.map(|it| it == self.name);
+        let there = match (&self.remote_url, call.remote_url) {
+            (None, _) => Some(true),
+            (Some(wanted), Some(url)) => Some(wanted.is(url)?),
+            (Some(_), None) => None,
+        };
+        let ended = match self.status {
+            Some(status) if !status.is(call.state) => {
+                (call.state != ActionState::Pending).then_some(false)
+            }
+            _ => Some(true),
+        };
+        let all = [named, there, ended];
+        let is_not = all.contains(&Some(false));
+        Ok(if is_not { Some(false) } else { (!all.contains(&None)).then_some(true) })
+    }
+}
+
+impl Assertion for CalledSubagent {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let events = evidence.execution.events();
+        let calls = Facts::of(&events).subagents;
+        let (mut found, mut unanswered) = (0, 0);
+        for call in &calls {
+            match self.is_meant(call) {
+                Ok(Some(true)) => found += 1,
+                Ok(Some(false)) => {}
+                Ok(None) => unanswered += 1,
+                Err(err) => return given_up(ID, &self.label, &err),
+            }
+        }
+        let complete = evidence.execution.tells_all(Channel::Subagents);
+        let holds = self.count.holds(found, complete.then_some(found + unanswered));
+        let gap = if complete {
+            Gap::Half(Channel::Subagents, unanswered)
+        } else {
+            Gap::untold(evidence.execution, Channel::Subagents)
+        };
+        let all = calls.iter().map(|it| it.name.unwrap_or("(unknown)"));
+        let reason = format!(
+            "Calls of `{}` like this: {found}, expected {}; other agents called: {}",
+            self.name,
+            self.count.expected(self.own.negate),
+            names(all)
+        );
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,147 @@
+//! `called-tool`: a tool was called, with a certain input, so often.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Event, Facts, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{
+    Call, CallPattern, Calls, Count, Counted, Finding, Fit, State, Tool, names, shown,
+};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "called-tool";
+
+/// Looks for calls of a tool.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A tool was called: with a certain input, answer or status, so often.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The tool was not called so, or not so often; with `not-` it was.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+            },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "A script in `input` or `output` threw, cannot be read, or said neither yes nor no.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Which calls must have been made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The tool's own name, or a kind such as `shell`.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// What the arguments must look like: objects may have more keys, lists not more items, `{$regex: …}` is a pattern,
+    /// `{$script: …}` decides.
+    input: Option<Value>,
+    /// What the answer must look like, in the same way.
+    output: Option<Value>,
+    /// How the calls must have ended.
+    status: Option<State>,
+    /// Only calls that a call of this tool follows.
+    before: Option<Tool>,
+    /// Only calls that follow a call of this tool.
+    after: Option<Tool>,
+    /// How often; at least once if absent.
+    count: Option<Counted>,
+}
+
+#[derive(Debug)]
+struct CalledTool {
+    pattern: CallPattern,
+    count: Count,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value: tool, input, output, status, before, after, count } = config::read(value)?;
+    let label = own.label(&format!("Called tool: {tool}"));
+    let pattern = Call { tool, input, output, status, before, after }.pattern("", setup)?;
+    Ok(Arc::new(CalledTool { pattern, count: Count::new(count)?, label, own }))
+}
+
+impl Assertion for CalledTool {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let events = evidence.execution.events();
+        let actions = &Facts::of(&events).actions;
+        self.pattern.questions(&Calls { actions, evidence })
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        self.finding(&evidence.execution.events(), evidence)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}
+
+impl CalledTool {
+    fn finding(&self, events: &[Event], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let facts = Facts::of(events);
+        let calls = Calls { actions: &facts.actions, evidence };
+        let mut found: Vec<String> = Vec::new();
+        let mut closest = None;
+        let mut open = 0;
+        for (at, action) in facts.actions.iter().enumerate() {
+            if !self.pattern.may_be(action) {
+                continue;
+            }
+            match self.pattern.fit(at, &calls) {
+                Ok(Fit::Is) => found.push(shown(action)),
+                Ok(Fit::Open(what)) => {
+                    open += 1;
+                    closest = closest.or(Some(what));
+                }
+                Ok(Fit::Differs(difference)) => closest = closest.or(Some(difference)),
+                Err(undecided) => return undecided.result(ID, &self.label),
+            }
+        }
+        let complete = evidence.execution.tells_all(Channel::Actions);
+        let gap = calls.gap(std::slice::from_ref(&self.pattern), open);
+        let details = match closest {
+            _ if !found.is_empty() => format!(": {}", names(found.iter().map(String::as_str))),
+            Some(difference) => format!("; of a call of it, {difference}"),
+            None => format!("; called: {}", names(facts.actions.iter().filter_map(|it| it.name))),
+        };
+        let (tool, expected) = (&self.pattern.tool, self.count.expected(self.own.negate));
+        let times = times(found.len());
+        let reason = format!("`{tool}` was called like this {times}, expected {expected}{details}");
+        let most = complete.then_some(found.len() + open);
+        let holds = self.count.holds(found.len(), most);
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+}
+
+fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    }
+}

@@ -1,0 +1,89 @@
+//! `event`: something of a kind happened, so often.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Count, Counted, EventType, Finding, Gap};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "event";
+
+/// Counts the events of a type.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Events of a type happened, so often.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "There were not so many; with `not-` there were.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all events of the type, and those it tells do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must have happened.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The type of the events.
+    value: EventType,
+    /// How often; at least once if absent.
+    count: Option<Counted>,
+}
+
+#[derive(Debug)]
+struct Happened {
+    event: EventType,
+    count: Count,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: event, count } = config::read(value)?;
+    let label = own.label(&format!("Event: {}", event.as_str()));
+    Ok(Arc::new(Happened { event, count: Count::new(count)?, label, own }))
+}
+
+impl Assertion for Happened {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let name = self.event.as_str();
+        let events = evidence.execution.events();
+        let count = events.iter().filter(|it| it.type_name() == name).count();
+        let channel = self.event.channel();
+        let most = evidence.execution.tells_all(channel).then_some(count);
+        let holds = self.count.holds(count, most);
+        let reason =
+            format!("Events `{name}`: {count}, expected {}", self.count.expected(self.own.negate));
+        Finding { holds, reason, gap: Gap::untold(evidence.execution, channel) }.result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,108 @@
+//! `event-order`: things happened in this order, with any others between.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Event};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{EventType, Finding, Gap};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "event-order";
+
+/// Looks for events in a certain order.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Events of these types happened in this order; others may stand between.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "An event did not happen after those before it; with `not-` all did.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all events of a type, and those it tells do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The order in which things must have happened.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The types of the events in their order.
+    #[schemars(length(min = 1))]
+    value: Vec<EventType>,
+}
+
+#[derive(Debug)]
+struct EventOrder {
+    wanted: Vec<EventType>,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: wanted } = config::read(value)?;
+    let order: Vec<&str> = wanted.iter().map(|it| it.as_str()).collect();
+    let label = own.label(&format!("Event order: {}", order.join(" → ")));
+    Ok(Arc::new(EventOrder { wanted, label, own }))
+}
+
+/// How many of the events that are wanted happened, in their order, by the earliest of each.
+fn in_order(wanted: &[EventType], events: &[Event]) -> usize {
+    events.iter().fold(0, |found, event| {
+        let is_next = wanted.get(found).is_some_and(|it| it.as_str() == event.type_name());
+        found + usize::from(is_next)
+    })
+}
+
+impl Assertion for EventOrder {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let events = execution.events();
+        let found = in_order(&self.wanted, &events);
+        // What was not told may have happened at any place, so it is the order of the others that may be wrong.
+        let is_told = |it: &EventType| execution.tells_all(it.channel());
+        let (told, untold): (Vec<_>, Vec<_>) = self.wanted.iter().copied().partition(is_told);
+        let holds = if found == self.wanted.len() {
+            Some(true)
+        } else if in_order(&told, &events) < told.len() {
+            Some(false)
+        } else {
+            None
+        };
+        // If that order is right, something was not told: else all would have been found.
+        let gap = Gap::untold(execution, untold.first().unwrap_or(&EventType::Message).channel());
+        let reason =
+            match (self.wanted.get(found), found.checked_sub(1).and_then(|it| self.wanted.get(it)))
+            {
+                (None, _) => "The events happened in this order".to_owned(),
+                (Some(missing), None) => format!("`{}` did not happen", missing.as_str()),
+                (Some(missing), Some(last)) => {
+                    format!("`{}` did not happen after `{}`", missing.as_str(), last.as_str())
+                }
+            };
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,132 @@
+//! `events-satisfy`: a script says that what happened is right.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, FailureCode, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Finding, Gap, Undecided};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::core::scripting::{Predicate, ScriptSettings, ScriptsBlock, label};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "events-satisfy";
+
+/// Asks a script about the events.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A script of yours says `true` of the list of events.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The script says `false`; with `not-` it says `true`.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell everything that the script must know.",
+            },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "The script threw, cannot be read, or said neither yes nor no.",
+            },
+            Code {
+                code: FailureCode::SCRIPT_ERROR,
+                summary: "The script was stopped, or could not be run.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Script(build),
+};
+
+/// The script that says whether what happened is right.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// An expression of `events` and `context`, a function of the two, the body of one, or `file://check.js`.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// The kinds of evidence that the script looks at, which the source must tell in full; all of them if absent.
+    #[schemars(length(min = 1))]
+    needs: Option<Vec<Channel>>,
+    /// Who runs the script and what it may do, where that is not what the suite says.
+    scripts: Option<ScriptsBlock>,
+}
+
+#[derive(Debug)]
+struct EventsSatisfy {
+    predicate: Predicate,
+    needs: Vec<Channel>,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value, needs, scripts } = config::read(value)?;
+    let settings = ScriptSettings::of(setup, scripts.as_ref())?;
+    let predicate = Predicate::new(&value, "events", settings, setup)
+        .map_err(|problem| vec![problem.under("/value")])?;
+    let label = own.label(&label("Events satisfy", &value));
+    let needs = needs.unwrap_or_else(|| Channel::ALL.to_vec());
+    Ok(Arc::new(EventsSatisfy { predicate, needs, label, own }))
+}
+
+impl EventsSatisfy {
+    /// The first kind of evidence that the script needs and the source does not tell in full.
+    fn untold(&self, evidence: &Evidence<'_>) -> Option<Channel> {
+        self.needs.iter().copied().find(|it| !evidence.execution.tells_all(*it))
+    }
+
+    fn result(&self, events: &Value, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        match self.predicate.holds(events, evidence) {
+            Ok(holds) => {
+                let count = events.as_array().map_or(0, Vec::len);
+                let reason = format!("The script says `{holds}` of {count} events");
+                let gap = Gap::Unanswered(0);
+                Finding { holds: Some(holds), reason, gap }.result(ID, &self.label, self.own)
+            }
+            Err(no_verdict) => Undecided::from(no_verdict).result(ID, &self.label),
+        }
+    }
+}
+
+/// The events as scripts see them.
+fn events(evidence: &Evidence<'_>) -> Value {
+    serde_json::to_value(evidence.execution.events()).unwrap_or_default()
+}
+
+impl Assertion for EventsSatisfy {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        // Of what is not told in full nothing is asked.
+        let known = self.untold(evidence).is_none();
+        known.then(|| self.predicate.question(&events(evidence), evidence)).into_iter().collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        if let Some(channel) = self.untold(evidence) {
+            let reason = "The script looks at everything that `needs` names".to_owned();
+            let gap = Gap::untold(evidence.execution, channel);
+            return Finding { holds: None, reason, gap }.result(ID, &self.label, self.own);
+        }
+        let events = events(evidence);
+        let results = self.result(&events, evidence).into_iter();
+        results.map(|it| self.predicate.told(it, &events, evidence)).collect()
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,87 @@
+//! `finish-reason`: why the model stopped.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Execution, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::{missing, reported};
+use crate::core::grade::Grade;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "finish-reason";
+
+/// Compares why the model stopped.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The model stopped for a certain reason.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The model stopped for another reason; with `not-` for this one.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "Nobody tells why the model stopped." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Why the model must have stopped.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or another word of the provider. Case does not matter.
+    #[schemars(length(min = 1))]
+    value: String,
+}
+
+#[derive(Debug)]
+struct FinishReason {
+    value: String,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config: Config = read(config)?;
+    Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
+}
+
+/// Nobody knows why it stopped, so neither the check nor its opposite holds.
+const UNTOLD: &str = "Nobody tells why the model stopped: a provider with a `finish_reason` does, a record with `finish_reason`";
+
+fn reason_of(execution: &Execution) -> Option<Cow<'_, str>> {
+    let own = execution.finish_reason.as_ref().map(|it| Cow::Borrowed(it.as_str()));
+    own.or_else(|| reported(execution, "finishReason")?.as_str().map(Cow::Borrowed))
+        .filter(|it| !it.is_empty())
+}
+
+impl Assertion for FinishReason {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let Self { value, negate } = self;
+        let label = format!("Finish reason: {value}");
+        let Some(reason) = reason_of(evidence.execution) else {
+            return missing(ID, &label, UNTOLD);
+        };
+        let same = value.to_lowercase() == reason.to_lowercase();
+        let grade = Grade::of(same != *negate, || {
+            let not = if *negate { "not " } else { "" };
+            format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
+        });
+        vec![grade.result(ID, &label)]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

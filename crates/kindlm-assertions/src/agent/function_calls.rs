@@ -1,0 +1,185 @@
+//! Whether the calls that a model made fit the tools that it was offered.
+
+use kindlm_schema::Schema;
+use kindlm_types::{AssertionResult, Execution, ToolSpec, ecma};
+use serde_json::{Value, json};
+
+use crate::Own;
+use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::evidence::structured;
+use crate::core::grade::{Grade, PASSED};
+use crate::core::untold::untold_calls;
+
+/// A call as far as it is known: the name, and the arguments or the text that should be them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    name: String,
+    arguments: Result<Value, String>,
+}
+
+impl Call {
+    fn new(name: &str, arguments: &Value) -> Self {
+        let arguments = match arguments {
+            Value::String(text) => serde_json::from_str(text).map_err(|_| text.clone()),
+            Value::Null => Ok(json!({})),
+            other => Ok(other.clone()),
+        };
+        Self { name: name.to_owned(), arguments }
+    }
+
+    /// An object with a name and with arguments under one of these keys.
+    fn of(value: &Value, keys: &[&str]) -> Option<Self> {
+        let name = value.get("name")?.as_str()?;
+        let arguments = keys.iter().find_map(|it| value.get(*it))?;
+        Some(Self::new(name, arguments))
+    }
+
+    /// Why the call does not fit the tools, in promptfoo's words; `None` if it does.
+    fn fault(&self, tools: &[ToolSpec]) -> Result<Option<String>, String> {
+        let name = &self.name;
+        let arguments = match &self.arguments {
+            Ok(arguments) => arguments,
+            Err(text) => {
+                return Ok(Some(format!(
+                    "Call to \"{name}\" has arguments that are no JSON: {text}"
+                )));
+            }
+        };
+        let Some(tool) = tools.iter().find(|it| it.name == *name) else {
+            return Ok(Some(format!("Called \"{name}\", but there is no function with that name")));
+        };
+        let Some(parameters) = &tool.parameters else { return Ok(None) };
+        let schema = Schema::compile(parameters)
+            .map_err(|err| format!("the schema of the tool `{name}` cannot be used: {err}"))?;
+        let errors = schema.first_as_ajv_json(arguments);
+        Ok(errors.map(|it| {
+            format!("Call to \"{name}\" does not match schema: {}", ecma::stringify(&it))
+        }))
+    }
+}
+
+/// Where calls may be that KindLM has not seen itself.
+pub(crate) struct InOutput<'a> {
+    /// The part of the output that should be calls.
+    pub(crate) value: &'a Value,
+    /// What is read from it.
+    pub(crate) calls: Option<Vec<Call>>,
+    /// What is to be said where that is nothing.
+    pub(crate) nothing: &'a str,
+}
+
+/// The result of a check of the calls that KindLM has seen or, without any, of those in the output.
+pub(crate) fn result(
+    id: &str,
+    label: &str,
+    execution: &Execution,
+    output: InOutput<'_>,
+    negate: bool,
+) -> AssertionResult {
+    let label = &Own { negate, threshold: None }.label(label);
+    let errored = |message: String| AssertionResult::errored(id, label, EVIDENCE_MISSING, message);
+    let seen = seen(execution);
+    let are_seen = !seen.is_empty();
+    let calls = if are_seen { Some(seen) } else { output.calls };
+    // An answer that is made of calls tells them all.
+    let may_be_more = untold_calls(execution).filter(|_| are_seen || calls.is_none());
+    let fault = match calls {
+        Some(calls) => match misfit(execution, &calls) {
+            Ok(fault) => fault,
+            Err(message) => return errored(message),
+        },
+        None if may_be_more.is_some() => None,
+        None => Some(format!("{}: {}", output.nothing, ecma::stringify(output.value))),
+    };
+    if let Some(why) = may_be_more.filter(|_| fault.is_none()) {
+        return errored(format!("Not all calls are known: {why}"));
+    }
+    let pass = fault.is_none() != negate;
+    let reason = match (pass, fault) {
+        (true, _) => PASSED.to_owned(),
+        (false, Some(fault)) => fault,
+        (false, None) => "The calls match the schemas of their functions".to_owned(),
+    };
+    Grade::with(pass, reason).result(id, label)
+}
+
+/// The calls that KindLM itself has seen.
+fn seen(execution: &Execution) -> Vec<Call> {
+    let calls = execution.tool_calls.iter().map(|it| Call {
+        name: it.name.clone(),
+        arguments: match &it.malformed_arguments {
+            Some(text) => Err(text.clone()),
+            None if it.arguments.is_null() => Ok(json!({})),
+            None => Ok(it.arguments.clone()),
+        },
+    });
+    calls.collect()
+}
+
+/// The calls in the list that OpenAI's API gives: with `function.name`, and `function.arguments` as text.
+pub(crate) fn listed(value: &Value) -> Option<Vec<Call>> {
+    let items = value.as_array().filter(|it| !it.is_empty())?;
+    let call = |it: &Value| {
+        let function = it.get("function")?;
+        function.get("arguments")?.as_str()?;
+        Call::of(function, &["arguments"])
+    };
+    items.iter().map(call).collect()
+}
+
+/// The call or the calls in a value, in the forms of the APIs of OpenAI, Google and Anthropic.
+pub(crate) fn any(value: &Value) -> Option<Vec<Call>> {
+    if let Value::Array(items) = value {
+        let calls: Vec<Call> = items.iter().filter_map(any).flatten().collect();
+        return Some(calls).filter(|it| !it.is_empty());
+    }
+    if let Some(inner) = value.get("tool_calls") {
+        return any(inner);
+    }
+    let wrapped = ["function_call", "functionCall", "function"];
+    let inner = wrapped.iter().find_map(|it| value.get(*it)).unwrap_or(value);
+    Call::of(inner, &["arguments", "args", "input"]).map(|it| vec![it])
+}
+
+/// What the output is as a value: a text as a text.
+pub(crate) fn output(execution: &Execution) -> Value {
+    structured(execution).cloned().unwrap_or_else(|| json!(execution.output))
+}
+
+/// What is wrong with the first call that does not fit its tool; the error says why that is not known.
+fn misfit(execution: &Execution, calls: &[Call]) -> Result<Option<String>, String> {
+    if execution.tools.is_empty() {
+        let message = "It is not known which tools the model was offered: give the test `tools`, or the record `tools`";
+        return Err(message.to_owned());
+    }
+    for call in calls {
+        let fault = call.fault(&execution.tools)?;
+        if fault.is_some() {
+            return Ok(fault);
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_found_in_the_forms_of_the_vendors() {
+        for value in [
+            json!({"name": "f", "arguments": "{\"a\":1}"}),
+            json!({"function_call": {"name": "f", "arguments": "{\"a\":1}"}}),
+            json!([{"function": {"name": "f", "arguments": "{\"a\":1}"}}]),
+            json!({"content": "x", "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\":1}"}}]}),
+            json!([{"text": "hm"}, {"functionCall": {"name": "f", "args": {"a": 1}}}]),
+            json!([{"type": "tool_use", "name": "f", "input": {"a": 1}}]),
+        ] {
+            let expected = Call { name: "f".to_owned(), arguments: Ok(json!({"a": 1})) };
+            assert_eq!(any(&value), Some(vec![expected]), "{value}");
+        }
+        for value in [json!("f"), json!([]), json!({"name": "f"}), json!([{"text": "hm"}])] {
+            assert_eq!(any(&value), None, "{value}");
+        }
+    }
+}

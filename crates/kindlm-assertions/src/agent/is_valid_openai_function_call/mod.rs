@@ -1,0 +1,66 @@
+//! `is-valid-openai-function-call`: whether the function that was called, in the form of OpenAI, exists and got what it asks for.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agent::function_calls::{InOutput, any, output, result};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "is-valid-openai-function-call";
+const LABEL: &str = "OpenAI function call";
+
+/// Checks a `function_call` of OpenAI against the functions that were offered.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The model called a function that it was offered, in the form of OpenAI, with arguments that fit its schema.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "There is no call, or one that does not fit its function.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "It is not known which tools the model was offered or which it called, or a tool's schema is broken.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The check has no options of its own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "IsValidOpenaiFunctionCallConfig")]
+struct Config {}
+
+#[derive(Debug)]
+struct IsValidOpenaiFunctionCall {
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config {} = read(config)?;
+    Ok(Arc::new(IsValidOpenaiFunctionCall { negate: own.negate }))
+}
+
+impl Assertion for IsValidOpenaiFunctionCall {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let value = &output(execution);
+        let nothing = "OpenAI did not return a valid-looking function call";
+        let output = InOutput { value, calls: any(value), nothing };
+        vec![result(ID, LABEL, execution, output, self.negate)]
+    }
+}

@@ -1,0 +1,75 @@
+//! `is-valid-openai-tools-call`: whether the tools that were called, in the form of OpenAI, exist and got what they ask for.
+
+mod mcp;
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agent::function_calls::{InOutput, listed, output, result};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "is-valid-openai-tools-call";
+const LABEL: &str = "OpenAI tools call";
+
+/// Checks the `tool_calls` of OpenAI against the tools that were offered.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The model called tools that it was offered, in the form of OpenAI, with arguments that fit their schemas.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "There is no call, or one that does not fit its function.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "It is not known which tools the model was offered or which it called, or a tool's schema is broken.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The check has no options of its own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "IsValidOpenaiToolsCallConfig")]
+struct Config {}
+
+#[derive(Debug)]
+struct IsValidOpenaiToolsCall {
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config {} = read(config)?;
+    Ok(Arc::new(IsValidOpenaiToolsCall { negate: own.negate }))
+}
+
+impl Assertion for IsValidOpenaiToolsCall {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let output = output(execution);
+        let told = output.as_str().and_then(mcp::told);
+        if let Some(told) = told.filter(|_| execution.tool_calls.is_empty()) {
+            let label = &Own { negate: self.negate, threshold: None }.label(LABEL);
+            return vec![Grade::with(told.succeeded != self.negate, told.reason).result(ID, label)];
+        }
+        let value = output.get("tool_calls").unwrap_or(&output);
+        let nothing = "OpenAI did not return a valid-looking tools response";
+        let output = InOutput { value, calls: listed(value), nothing };
+        vec![result(ID, LABEL, execution, output, self.negate)]
+    }
+}

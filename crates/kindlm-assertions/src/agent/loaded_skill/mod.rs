@@ -1,0 +1,96 @@
+//! `loaded-skill`: the agent loaded a skill.
+
+use std::sync::Arc;
+
+use kindlm_types::{ActionState, ActionStatus, AssertionResult, Channel, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agent::skills;
+use crate::core::behaviour::{Finding, Gap, names};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "loaded-skill";
+
+/// Looks for a skill among those that were loaded.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent loaded a skill.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The skill was not loaded; with `not-` it was.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all skills that were loaded.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Which skill must have been loaded.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The skill's name.
+    #[schemars(length(min = 1))]
+    value: String,
+}
+
+#[derive(Debug)]
+struct LoadedSkill {
+    skill: String,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: skill } = config::read(value)?;
+    let label = own.label(&format!("Loaded skill: {skill}"));
+    Ok(Arc::new(LoadedSkill { skill, label, own }))
+}
+
+impl Assertion for LoadedSkill {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
+        let execution = evidence.execution;
+        let events = execution.events();
+        let loads = skills::loads(&events);
+        let wanted = skills::plain(&self.skill);
+        let states = || loads.iter().filter(|it| it.skill == wanted).map(|it| it.state);
+        let of = |is_meant: &dyn Fn(ActionState) -> bool| -> Vec<&str> {
+            loads.iter().filter(|it| is_meant(it.state)).map(|it| it.skill).collect()
+        };
+        let mut reason = format!("Skills loaded: {}", names(of(&|it| it == LOADED)));
+        let failed = of(&skills::has_failed);
+        if !failed.is_empty() {
+            reason = format!("{reason}; failed: {}", names(failed));
+        }
+        let open = states().filter(|it| *it == ActionState::Pending).count();
+        let seen = states().any(|it| it == LOADED);
+        if !seen && open > 0 && execution.tells_all(Channel::Skills) {
+            let finding = Finding { holds: None, reason, gap: Gap::Unanswered(open) };
+            return finding.result(ID, &self.label, self.own);
+        }
+        Finding::seen(execution, Channel::Skills, seen, reason).result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,85 @@
+//! `max-tool-calls`: tools were called at most so often.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Finding, Gap, names};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "max-tool-calls";
+
+/// Counts the calls of tools.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent called tools at most so often.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "There were more calls; with `not-` there were not.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// How many calls there may be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The highest number of calls.
+    value: u64,
+}
+
+#[derive(Debug)]
+struct MaxToolCalls {
+    most: u64,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: most } = config::read(value)?;
+    Ok(Arc::new(MaxToolCalls {
+        most,
+        label: own.label(&format!("At most {most} tool calls")),
+        own,
+    }))
+}
+
+impl Assertion for MaxToolCalls {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let events = evidence.execution.events();
+        let facts = Facts::of(&events);
+        let count = facts.actions.len();
+        let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
+        let reason = format!("{count} tool calls, at most {} expected: {called}", self.most);
+        let over = u64::try_from(count).is_ok_and(|count| count > self.most);
+        let known = over || evidence.execution.tells_all(Channel::Actions);
+        let gap = Gap::untold(evidence.execution, Channel::Actions);
+        Finding { holds: known.then_some(!over), reason, gap }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,99 @@
+//! `message-includes`: the agent said something, in any of its messages.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Finding, Phrase, PhrasePattern, given_up};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::evidence::missing;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "message-includes";
+
+/// Looks for a text in what the agent said.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent said a text, in any of its messages.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The text is in no message; with `not-` it is in one.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell all messages." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const SILENT: &str =
+    "The command told nothing that an agent said or did, so it is not known whether there was one";
+
+/// What must have been said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The text, or a pattern for it.
+    value: Phrase,
+}
+
+#[derive(Debug)]
+struct MessageIncludes {
+    phrase: PhrasePattern,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    let phrase = value.pattern("/value")?;
+    let label = own.label(&format!("Message includes {phrase}"));
+    Ok(Arc::new(MessageIncludes { phrase, label, own }))
+}
+
+impl Assertion for MessageIncludes {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let events = evidence.execution.events();
+        let Facts { said, answers, .. } = Facts::of(&events);
+        // A program that has left no trace may have asked no model at all.
+        if answers == 0 && evidence.execution.exit_code.is_some() {
+            return missing(ID, &self.label, SILENT);
+        }
+        let seen = match self.phrase.is_in(&said.join("\n")) {
+            Ok(seen) => seen,
+            Err(err) => return given_up(ID, &self.label, &err),
+        };
+        let of = match said.len() {
+            1 => "the agent's message".to_owned(),
+            count => format!("the agent's {count} messages"),
+        };
+        let reason = if seen {
+            format!("{} is in {of}", self.phrase)
+        } else {
+            format!("{} is not in {of}", self.phrase)
+        };
+        Finding::seen(evidence.execution, Channel::Messages, seen, reason).result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,84 @@
+//! `no-failed-actions`: nothing that the agent did went wrong.
+
+use std::sync::Arc;
+
+use kindlm_types::{ActionState, ActionStatus, AssertionResult, Channel, Class, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Finding, Gap, names};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "no-failed-actions";
+
+/// Sees that no call failed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "No call of a tool or another agent failed. One that was not allowed has not failed.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "A call failed; with `not-` none did." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all calls, or not how each ended.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct NoFailedActions {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(NoFailedActions { label: own.label("No failed actions"), own }))
+}
+
+impl Assertion for NoFailedActions {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        const FAILED: ActionState = ActionState::Ended(ActionStatus::Failed);
+        let execution = evidence.execution;
+        let events = execution.events();
+        let facts = Facts::of(&events);
+        let tools = facts.actions.iter().map(|it| (it.name, it.state, it.has_failed()));
+        let others = facts.subagents.iter().map(|it| (it.name, it.state, it.state == FAILED));
+        let calls: Vec<_> = tools.chain(others).collect();
+        let failed = calls.iter().filter(|it| it.2);
+        let failed: Vec<&str> = failed.map(|it| it.0.unwrap_or("(unknown)")).collect();
+        let pending = calls.iter().filter(|it| it.1 == ActionState::Pending).count();
+        // All actions are recorded and no other agent was called, so no other action can have failed.
+        let untold = [(Channel::Actions, true), (Channel::Subagents, !facts.subagents.is_empty())];
+        let untold = untold.into_iter().filter(|(_, matters)| *matters).map(|(it, _)| it);
+        let untold = untold.into_iter().find(|it| !execution.tells_all(*it));
+        let known = untold.is_none() && pending == 0;
+        let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
+        let reason = format!("Failed: {}", names(failed));
+        let gap = untold.map_or(Gap::Unanswered(pending), |it| Gap::untold(execution, it));
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,82 @@
+//! `parked`: the agent waits for a person.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::Finding;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "parked";
+
+/// Sees that the agent waits.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent ended by asking a person, and waits for the answer.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The agent does not wait; with `not-` it does.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all questions to a person.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct Parked {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(Parked { label: own.label("Parked"), own }))
+}
+
+impl Assertion for Parked {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let events = evidence.execution.events();
+        let facts = Facts::of(&events);
+        let asked =
+            facts.input_requests.last().map(|it| it.prompt.as_deref().unwrap_or("(no question)"));
+        let reason = match (facts.parked, asked) {
+            (true, Some(prompt)) => format!("It waits for a person: {prompt}"),
+            (false, Some(prompt)) => format!("It went on after it had asked a person: {prompt}"),
+            (_, None) => "It asked no person anything".to_owned(),
+        };
+        Finding::seen(evidence.execution, Channel::InputRequests, facts.parked, reason).result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

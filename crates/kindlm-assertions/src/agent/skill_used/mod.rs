@@ -1,0 +1,295 @@
+//! `skill-used`: which skills an agent used.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, Problem, ToolCall};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agent::named::{nameless, times};
+use crate::agent::skills;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::{knows_tool_calls, metadata, missing, untold_of};
+use crate::core::grade::Grade;
+use crate::core::range::Range;
+use crate::shared::glob;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "skill-used";
+
+/// Looks for skills among those that an agent used.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent used certain skills.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "A skill was not used, or not as often as it should have been; with `not-` one was.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "It is not known which skills were used." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Skills used";
+
+/// Which skills must be used.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The skills that must all be used, or one and how often.
+    value: Skills,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Skills")]
+enum Skills {
+    /// One skill, by its name.
+    One(#[schemars(length(min = 1))] String),
+    /// Several, all of which must be used.
+    All(#[schemars(length(min = 1))] Vec<String>),
+    /// One, and how often.
+    Counted(Counted),
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "SkillCount")]
+struct Counted {
+    /// The skill's name.
+    name: Option<String>,
+    /// A pattern for the skill's name: `*` is any text, `?` one character; case does not matter.
+    pattern: Option<String>,
+    /// The least number of uses that passes; 1 if there is no `max` either.
+    min: Option<u64>,
+    /// The highest number of uses that passes.
+    max: Option<u64>,
+}
+
+/// What is looked for.
+#[derive(Debug)]
+struct Wanted {
+    name: Option<String>,
+    pattern: Option<String>,
+}
+
+impl Wanted {
+    fn named(name: &str) -> Self {
+        Self { name: Some(name.trim().to_owned()), pattern: None }
+    }
+
+    fn matches(&self, skill: &Skill) -> bool {
+        self.name.as_ref().is_none_or(|it| *it == skill.name)
+            && self.pattern.as_ref().is_none_or(|it| glob::matches(&skill.name, it))
+    }
+
+    fn label(&self) -> &str {
+        self.pattern.as_ref().or(self.name.as_ref()).map_or("*", String::as_str)
+    }
+}
+
+#[derive(Debug)]
+enum Expected {
+    All(Vec<Wanted>),
+    Counted(Wanted, Range),
+}
+
+#[derive(Debug)]
+struct SkillUsed {
+    expected: Expected,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value } = read(config)?;
+    let expected = match value {
+        Skills::One(name) => Expected::All(vec![Wanted::named(&name)]),
+        Skills::All(names) => Expected::All(names.iter().map(|it| Wanted::named(it)).collect()),
+        Skills::Counted(Counted { name, pattern, min, max }) => {
+            let said = |text: Option<String>| {
+                text.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
+            };
+            let wanted = Wanted { name: said(name), pattern: said(pattern) };
+            if wanted.name.is_none() && wanted.pattern.is_none() {
+                return Err(vec![nameless("/value")]);
+            }
+            if own.negate && (min.is_some() || max.is_some_and(|it| it != 0)) {
+                let message = "`not-skill-used` says that a skill is not used at all, so it has no `min` and no `max` but 0";
+                return Err(vec![
+                    Problem::new("/value", message).with_help("use `skill-used` with `max`"),
+                ]);
+            }
+            Expected::Counted(wanted, Range::new(min, max, "/value")?)
+        }
+    };
+    Ok(Arc::new(SkillUsed { expected, negate: own.negate }))
+}
+
+/// A skill that was used.
+#[derive(Debug)]
+struct Skill {
+    name: String,
+    /// Where it comes from and where it is, as far as that is known.
+    details: Vec<String>,
+}
+
+impl Skill {
+    fn label(&self) -> String {
+        if self.details.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{} ({})", self.name, self.details.join(", "))
+        }
+    }
+
+    /// What the source tells of a use that did not fail.
+    fn told(call: &Value) -> Option<Self> {
+        if call.get("is_error") == Some(&Value::Bool(true)) {
+            return None;
+        }
+        let text = |key: &str| call.get(key).and_then(Value::as_str).map(str::to_owned);
+        let details = ["source", "path"].iter().filter_map(|key| text(key));
+        Some(Self { name: text("name")?, details: details.filter(|it| !it.is_empty()).collect() })
+    }
+
+    /// The skill that a call of a tool for skills has loaded.
+    fn loaded(call: &ToolCall) -> Option<Self> {
+        let name = skills::of_call(&call.name, &call.arguments)?.to_owned();
+        Some(Self { name, details: Vec::new() })
+    }
+}
+
+/// The skills that were used.
+struct Used {
+    /// As far as they are told, in order.
+    skills: Vec<Skill>,
+    /// Why there may be more, if there may.
+    more: Option<String>,
+}
+
+impl Used {
+    fn of(execution: &Execution) -> Self {
+        let told = metadata(execution, "skillCalls").and_then(Value::as_array);
+        let more = match (&told, execution.gaps.first()) {
+            (_, Some(gap)) => Some(gap.clone()),
+            (Some(_), None) => None,
+            (None, None) if !knows_tool_calls(execution) => {
+                Some("give `metadata.skillCalls` or `tool_calls` in the record".to_owned())
+            }
+            (None, None) => (!execution.tells_all(Channel::Actions)).then(|| {
+                let why = untold_of(execution, Channel::Actions);
+                format!("the source does not tell all calls of tools{why}")
+            }),
+        };
+        if let Some(calls) = told {
+            return Self { skills: calls.iter().filter_map(Skill::told).collect(), more };
+        }
+        let events = execution.events();
+        let actions = Facts::of(&events).actions;
+        let has_failed = |call: &&ToolCall| {
+            actions.iter().any(|it| it.call_id == call.id && skills::has_failed(it.state))
+        };
+        let calls = execution.tool_calls.iter().filter(|it| !has_failed(it));
+        Self { skills: calls.filter_map(Skill::loaded).collect(), more }
+    }
+}
+
+impl Expected {
+    /// Whether a verdict remains what it is, however many more skills were used.
+    fn is_certain(&self, pass: bool, negate: bool, skills: &[Skill]) -> bool {
+        match self {
+            _ if negate => !pass,
+            Self::All(_) => pass,
+            Self::Counted(_, range) if pass => range.max.is_none(),
+            Self::Counted(wanted, range) => {
+                let count = skills.iter().filter(|it| wanted.matches(it)).count();
+                range.max.is_some_and(|max| u64::try_from(count).is_ok_and(|it| it > max))
+            }
+        }
+    }
+}
+
+fn labels<'a>(skills: impl IntoIterator<Item = &'a Skill>) -> String {
+    let labels: Vec<String> = skills.into_iter().map(Skill::label).collect();
+    if labels.is_empty() { "(none)".to_owned() } else { labels.join(", ") }
+}
+
+fn names<'a>(wanted: impl IntoIterator<Item = &'a Wanted>) -> String {
+    wanted.into_iter().map(Wanted::label).collect::<Vec<_>>().join(", ")
+}
+
+fn all(wanted: &[Wanted], skills: &[Skill], negate: bool) -> Grade {
+    let used = |it: &&Wanted| skills.iter().any(|skill| it.matches(skill));
+    let (present, absent): (Vec<_>, Vec<_>) = wanted.iter().partition(used);
+    let actual = labels(skills);
+    let (pass, reason) = match (negate, present.is_empty(), absent.is_empty()) {
+        (true, true, _) => (true, format!("Forbidden skill(s) were not used: {}", names(wanted))),
+        (true, false, _) => {
+            let used = names(present);
+            (false, format!("Forbidden skill(s) were used: {used}. Actual skills: {actual}"))
+        }
+        (false, _, true) => {
+            let wanted = names(wanted);
+            (true, format!("Observed required skill(s): {wanted}. Actual skills: {actual}"))
+        }
+        (false, _, false) => {
+            let missing = names(absent);
+            (false, format!("Missing required skill(s): {missing}. Actual skills: {actual}"))
+        }
+    };
+    Grade::with(pass, reason)
+}
+
+fn counted(wanted: &Wanted, range: Range, skills: &[Skill], negate: bool) -> Grade {
+    let found: Vec<&Skill> = skills.iter().filter(|it| wanted.matches(it)).collect();
+    let (count, name) = (found.len(), wanted.label());
+    if negate {
+        let reason = if count == 0 {
+            format!("Forbidden skill \"{name}\" was not used. Actual skills: {}", labels(skills))
+        } else {
+            let found = labels(found);
+            format!("Forbidden skill \"{name}\" was used {count} time(s). Matches: {found}")
+        };
+        return Grade::with(count == 0, reason);
+    }
+    // A `max` alone also allows that the skill is not used.
+    let least = u64::from(range.max.is_none());
+    let holds = Range { min: range.min.or(Some(least)), ..range }.holds(count);
+    let expected = times(range, least);
+    let mut reason = format!("Matched skill \"{name}\" {count} time(s) (expected {expected})");
+    if !found.is_empty() {
+        reason.push_str(". Matches: ");
+        reason.push_str(&labels(found));
+    }
+    Grade::with(holds, reason)
+}
+
+impl Assertion for SkillUsed {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let Used { skills, more } = Used::of(evidence.execution);
+        let grade = match &self.expected {
+            Expected::All(wanted) => all(wanted, &skills, self.negate),
+            Expected::Counted(wanted, range) => counted(wanted, *range, &skills, self.negate),
+        };
+        match more {
+            Some(why) if !self.expected.is_certain(grade.pass, self.negate, &skills) => {
+                missing(ID, LABEL, &format!("It is not known which skills were used: {why}"))
+            }
+            _ => vec![grade.result(ID, LABEL)],
+        }
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,124 @@
+//! `succeeded`: the agent came to an end of its own.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Finding, Gap};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::untold::did_nothing;
+use crate::core::workspace::missing;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "succeeded";
+
+/// Sees that the agent was done.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent came to its end: no error, no limit, nobody is waited for.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The agent ended with an error, at a limit, or waits for a person; with `not-` it did not.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "Nothing is known of how the agent ended." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct Succeeded {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(Succeeded { label: own.label("Succeeded"), own }))
+}
+
+impl Assertion for Succeeded {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let events = execution.events();
+        let facts = Facts::of(&events);
+        let obstacle = obstacle(execution, &facts);
+        // An agent that has left no trace has not done anything, well or badly.
+        let alive = !events.is_empty() || execution.exit_code.is_some() || execution.requests > 0;
+        // What did not come may have been the obstacle.
+        if let (None, Some(gap)) = (&obstacle, execution.gaps.first()) {
+            let message =
+                format!("No obstacle was told, but not all that happened is known: {gap}");
+            return missing(ID, &self.label, message);
+        }
+        let reason = execution.finish_reason.as_ref().filter(|it| it.is_unclear());
+        if let (None, Some(reason)) = (&obstacle, reason) {
+            let message = format!(
+                "No obstacle was told, but the model stopped for the reason `{}`, and it is not known whether that is a \
+                 good end",
+                reason.as_str()
+            );
+            return missing(ID, &self.label, &message);
+        }
+        let changed = execution.workspace.as_ref().is_some_and(|it| !it.changes.is_empty());
+        let is_silent = did_nothing(execution) && execution.stderr.trim().is_empty() && !changed;
+        if let (None, Some(code), true) = (&obstacle, execution.exit_code, is_silent) {
+            let message = format!(
+                "No obstacle was recorded, and nothing else either: the program ended with exit code {code}, and without \
+                 output or an event. Let it print what it did, or check its exit code with `on: exitCode`"
+            );
+            return missing(ID, &self.label, &message);
+        }
+        let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
+        let reason = obstacle.unwrap_or_else(|| "No obstacle was told".to_owned());
+        Finding { holds, reason, gap: Gap::untold(execution, Channel::Messages) }.result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}
+
+/// What speaks against a good end.
+fn obstacle(execution: &Execution, facts: &Facts<'_>) -> Option<String> {
+    if let Some(request) = facts.input_requests.last().filter(|_| facts.parked) {
+        let prompt = request.prompt.as_deref().or(request.action.as_deref());
+        return Some(format!("It waits for a person: {}", prompt.unwrap_or("(no question)")));
+    }
+    if let Some(code) = execution.exit_code.filter(|it| *it != 0) {
+        return Some(format!("The command ended with exit code {code}"));
+    }
+    if execution.truncated {
+        return Some("The conversation was ended by `maxTurns`".to_owned());
+    }
+    if let Some(message) = facts.errors.last() {
+        return Some(format!("An error inside the agent: {message}"));
+    }
+    let why = execution.finish_reason.as_ref()?.broke_off()?;
+    let mut words = why.chars();
+    words.next().map(|first| first.to_uppercase().chain(words).collect())
+}

@@ -1,0 +1,157 @@
+//! `tool-call-f1`: how well the tools that were called agree with those that should have been.
+
+mod names;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Execution, Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::{missing, structured};
+use crate::core::grade::{Grade, text};
+use crate::core::untold::untold_calls;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "tool-call-f1";
+
+/// Compares the set of called tools with the set of wanted ones.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The tools that were called agree with those that should have been: F1 reaches a threshold.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The score is below the threshold, or with `not-` reaches it.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and the output has none in it.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Tool call F1";
+
+/// Which tools should be called.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The names of the tools, as a list or separated by commas.
+    value: Names,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "ToolNames")]
+enum Names {
+    /// Separated by commas.
+    Text(String),
+    /// A list.
+    List(Vec<Value>),
+}
+
+#[derive(Debug)]
+struct ToolCallF1 {
+    expected: BTreeSet<String>,
+    threshold: f64,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value } = read(config)?;
+    let names: Vec<String> = match value {
+        Names::Text(text) => text.split(',').map(str::to_owned).collect(),
+        Names::List(list) => list.iter().map(|it| text(it).into_owned()).collect(),
+    };
+    let expected = names.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).map(str::to_owned);
+    let expected: BTreeSet<String> = expected.collect();
+    if expected.is_empty() {
+        let problem = Problem::new("/value", "there is no name of a tool");
+        return Err(vec![problem.with_help("give at least one tool that should be called")]);
+    }
+    let threshold = own.threshold.unwrap_or(1.0);
+    Ok(Arc::new(ToolCallF1 { expected, threshold, negate: own.negate }))
+}
+
+/// The tools that were called, each once; the error says why there may have been others.
+fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
+    let seen: BTreeSet<String> = execution.tool_calls.iter().map(|it| it.name.clone()).collect();
+    // An answer that is made of calls tells them all.
+    let said = match structured(execution) {
+        _ if !seen.is_empty() => BTreeSet::new(),
+        Some(value) => names::in_value(value),
+        None => names::in_text(&execution.output),
+    };
+    match untold_calls(execution).filter(|_| said.is_empty()) {
+        Some(why) => Err(format!("Not all calls are known: {why}")),
+        None if seen.is_empty() => Ok(said),
+        None => Ok(seen),
+    }
+}
+
+/// Harmonic mean of precision and recall (van Rijsbergen, "Information Retrieval", 1979).
+struct F1 {
+    precision: f64,
+    recall: f64,
+    score: f64,
+}
+
+impl F1 {
+    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 tools")]
+    fn new(expected: &BTreeSet<String>, called: &BTreeSet<String>) -> Self {
+        let common = expected.intersection(called).count() as f64;
+        let share = |all: usize| if all == 0 { 0.0 } else { common / all as f64 };
+        let (precision, recall) = (share(called.len()), share(expected.len()));
+        let sum = precision + recall;
+        let score = if sum > 0.0 { 2.0 * precision * recall / sum } else { 0.0 };
+        Self { precision, recall, score }
+    }
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    if names.is_empty() {
+        return "(none)".to_owned();
+    }
+    // As JavaScript sorts: by UTF-16 code units.
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
+    names.join(", ")
+}
+
+impl Assertion for ToolCallF1 {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let called = match called(evidence.execution) {
+            Ok(called) => called,
+            Err(why) => return missing(ID, LABEL, &why),
+        };
+        let F1 { precision, recall, score } = F1::new(&self.expected, &called);
+        let pass = (score >= self.threshold - TOLERANCE) != self.negate;
+        let [shown, precision, recall] = [score, precision, recall].map(|it| ecma::to_fixed(it, 3));
+        let lists =
+            format!("Expected: [{}], Called: [{}]", listed(&self.expected), listed(&called));
+        let reason = if pass {
+            format!("Tool Call F1: {shown} (precision={precision}, recall={recall}). {lists}")
+        } else {
+            let side = if self.negate { "above" } else { "below" };
+            let threshold = ecma::number(self.threshold);
+            format!(
+                "Tool Call F1 score {shown} is {side} threshold {threshold}. {lists}. Precision={precision}, Recall={recall}"
+            )
+        };
+        vec![Grade { pass, score, reason }.result(ID, LABEL)]
+    }
+}

@@ -1,0 +1,69 @@
+//! How the arguments of calls differ from what is expected of them.
+
+use kindlm_schema::{Schema, Violation};
+use kindlm_types::{ToolCall, ecma};
+use serde_json::{Map, Value};
+
+use crate::shared::compare;
+
+/// How many departures of a call's arguments from a schema are named.
+const NAMED: usize = 20;
+
+/// The call with the fewest differences, and these; `None` if some call has none. Of equals the first.
+pub(super) fn closest<'a>(
+    calls: &[&'a ToolCall],
+    differences: impl Fn(&ToolCall) -> Vec<String>,
+) -> Option<(&'a ToolCall, Vec<String>)> {
+    let mut best: Option<(&ToolCall, Vec<String>)> = None;
+    for call in calls {
+        let found = differences(call);
+        if found.is_empty() {
+            return None;
+        }
+        // What could not even be read is never the closest.
+        let rank =
+            |call: &ToolCall, found: &[String]| (call.malformed_arguments.is_some(), found.len());
+        if best.as_ref().is_none_or(|(other, least)| rank(call, &found) < rank(other, least)) {
+            best = Some((call, found));
+        }
+    }
+    best
+}
+
+/// One line for every expected argument that the call does not have.
+pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<String> {
+    if let Some(raw) = &call.malformed_arguments {
+        return vec![unreadable(raw)];
+    }
+    expected
+        .iter()
+        .filter_map(|(key, wanted)| {
+            let found = call.arguments.get(key);
+            let holds = found.is_some_and(|found| compare::contains(found, wanted));
+            let found = found.map_or("undefined".to_owned(), ecma::stringify);
+            (!holds).then(|| format!("{key}: expected {}, got {found}", ecma::stringify(wanted)))
+        })
+        .collect()
+}
+
+/// One line for every departure of the call's arguments from the schema.
+pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
+    match &call.malformed_arguments {
+        Some(raw) => vec![unreadable(raw)],
+        None => schema
+            .violations(&call.arguments)
+            .iter()
+            .take(NAMED)
+            .map(Violation::to_string)
+            .collect(),
+    }
+}
+
+/// The arguments for the metadata: as sent where they are not JSON.
+pub(super) fn as_sent(call: &ToolCall) -> Value {
+    call.malformed_arguments.clone().map_or_else(|| call.arguments.clone(), Value::from)
+}
+
+fn unreadable(raw: &str) -> String {
+    format!("the arguments are not valid JSON: {raw}")
+}

@@ -1,0 +1,330 @@
+//! `tool-calls`: which tools were called, with which arguments, in which order.
+
+mod arguments;
+
+use std::sync::Arc;
+
+use kindlm_schema::Schema;
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ToolCall, ecma, pointer};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::core::behaviour::refused_literal;
+use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::schema_file;
+use crate::core::untold::{arguments_are_untold, untold_calls};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+
+const ID: &str = "tool-calls";
+const MISSING: FailureCode = FailureCode::new("TOOL_CALL_MISSING");
+const UNEXPECTED: FailureCode = FailureCode::new("TOOL_CALL_UNEXPECTED");
+const ARGS_MISMATCH: FailureCode = FailureCode::new("TOOL_CALL_ARGS_MISMATCH");
+const ARGS_SCHEMA_INVALID: FailureCode = FailureCode::new("TOOL_CALL_ARGS_SCHEMA_INVALID");
+const ORDER_WRONG: FailureCode = FailureCode::new("TOOL_CALL_ORDER_WRONG");
+const RESPONSE_MISMATCH: FailureCode = FailureCode::new("TOOL_RESPONSE_MISMATCH");
+
+/// How much of the tools' answers a message shows, in characters.
+const SHOWN: usize = 200;
+
+/// Checks which tools were called, and how.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/toolCalls", list: true }),
+        summary: "A tool was called, or was not, with certain arguments, at a certain position.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: MISSING, summary: "A tool that must be called was not." },
+            Code { code: UNEXPECTED, summary: "A tool that must not be called was." },
+            Code {
+                code: ARGS_MISMATCH,
+                summary: "No call of the tool has the arguments of `argsMatch`.",
+            },
+            Code {
+                code: ARGS_SCHEMA_INVALID,
+                summary: "No call of the tool has arguments that conform to `argsSchema`.",
+            },
+            Code {
+                code: ORDER_WRONG,
+                summary: "The tool's first call is not at the position of `order`.",
+            },
+            Code {
+                code: RESPONSE_MISMATCH,
+                summary: "No answer of the tool has the text of `responseContains`.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "An answer of the tool, its arguments, or a call of it may be missing from what was recorded.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Plain(build),
+};
+
+/// What is expected of the calls of one tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The tool's name.
+    #[schemars(length(min = 1))]
+    tool: String,
+    /// Whether the tool must not be called at all; the other keys then say nothing.
+    #[serde(default)]
+    should_not_call: bool,
+    /// Arguments that some call of the tool must have; objects may have more keys, lists must be equal.
+    args_match: Option<Map<String, Value>>,
+    /// A file with the JSON Schema of the arguments, relative to the config file.
+    #[schemars(length(min = 1))]
+    args_schema: Option<String>,
+    /// The JSON Schema of the arguments itself, instead of `argsSchema`.
+    args_schema_resolved: Option<Value>,
+    /// The position of the tool's first call among all calls, from 0.
+    order: Option<u32>,
+    /// A text that some answer of the tool must contain.
+    response_contains: Option<String>,
+}
+
+#[derive(Debug)]
+struct ToolCalls {
+    tool: String,
+    should_not_call: bool,
+    args_match: Option<Map<String, Value>>,
+    args_schema: Option<Arc<Schema>>,
+    order: Option<u32>,
+    response_contains: Option<String>,
+}
+
+fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let literals = literals(config.args_match.as_ref());
+    if !literals.is_empty() {
+        return Err(literals);
+    }
+    let args_schema = match (&config.args_schema, &config.args_schema_resolved) {
+        (Some(path), _) => Some(schema_file::load(setup, path, "/argsSchema")),
+        (None, Some(schema)) => Some(schema_file::inline(schema, "/argsSchemaResolved")),
+        (None, None) => None,
+    };
+    Ok(Arc::new(ToolCalls {
+        args_schema: args_schema.transpose()?,
+        tool: config.tool,
+        should_not_call: config.should_not_call,
+        args_match: config.args_match,
+        order: config.order,
+        response_contains: config.response_contains,
+    }))
+}
+
+/// The regular expressions among the arguments, where texts are compared.
+fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut open: Vec<(String, &Value)> = args
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (format!("/argsMatch/{}", pointer::segment(key)), value))
+        .collect();
+    while let Some((at, value)) = open.pop() {
+        match value {
+            // `/tmp/` may be meant: there is no other way to write it here.
+            Value::String(text) if text.contains(|it| "^$.*+?()[]{}|\\".contains(it)) => {
+                let help = "`argsMatch` knows no patterns; the check `called-tool` does: `input: { … : { $regex: … } }`";
+                problems.extend(refused_literal(text, &at, true).map(|it| it.with_help(help)));
+            }
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                open.extend(items.map(|(index, it)| (format!("{at}/{index}"), it)));
+            }
+            Value::Object(map) => {
+                let entries = map.iter();
+                open.extend(
+                    entries.map(|(key, it)| (format!("{at}/{}", pointer::segment(key)), it)),
+                );
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    problems
+}
+
+/// The calls of the tool: those with arguments that are known, and what there is or may be beside them.
+struct Calls<'a> {
+    told: &'a [&'a ToolCall],
+    /// Whether there are others of which the arguments are not known.
+    has_untold: bool,
+    /// Why there may be others than those that were seen.
+    unseen: Option<&'a str>,
+}
+
+impl Calls<'_> {
+    /// Whether these are all, with their arguments.
+    fn are_all(&self) -> bool {
+        self.unseen.is_none() && !self.has_untold
+    }
+}
+
+impl Assertion for ToolCalls {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let all = &evidence.execution.tool_calls;
+        let calls: Vec<&ToolCall> = all.iter().filter(|call| call.name == self.tool).collect();
+        let unseen = untold_calls(evidence.execution);
+        let unseen = unseen.as_deref();
+        if let Some(why) = unseen.filter(|_| calls.is_empty()) {
+            return vec![self.untold(why)];
+        }
+        if self.should_not_call {
+            return vec![self.not_called(calls.len())];
+        }
+        if calls.is_empty() {
+            return vec![self.never_called(all)];
+        }
+        let mut results = vec![AssertionResult::pass(ID, format!("Tool called: {}", self.tool))];
+        let is_told = |it: &&ToolCall| !arguments_are_untold(evidence.execution, it);
+        let (told, untold): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_told);
+        let args = Calls { told: &told, has_untold: !untold.is_empty(), unseen };
+        results.extend(self.args_match.as_ref().map(|expected| self.match_args(&args, expected)));
+        results.extend(self.args_schema.as_ref().map(|schema| self.hold_to_schema(&args, schema)));
+        results.extend(self.order.map(|position| self.check_order(all, position, unseen)));
+        let contained = self.response_contains.as_ref();
+        results.extend(contained.map(|text| self.check_response(&calls, text, unseen)));
+        results
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}
+
+impl ToolCalls {
+    fn untold(&self, why: &str) -> AssertionResult {
+        let tool = &self.tool;
+        let label = if self.should_not_call { "Tool NOT called" } else { "Tool called" };
+        let seen = format!("No call of \"{tool}\" was seen");
+        incomplete(format!("{label}: {tool}"), &seen, why)
+    }
+
+    /// The result where no call of which the arguments are known has the right ones, and there may be others.
+    fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
+        if let Some(why) = calls.unseen.filter(|_| !calls.has_untold) {
+            let seen = format!("No call of \"{}\" that was seen has such arguments", self.tool);
+            return incomplete(label, &seen, why);
+        }
+        let message = format!(
+            "The spans do not show the arguments of every call of \"{}\": let the instrumentation record them \
+             (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)",
+            self.tool
+        );
+        AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)
+    }
+
+    fn not_called(&self, count: usize) -> AssertionResult {
+        let tool = &self.tool;
+        let label = format!("Tool NOT called: {tool}");
+        if count == 0 {
+            return AssertionResult::pass(ID, label);
+        }
+        let message =
+            format!("Tool \"{tool}\" was called {count} time(s) but should not have been");
+        AssertionResult::fail(ID, label, UNEXPECTED, message)
+    }
+
+    fn never_called(&self, all: &[ToolCall]) -> AssertionResult {
+        let tool = &self.tool;
+        let names: Vec<&str> = all.iter().map(|call| call.name.as_str()).collect();
+        // No names at all, or a single empty one: the original prints both in this way.
+        let called =
+            Some(names.join(", ")).filter(|it| !it.is_empty()).unwrap_or("(none)".to_owned());
+        let message = format!("Expected tool \"{tool}\" was never called. Called: {called}");
+        AssertionResult::fail(ID, format!("Tool called: {tool}"), MISSING, message)
+    }
+
+    fn match_args(&self, calls: &Calls<'_>, expected: &Map<String, Value>) -> AssertionResult {
+        let label = format!("Tool args: {}", self.tool);
+        let closest = arguments::closest(calls.told, |it| arguments::mismatches(it, expected));
+        let (call, mismatches) = match closest {
+            None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
+            Some(closest) if calls.are_all() => closest,
+            _ => return self.undecided(label, calls),
+        };
+        let message = format!("Argument mismatches: {}", mismatches.join("; "));
+        AssertionResult::fail(ID, label, ARGS_MISMATCH, message)
+            .with_metadata("mismatches", mismatches)
+            .with_metadata("actualArgs", arguments::as_sent(call))
+    }
+
+    fn hold_to_schema(&self, calls: &Calls<'_>, schema: &Schema) -> AssertionResult {
+        let label = format!("Tool args schema: {}", self.tool);
+        let closest = arguments::closest(calls.told, |it| arguments::violations(it, schema));
+        let (call, violations) = match closest {
+            None if !calls.told.is_empty() => return AssertionResult::pass(ID, label),
+            Some(closest) if calls.are_all() => closest,
+            _ => return self.undecided(label, calls),
+        };
+        let message = format!("Arguments do not conform to the schema: {}", violations.join("; "));
+        AssertionResult::fail(ID, label, ARGS_SCHEMA_INVALID, message)
+            .with_metadata("schemaErrors", violations)
+            .with_metadata("actualArgs", arguments::as_sent(call))
+    }
+
+    fn check_order(
+        &self,
+        all: &[ToolCall],
+        position: u32,
+        unseen: Option<&str>,
+    ) -> AssertionResult {
+        let tool = &self.tool;
+        let label = format!("Tool order: {tool} at position {position}");
+        let found = all.iter().position(|call| call.name == *tool);
+        // Calls that were not seen may come before it.
+        if let (Some(found), Some(why)) = (found, unseen) {
+            return incomplete(label, &format!("\"{tool}\" was seen at position {found}"), why);
+        }
+        match found {
+            Some(found) if found as u64 == u64::from(position) => AssertionResult::pass(ID, label),
+            found => {
+                let found = found.map_or("-1".to_owned(), |it| it.to_string());
+                let message =
+                    format!("Expected \"{tool}\" at position {position}, found at {found}");
+                AssertionResult::fail(ID, label, ORDER_WRONG, message)
+            }
+        }
+    }
+
+    fn check_response(
+        &self,
+        calls: &[&ToolCall],
+        text: &str,
+        unseen: Option<&str>,
+    ) -> AssertionResult {
+        let tool = &self.tool;
+        let label = format!("Tool response: {tool}");
+        let responses: Vec<String> =
+            calls.iter().filter_map(|call| call.response.as_ref()).map(ecma::text).collect();
+        if responses.iter().any(|response| response.contains(text)) {
+            return AssertionResult::pass(ID, label);
+        }
+        if responses.len() < calls.len() {
+            let message = format!(
+                "Not every answer of \"{tool}\" was recorded, so it cannot be said whether one contains \"{text}\""
+            );
+            return AssertionResult::errored(ID, label, EVIDENCE_MISSING, message);
+        }
+        if let Some(why) = unseen {
+            let seen = format!("No answer of \"{tool}\" that was seen contains \"{text}\"");
+            return incomplete(label, &seen, why);
+        }
+        let shown: String = responses.join(", ").chars().take(SHOWN).collect();
+        let message = format!("No response of \"{tool}\" contains \"{text}\". Responses: {shown}");
+        AssertionResult::fail(ID, label, RESPONSE_MISMATCH, message)
+            .with_metadata("responses", responses)
+    }
+}
+
+/// What was seen does not decide, and there may be more.
+fn incomplete(label: String, seen: &str, why: &str) -> AssertionResult {
+    AssertionResult::errored(ID, label, EVIDENCE_MISSING, format!("{seen}, but {why}"))
+}

@@ -1,0 +1,133 @@
+//! `tool-order`: tools were called in this order, with any others between.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{CallPattern, Calls, Finding, Fit, Tool, Undecided, names};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "tool-order";
+
+/// Looks for calls in a certain order.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Tools were called in this order; other calls may stand between.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "A tool was not called after those before it; with `not-` all were.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+            },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "A script in `input` or `output` threw, cannot be read, or said neither yes nor no.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The order in which tools must have been called.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The tools in their order: names, or calls that look like this.
+    #[schemars(length(min = 1))]
+    value: Vec<Tool>,
+}
+
+#[derive(Debug)]
+struct ToolOrder {
+    wanted: Vec<CallPattern>,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    let wanted = value.into_iter().enumerate();
+    let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}"), setup));
+    let wanted: Vec<CallPattern> = wanted.collect::<Result<_, _>>()?;
+    let order: Vec<&str> = wanted.iter().map(|it| it.tool.as_str()).collect();
+    let label = own.label(&format!("Tool order: {}", order.join(" → ")));
+    Ok(Arc::new(ToolOrder { wanted, label, own }))
+}
+
+impl ToolOrder {
+    /// How many of the calls that are wanted were made, in their order, by the earliest of each. Where `open`, calls of
+    /// which not everything is known count, too.
+    fn found(&self, calls: &Calls<'_>, open: bool) -> Result<usize, Undecided> {
+        let mut found = 0;
+        for at in 0..calls.actions.len() {
+            let Some(next) = self.wanted.get(found) else { break };
+            found += usize::from(match next.fit(at, calls)? {
+                Fit::Is => true,
+                Fit::Open(_) => open,
+                Fit::Differs(_) => false,
+            });
+        }
+        Ok(found)
+    }
+}
+
+impl Assertion for ToolOrder {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let events = evidence.execution.events();
+        let actions = &Facts::of(&events).actions;
+        let calls = Calls { actions, evidence };
+        self.wanted.iter().flat_map(|it| it.questions(&calls)).collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let events = evidence.execution.events();
+        let facts = Facts::of(&events);
+        let calls = Calls { actions: &facts.actions, evidence };
+        let both = self.found(&calls, false).and_then(|it| Ok((it, self.found(&calls, true)?)));
+        let (found, at_best) = match both {
+            Ok(found) => found,
+            Err(undecided) => return undecided.result(ID, &self.label),
+        };
+        let called = names(facts.actions.iter().filter_map(|it| it.name));
+        let last = found.checked_sub(1).and_then(|it| self.wanted.get(it));
+        let reason = match (self.wanted.get(found), last) {
+            (None, _) => format!("The tools were called in this order; called: {called}"),
+            (Some(missing), None) => {
+                format!("`{}` was not called so; called: {called}", missing.tool)
+            }
+            (Some(missing), Some(last)) => {
+                let (missing, last) = (&missing.tool, &last.tool);
+                format!("`{missing}` was not called so after `{last}`; called: {called}")
+            }
+        };
+        let all = self.wanted.len();
+        let mut finding = Finding::seen(evidence.execution, Channel::Actions, found == all, reason);
+        if finding.holds == Some(false) && at_best == all {
+            finding = Finding { holds: None, gap: calls.gap(&self.wanted, 1), ..finding };
+        }
+        finding.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

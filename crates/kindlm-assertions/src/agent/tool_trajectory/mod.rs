@@ -1,0 +1,255 @@
+//! `tool-trajectory`: the calls of tools are these, as a whole.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{
+    CallPattern, Calls, Finding, Fit, Gap, Tool, Undecided, names, shown,
+};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "tool-trajectory";
+
+/// Matches all calls with those that are expected.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The calls of tools as a whole are these: in this order, in any order, no others, or these among others.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "A call is missing, or there is one too many; with `not-` all match.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+            },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "A script in `input` or `output` threw, cannot be read, or said neither yes nor no.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The calls that are expected.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The calls: names, or calls that look like this.
+    value: Vec<Tool>,
+    /// How the calls that were made are held against them.
+    #[serde(default)]
+    mode: Mode,
+}
+
+/// How the calls that were made are held against those that are expected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "TrajectoryMode")]
+enum Mode {
+    /// The same calls in the same order, and no others.
+    #[default]
+    Strict,
+    /// The same calls in any order, and no others.
+    Unordered,
+    /// No calls but these; not all need be made.
+    Subset,
+    /// All of these; others may be made, too.
+    Superset,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Unordered => "unordered",
+            Self::Subset => "subset",
+            Self::Superset => "superset",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ToolTrajectory {
+    wanted: Vec<CallPattern>,
+    mode: Mode,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value, mode } = config::read(value)?;
+    let wanted = value.into_iter().enumerate();
+    let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}"), setup));
+    let label = own.label(&format!("Tool trajectory ({})", mode.as_str()));
+    Ok(Arc::new(ToolTrajectory { wanted: wanted.collect::<Result<_, _>>()?, mode, label, own }))
+}
+
+/// For each expected call the one that was made for it: the most that can be matched one to one.
+///
+/// A maximum matching of the two sides by augmenting paths (Kuhn, 1955): a greedy one would let a vague
+/// expectation take the only call that a precise one could have.
+fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
+    fn augment(
+        wanted: usize,
+        fits: &[Vec<usize>],
+        taken: &mut [Option<usize>],
+        tried: &mut [bool],
+    ) -> bool {
+        for &call in fits.get(wanted).map_or(&[][..], Vec::as_slice) {
+            let Some(tried_before) = tried.get_mut(call) else { continue };
+            if std::mem::replace(tried_before, true) {
+                continue;
+            }
+            let free = match taken.get(call).copied().flatten() {
+                None => true,
+                Some(other) => augment(other, fits, taken, tried),
+            };
+            if free && let Some(slot) = taken.get_mut(call) {
+                *slot = Some(wanted);
+                return true;
+            }
+        }
+        false
+    }
+    let mut taken = vec![None; calls];
+    for wanted in 0..fits.len() {
+        augment(wanted, fits, &mut taken, &mut vec![false; calls]);
+    }
+    let mut matched = vec![None; fits.len()];
+    for (call, wanted) in taken.into_iter().enumerate() {
+        if let Some(slot) = wanted.and_then(|it| matched.get_mut(it)) {
+            *slot = Some(call);
+        }
+    }
+    matched
+}
+
+/// What a matching leaves over on both sides.
+struct Left {
+    /// Expectations for which no call was made.
+    missing: Vec<usize>,
+    /// Calls that nobody expected.
+    extra: Vec<usize>,
+}
+
+impl ToolTrajectory {
+    /// What is left over when as many calls as possible are matched; in `strict` mode each only with the expectation at
+    /// its own position. Where `open`, calls of which not everything is known fit, too.
+    fn left(&self, calls: &Calls<'_>, open: bool) -> Result<Left, Undecided> {
+        let count = calls.actions.len();
+        let mut fits = Vec::with_capacity(self.wanted.len());
+        for (position, wanted) in self.wanted.iter().enumerate() {
+            let mut fitting = Vec::new();
+            for at in 0..count {
+                let here = self.mode != Mode::Strict || at == position;
+                let fit = if here { wanted.fit(at, calls)? } else { continue };
+                if fit == Fit::Is || (open && matches!(fit, Fit::Open(_))) {
+                    fitting.push(at);
+                }
+            }
+            fits.push(fitting);
+        }
+        let matched = matched(&fits, count);
+        let missing = (0..self.wanted.len()).filter(|it| matched.get(*it) == Some(&None));
+        let extra = (0..count).filter(|it| !matched.contains(&Some(*it)));
+        Ok(Left { missing: missing.collect(), extra: extra.collect() })
+    }
+
+    /// Whether so much may be left over; `None` where calls that were not told may be those that are missing, or
+    /// others too many.
+    fn holds(&self, left: &Left, complete: bool) -> Option<bool> {
+        let (missing, extra) = (left.missing.is_empty(), left.extra.is_empty());
+        match self.mode {
+            Mode::Superset if missing => Some(true),
+            Mode::Superset => complete.then_some(false),
+            Mode::Subset | Mode::Unordered if !extra => Some(false),
+            Mode::Subset => complete.then_some(true),
+            Mode::Strict | Mode::Unordered => complete.then_some(missing && extra),
+        }
+    }
+}
+
+impl Assertion for ToolTrajectory {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let events = evidence.execution.events();
+        let actions = &Facts::of(&events).actions;
+        let calls = Calls { actions, evidence };
+        self.wanted.iter().flat_map(|it| it.questions(&calls)).collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let events = evidence.execution.events();
+        let actions = Facts::of(&events).actions;
+        let calls = Calls { actions: &actions, evidence };
+        let both = self.left(&calls, false).and_then(|it| Ok((it, self.left(&calls, true)?)));
+        let (left, at_best) = match both {
+            Ok(left) => left,
+            Err(undecided) => return undecided.result(ID, &self.label),
+        };
+        let complete = evidence.execution.tells_all(Channel::Actions);
+        let mut holds = self.holds(&left, complete);
+        let mut gap = Gap::untold(evidence.execution, Channel::Actions);
+        if holds == Some(false) && self.holds(&at_best, complete) != Some(false) {
+            holds = None;
+            let open = left.missing.len().max(left.extra.len());
+            gap = calls.gap(&self.wanted, open);
+        }
+        let missing = left.missing.iter().filter_map(|it| self.wanted.get(*it));
+        let missing = names(missing.map(|it| it.tool.as_str()));
+        let extra: Vec<String> =
+            left.extra.iter().filter_map(|it| actions.get(*it)).map(shown).collect();
+        let extra = names(extra.iter().map(String::as_str));
+        let reason = match self.mode {
+            Mode::Superset => format!("Missing: {missing}"),
+            Mode::Subset => format!("Not expected: {extra}"),
+            Mode::Strict | Mode::Unordered => format!("Missing: {missing}; not expected: {extra}"),
+        };
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matched;
+
+    #[test]
+    fn a_vague_expectation_does_not_take_the_call_of_a_precise_one() {
+        for (fits, calls, expected) in [
+            (vec![vec![0, 1], vec![0]], 2, vec![Some(1), Some(0)]),
+            (vec![vec![0], vec![0]], 1, vec![Some(0), None]),
+            (vec![vec![0, 1], vec![0, 1], vec![1, 2]], 3, vec![Some(0), Some(1), Some(2)]),
+            (vec![], 2, vec![]),
+            (vec![vec![]], 0, vec![None]),
+        ] {
+            let matched = matched(&fits, calls);
+            let count = |it: &[Option<usize>]| it.iter().flatten().count();
+            assert_eq!(count(&matched), count(&expected), "{fits:?}");
+            for (wanted, call) in matched.iter().enumerate() {
+                assert!(call.is_none_or(|it| fits[wanted].contains(&it)), "{fits:?} {matched:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `trace-error-spans`: how many spans of an agent's trace failed.
+
+use std::sync::{Arc, LazyLock};
+
+use kindlm_types::{AssertionResult, Class, Problem, Span, Trace, ecma};
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::whole_trace;
+use crate::core::grade::Grade;
+use crate::shared::glob;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "trace-error-spans";
+
+/// Counts the spans of a trace that failed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Few enough spans of the trace of the agent failed.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "Too many spans failed, or with `not-` few enough.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The execution has no trace, or spans of it did not come.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// How many failed spans a reason names.
+const SHOWN: usize = 3;
+
+/// How many spans may fail.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The highest number of failed spans that passes, or more about it; none if absent.
+    #[serde(default)]
+    value: Option<Limit>,
+}
+
+/// How many spans may fail.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "TraceErrorSpansValue")]
+enum Limit {
+    /// The highest number of failed spans that passes.
+    Count(f64),
+    /// Which spans, and how many may fail.
+    Of(Spans),
+}
+
+/// Which spans are looked at, and how many may fail.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "TraceErrorSpansLimit")]
+struct Spans {
+    /// The highest number of failed spans that passes; 0 if nothing else is said.
+    max_count: Option<f64>,
+    /// The highest share of failed spans that passes, in percent.
+    max_percentage: Option<f64>,
+    /// The spans' name: `*` is any text, `?` one character; case does not matter. All spans if absent.
+    pattern: Option<String>,
+}
+
+#[derive(Debug)]
+struct TraceErrorSpans {
+    max_count: Option<f64>,
+    max_percentage: Option<f64>,
+    pattern: String,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config: Config = read(config)?;
+    let spans = match config.value {
+        None => Spans::default(),
+        Some(Limit::Count(count)) => Spans { max_count: Some(count), ..Spans::default() },
+        Some(Limit::Of(spans)) => spans,
+    };
+    Ok(Arc::new(TraceErrorSpans {
+        max_count: spans.max_count.or(spans.max_percentage.is_none().then_some(0.0)),
+        max_percentage: spans.max_percentage,
+        pattern: spans.pattern.filter(|it| !it.is_empty()).unwrap_or_else(|| "*".to_owned()),
+        negate: own.negate,
+    }))
+}
+
+static ERROR_WORDS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new("(?i)error|failed|failure|exception|timeout|abort").ok());
+
+/// Whether a span failed: by its status, by its attributes, or by the words of its message.
+fn failed(span: &Span) -> bool {
+    let attribute = |key: &str| span.attributes.as_ref().and_then(|it| it.get(key));
+    let flagged = ["error", "exception", "failed", "failure"].iter().any(|key| {
+        attribute(key).is_some_and(|it| match it {
+            Value::Bool(flag) => *flag,
+            Value::String(text) => text == "true",
+            it => it.is_object() || it.is_array(),
+        })
+    });
+    let http = attribute("http.status_code").and_then(|it| match it {
+        Value::String(text) => text.trim().parse().ok(),
+        it => it.as_f64(),
+    });
+    let told = ["otel.status_code", "status.code"]
+        .iter()
+        .any(|key| attribute(key).and_then(Value::as_str) == Some("ERROR"));
+    let worded = span
+        .status_message
+        .as_deref()
+        .is_some_and(|message| ERROR_WORDS.as_ref().is_some_and(|words| words.is_match(message)));
+    span.status_code.is_some_and(|it| it == 2 || it >= 400)
+        || flagged
+        || http.is_some_and(|it: f64| it >= 400.0)
+        || told
+        || worded
+}
+
+/// A failed span, with what is known about it.
+fn described(span: &Span) -> String {
+    let message = span.status_message.as_deref().filter(|it| !it.is_empty());
+    match (message, span.status_code) {
+        (Some(message), _) => format!("{} ({message})", span.name),
+        (None, Some(code)) if code != 0 => format!("{} (status: {code})", span.name),
+        _ => span.name.clone(),
+    }
+}
+
+impl TraceErrorSpans {
+    fn grade(&self, trace: &Trace) -> (bool, String) {
+        let Self { pattern, .. } = self;
+        let spans = trace.spans.iter().filter(|it| glob::matches(&it.name, pattern));
+        let spans: Vec<&Span> = spans.collect();
+        if spans.is_empty() {
+            return (true, format!("No spans found matching pattern \"{pattern}\""));
+        }
+        let errors: Vec<&Span> = spans.iter().copied().filter(|it| failed(it)).collect();
+        let (failed, all) = (errors.len(), spans.len());
+        #[expect(clippy::cast_precision_loss, reason = "traces have far fewer than 2^52 spans")]
+        let (count, rate) = (failed as f64, failed as f64 / all as f64 * 100.0);
+        let shown_rate = ecma::to_fixed(rate, 1);
+        if let Some(max) = self.max_count.filter(|max| count > *max) {
+            let named: Vec<String> = errors.iter().take(SHOWN).map(|it| described(it)).collect();
+            let more = match failed.saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let (max, named) = (ecma::number(max), named.join(", "));
+            let reason = format!(
+                "Found {failed} error spans, expected at most {max}. Errors: {named}{more}"
+            );
+            return (false, reason);
+        }
+        if let Some(max) = self.max_percentage.filter(|max| rate > *max) {
+            let max = ecma::number(max);
+            let reason = format!(
+                "Error rate {shown_rate}% exceeds threshold {max}% ({failed} errors out of {all} spans)"
+            );
+            return (false, reason);
+        }
+        if failed == 0 {
+            return (
+                true,
+                format!("No errors found in {all} spans matching pattern \"{pattern}\""),
+            );
+        }
+        let mut reason = format!("Found {failed} error(s) in {all} spans ({shown_rate}%)");
+        for (max, sign) in [(self.max_count, ""), (self.max_percentage, "%")] {
+            if let Some(max) = max {
+                reason.push_str(", within threshold of ");
+                reason.push_str(&ecma::number(max));
+                reason.push_str(sign);
+            }
+        }
+        (true, reason)
+    }
+}
+
+impl Assertion for TraceErrorSpans {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let label = format!("Trace errors: {}", self.pattern);
+        let trace = match whole_trace(evidence.execution, ID, &label) {
+            Ok(trace) => trace,
+            Err(results) => return results,
+        };
+        let (holds, reason) = self.grade(trace);
+        vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,131 @@
+//! `trace-span-count`: how many spans with a certain name an agent's trace has.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::whole_trace;
+use crate::core::grade::Grade;
+use crate::core::range::Range;
+use crate::shared::glob;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "trace-span-count";
+
+/// Counts the spans of a trace.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The trace of the agent has a certain number of spans of a name.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "There are too few or too many spans, or with `not-` as many as there must not be.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The execution has no trace, or spans of it did not come.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Trace spans";
+
+/// Which spans, and how many.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Which spans, and how many.
+    value: Spans,
+}
+
+/// Which spans are counted, and how many there may be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TraceSpanCountValue")]
+struct Spans {
+    /// The spans' name: `*` is any text, `?` one character; case does not matter.
+    #[schemars(length(min = 1))]
+    pattern: String,
+    /// The least number that passes.
+    #[serde(default)]
+    min: Option<u64>,
+    /// The highest number that passes.
+    #[serde(default)]
+    max: Option<u64>,
+}
+
+#[derive(Debug)]
+struct TraceSpanCount {
+    pattern: String,
+    range: Range,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value: Spans { pattern, min, max } } = read(config)?;
+    let range = Range::new(min, max, "/value")?;
+    Ok(Arc::new(TraceSpanCount { pattern, range, negate: own.negate }))
+}
+
+impl TraceSpanCount {
+    fn grade(&self, names: &[&str]) -> Grade {
+        let (pattern, count) = (&self.pattern, names.len());
+        let holds = self.range.holds(count);
+        if self.negate {
+            let reason = if holds {
+                format!("forbidden count {count} satisfied the range for pattern \"{pattern}\"")
+            } else {
+                format!(
+                    "count {count} did not satisfy the forbidden range for pattern \"{pattern}\""
+                )
+            };
+            return Grade::with(!holds, format!("not-trace-span-count: {reason}"));
+        }
+        let expected = match self.range.missed(count) {
+            Some(missed) => format!(", expected {missed}"),
+            None => self.range.expected().map(|it| format!(" (expected {it})")).unwrap_or_default(),
+        };
+        let mut reason = format!("Found {count} spans matching pattern \"{pattern}\"{expected}");
+        let mut distinct: Vec<&str> = Vec::new();
+        for name in names {
+            if !distinct.contains(name) {
+                distinct.push(name);
+            }
+        }
+        if !distinct.is_empty() {
+            reason.push_str(". Matched spans: ");
+            reason.push_str(&distinct.join(", "));
+        }
+        Grade::with(holds, reason)
+    }
+}
+
+impl Assertion for TraceSpanCount {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let label = format!("{LABEL}: {}", self.pattern);
+        let trace = match whole_trace(evidence.execution, ID, &label) {
+            Ok(trace) => trace,
+            Err(results) => return results,
+        };
+        let names = trace.spans.iter().map(|it| it.name.as_str());
+        let names: Vec<&str> = names.filter(|it| glob::matches(it, &self.pattern)).collect();
+        vec![self.grade(&names).result(ID, &label)]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

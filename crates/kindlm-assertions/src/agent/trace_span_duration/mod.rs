@@ -1,0 +1,191 @@
+//! `trace-span-duration`: how long the spans of an agent's trace took.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, Span, Trace, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::{missing, whole_trace};
+use crate::core::grade::Grade;
+use crate::shared::glob;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "trace-span-duration";
+
+/// Holds the durations of spans against a limit.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The spans of a name in the trace of the agent took no longer than they may.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "Spans took longer, or with `not-` none did." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The execution has no trace, spans of it did not come, or it is not known how long one took.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// How many slow spans a reason names.
+const SHOWN: usize = 3;
+
+/// Which spans, and how long they may take.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Which spans, and how long they may take.
+    value: Limit,
+}
+
+/// Which spans are measured, and how long they may take.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TraceSpanDurationValue")]
+struct Limit {
+    /// The spans' name: `*` is any text, `?` one character; case does not matter.
+    #[serde(default = "any")]
+    pattern: String,
+    /// The longest duration that passes, in milliseconds.
+    max: f64,
+    /// The share of the spans that must keep to it, in percent: 95 leaves out the slowest twentieth. Without it all
+    /// must.
+    #[serde(default)]
+    #[schemars(with = "f64", range(min = 0, max = 100))]
+    percentile: Option<f64>,
+}
+
+fn any() -> String {
+    "*".to_owned()
+}
+
+#[derive(Debug)]
+struct TraceSpanDuration {
+    limit: Limit,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value: limit } = read(config)?;
+    Ok(Arc::new(TraceSpanDuration { limit, negate: own.negate }))
+}
+
+/// A span and how long it took, in milliseconds.
+type Took<'a> = (&'a str, f64);
+
+/// How long a span took in milliseconds, if that is known.
+fn took(span: &Span) -> Option<f64> {
+    span.end_time.map(|end| end - span.start_time).filter(|it| *it >= 0.0)
+}
+
+/// The value that this share of the sorted values does not exceed: the nearest rank, as in
+/// <https://en.wikipedia.org/wiki/Percentile#The_nearest-rank_method>.
+fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "traces have far fewer than 2^52 spans")]
+    let rank = (share / 100.0 * sorted.len() as f64).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the share is between 0 and 100"
+    )]
+    let index = (rank as usize).saturating_sub(1);
+    sorted.get(index).or(sorted.last()).map_or(0.0, |(_, took)| *took)
+}
+
+/// The slowest first, in words.
+fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
+    let words = spans.take(SHOWN).map(|(name, took)| format!("{name} ({}ms)", ecma::number(*took)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+impl Limit {
+    /// The name of a span that is meant, and of which nobody knows how long it took.
+    fn untimed<'t>(&self, trace: &'t Trace) -> Option<&'t str> {
+        let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
+        meant.filter(|it| took(it).is_none()).map(|it| it.name.as_str()).next()
+    }
+
+    /// Whether it remains that the spans take too long, however long the others took. Of a share of them it depends.
+    fn is_certain(&self, holds: bool) -> bool {
+        !holds && self.percentile.is_none()
+    }
+
+    /// What the spans say of which it is known how long they took.
+    fn grade(&self, trace: &Trace) -> (bool, String) {
+        let Self { pattern, .. } = self;
+        let max = ecma::number(self.max);
+        let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, pattern));
+        let mut spans: Vec<Took<'_>> =
+            meant.filter_map(|it| Some((it.name.as_str(), took(it)?))).collect();
+        if spans.is_empty() {
+            let reason =
+                format!("No spans found matching pattern \"{pattern}\" with complete timing data");
+            return (true, reason);
+        }
+        spans.sort_by(|a, b| a.1.total_cmp(&b.1));
+        // Stable where two took the same time: in the order of the trace.
+        let mut descending = spans.clone();
+        descending.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let Some(share) = self.percentile else {
+            let slow: Vec<_> = descending.iter().filter(|(_, took)| *took > self.max).collect();
+            if slow.is_empty() {
+                let longest = ecma::number(spans.last().map_or(0.0, |(_, took)| *took));
+                let count = spans.len();
+                let reason = format!(
+                    "All {count} spans matching pattern \"{pattern}\" completed within {max}ms (max: {longest}ms)"
+                );
+                return (true, reason);
+            }
+            let (count, slow) = (slow.len(), slowest(slow.into_iter()));
+            let reason =
+                format!("{count} span(s) exceed duration threshold {max}ms. Slowest: {slow}");
+            return (false, reason);
+        };
+        let value = percentile(&spans, share);
+        let (share, shown) = (ecma::number(share), ecma::number(value));
+        if value <= self.max {
+            let reason =
+                format!("{share}th percentile duration ({shown}ms) is within threshold {max}ms");
+            return (true, reason);
+        }
+        let slow = slowest(descending.iter().filter(|(_, took)| *took >= value));
+        let reason = format!(
+            "{share}th percentile duration ({shown}ms) exceeds threshold {max}ms. Slowest spans: {slow}"
+        );
+        (false, reason)
+    }
+}
+
+impl Assertion for TraceSpanDuration {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let label = format!("Trace durations: {}", self.limit.pattern);
+        let trace = match whole_trace(evidence.execution, ID, &label) {
+            Ok(trace) => trace,
+            Err(results) => return results,
+        };
+        let (holds, reason) = self.limit.grade(trace);
+        if let Some(span) = self.limit.untimed(trace)
+            && !self.limit.is_certain(holds)
+        {
+            let message = format!(
+                "It is not known how long `{span}` took: the trace does not say when it began or when it ended"
+            );
+            return missing(ID, &label, &message);
+        }
+        vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,153 @@
+//! `trajectory:step-count`: how many steps an agent took.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agent::named::Types;
+use crate::agent::trajectory::{Step, StepType, Steps, labels, steps};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::missing;
+use crate::core::grade::Grade;
+use crate::core::range::Range;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "trajectory:step-count";
+
+/// Counts the steps of an agent.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent took a certain number of steps.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "There are too few or too many steps, or with `not-` as many as there must not be.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Steps";
+
+/// How many steps there may be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Which steps, and how many.
+    value: Counted,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TrajectorySteps")]
+struct Counted {
+    /// Their type, or several; all if absent.
+    #[serde(default, rename = "type")]
+    types: Option<Types>,
+    /// A pattern for their name: `*` is any text, `?` one character; case does not matter. All if absent.
+    #[serde(default)]
+    pattern: Option<String>,
+    /// Their name, which may be a pattern as well.
+    #[serde(default)]
+    name: Option<String>,
+    /// The least number that passes.
+    #[serde(default)]
+    min: Option<u64>,
+    /// The highest number that passes.
+    #[serde(default)]
+    max: Option<u64>,
+}
+
+#[derive(Debug)]
+struct StepCount {
+    types: Option<Vec<StepType>>,
+    pattern: Option<String>,
+    range: Range,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value: Counted { types, pattern, name, min, max } } = read(config)?;
+    if min.is_none() && max.is_none() {
+        let problem =
+            Problem::new("/value", "neither `min` nor `max` says how many steps there may be");
+        return Err(vec![problem.with_help("give one of them, or both")]);
+    }
+    Ok(Arc::new(StepCount {
+        types: types.map(|it| it.as_slice().to_vec()),
+        pattern: [pattern, name].into_iter().flatten().find(|it| !it.is_empty()),
+        range: Range::new(min, max, "/value")?,
+        negate: own.negate,
+    }))
+}
+
+impl StepCount {
+    fn counts(&self, step: &Step) -> bool {
+        self.types.as_ref().is_none_or(|it| it.contains(&step.kind))
+            && self.pattern.as_ref().is_none_or(|it| step.is_called(it))
+    }
+
+    /// Which steps are counted, in words.
+    fn which(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(types) = &self.types {
+            let names: Vec<&str> = types.iter().map(|it| it.name()).collect();
+            parts.push(format!("type={}", names.join("|")));
+        }
+        if let Some(pattern) = &self.pattern {
+            parts.push(format!("pattern={pattern}"));
+        }
+        if parts.is_empty() { String::new() } else { format!(" for {}", parts.join(", ")) }
+    }
+
+    /// What the steps that were seen say; nothing where others decide, of which nobody knows.
+    fn grade(&self, steps: &Steps) -> Option<Grade> {
+        let found: Vec<&Step> = steps.seen.iter().filter(|it| self.counts(it)).collect();
+        let holds = self.range.surely_holds(found.len(), steps.most(found.len()))?;
+        if self.negate {
+            let did = if holds { "satisfied" } else { "did not satisfy" };
+            let reason = format!("Trajectory step count {did} the forbidden range");
+            return Some(Grade::with(!holds, reason));
+        }
+        let mut reason = format!("Matched {} trajectory step(s){}", found.len(), self.which());
+        if let Some(expected) = self.range.expected() {
+            reason = format!("{reason} (expected {expected})");
+        }
+        if !found.is_empty() {
+            reason.push_str(". Matches: ");
+            reason.push_str(&labels(found));
+        }
+        Some(Grade::with(holds, reason))
+    }
+}
+
+impl Assertion for StepCount {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        match steps(evidence.execution) {
+            Err(why) => missing(ID, LABEL, &why),
+            Ok(steps) => match self.grade(&steps) {
+                Some(grade) => vec![grade.result(ID, LABEL)],
+                None => steps.undecided(ID, LABEL),
+            },
+        }
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,252 @@
+//! `trajectory:tool-args-match`: with which arguments an agent called a tool.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::agent::named::{Matcher, Pattern, Types};
+use crate::agent::trajectory::{Step, labels, shown, tool_steps};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::missing;
+use crate::core::grade::Grade;
+use crate::shared::compare::{contains, equal};
+use crate::shared::glob;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+/// Why it cannot be said which arguments a call has.
+const NO_ARGUMENTS: &str = "The spans do not show the arguments of a call of the tool: let the instrumentation record \
+    them (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own)";
+
+const ID: &str = "trajectory:tool-args-match";
+
+/// Compares the arguments of a tool with those that are wanted.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent called a tool with certain arguments.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "No call has the arguments, or with `not-` one has.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Neither a trace nor tool calls are known, or not all calls or arguments are and no call matches.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// With which arguments a tool must be called.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The tool and its arguments.
+    value: Call,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TrajectoryCall")]
+struct Call {
+    /// The tool's name, which may be a pattern as well.
+    #[serde(default)]
+    name: Option<String>,
+    /// A pattern for the tool's name: `*` is any text, `?` one character; case does not matter.
+    #[serde(default)]
+    pattern: Option<String>,
+    /// The type of step; `tool` if absent. Other steps are not looked at.
+    #[serde(default, rename = "type")]
+    types: Option<Types>,
+    /// The arguments that are wanted. Also called `arguments`.
+    #[serde(default)]
+    args: Option<Value>,
+    /// Another name of `args`.
+    #[serde(default)]
+    arguments: Option<Value>,
+    /// Whether a call may have more arguments.
+    #[serde(default)]
+    mode: Mode,
+    /// Arguments that a call may have if they have these values.
+    #[serde(default)]
+    defaults: Map<String, Value>,
+    /// Arguments that are not looked at: a name or several, which may have `*` and `?`.
+    #[serde(default)]
+    ignore: Option<Ignored>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "TrajectoryArgsMode")]
+enum Mode {
+    /// A call may have more.
+    #[default]
+    Partial,
+    /// A call has these and no others.
+    Exact,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "TrajectoryIgnoredArgs")]
+enum Ignored {
+    /// This one.
+    One(#[schemars(length(min = 1))] String),
+    /// These.
+    Several(Vec<String>),
+}
+
+#[derive(Debug)]
+struct ToolArgsMatch {
+    wanted: Pattern,
+    args: Value,
+    mode: Mode,
+    defaults: Map<String, Value>,
+    ignore: Vec<String>,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value: call } = read(config)?;
+    let Call { name, pattern, types, args, arguments, mode, defaults, ignore } = call;
+    let wanted = Pattern::new(&Matcher { name, pattern, types }, "/value")?;
+    let Some(args) = args.or(arguments) else {
+        let problem = Problem::new("/value", "`args` is required");
+        return Err(vec![problem.with_help("`args`: the arguments that a call must have")]);
+    };
+    let ignore = match ignore {
+        None => Vec::new(),
+        Some(Ignored::One(one)) => vec![one],
+        Some(Ignored::Several(several)) => several,
+    };
+    if let Some(index) = ignore.iter().position(|it| it.trim().is_empty()) {
+        let problem =
+            Problem::new(format!("/value/ignore/{index}"), "the name of an argument is empty");
+        return Err(vec![problem.with_help("remove it, or name an argument")]);
+    }
+    Ok(Arc::new(ToolArgsMatch { wanted, args, mode, defaults, ignore, negate: own.negate }))
+}
+
+/// Arguments without some of them, and the names of those.
+type Stripped<'a> = (Cow<'a, Value>, Vec<&'a str>);
+
+/// Takes members out of an object; anything else stays as it is.
+fn strip(value: &Value, out: impl Fn(&str, &Value) -> bool) -> Stripped<'_> {
+    let Value::Object(map) = value else { return (Cow::Borrowed(value), Vec::new()) };
+    let (gone, left): (Vec<_>, Vec<_>) = map.iter().partition(|(key, value)| out(key, value));
+    let left = left.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    (Cow::Owned(Value::Object(left)), gone.into_iter().map(|(key, _)| key.as_str()).collect())
+}
+
+impl ToolArgsMatch {
+    fn is_ignored(&self, key: &str) -> bool {
+        self.ignore.iter().any(|it| it == key || it.contains(['*', '?']) && glob::matches(key, it))
+    }
+
+    fn is_default(&self, key: &str, value: &Value) -> bool {
+        self.defaults.get(key).is_some_and(|it| equal(it, value))
+    }
+
+    fn matches(&self, actual: &Value) -> bool {
+        let actual = strip(actual, |key, it| self.is_ignored(key) || self.is_default(key, it)).0;
+        let wanted = strip(&self.args, |key, _| self.is_ignored(key)).0;
+        match self.mode {
+            Mode::Partial => contains(&actual, &wanted),
+            Mode::Exact => equal(&actual, &wanted),
+        }
+    }
+
+    /// What was not looked at in a call that matches.
+    fn left_out(&self, args: &Value) -> String {
+        let ignored = strip(args, |key, _| self.is_ignored(key)).1;
+        let defaults = strip(args, |key, it| !self.is_ignored(key) && self.is_default(key, it)).1;
+        let mut text = String::new();
+        for (what, names) in [("argument(s)", ignored), ("default argument(s)", defaults)] {
+            if !names.is_empty() {
+                text = format!("{text}. Ignored {what}: {}", names.join(", "));
+            }
+        }
+        text
+    }
+
+    /// Whether no call matches of which the arguments are known, but there are others, which may.
+    fn hangs_on_untold(&self, steps: &[Step]) -> bool {
+        let mut called = steps.iter().filter(|it| self.wanted.matches(it));
+        let told = called.clone().filter_map(|it| it.args.as_ref());
+        !told.into_iter().any(|it| self.matches(it)) && called.any(|it| it.args.is_none())
+    }
+
+    /// Whether such a call was seen, and what that means.
+    fn grade(&self, steps: &[Step]) -> (bool, Grade) {
+        let name = &self.wanted.pattern;
+        let mode = match self.mode {
+            Mode::Partial => "partial",
+            Mode::Exact => "exact",
+        };
+        let called: Vec<&Step> = steps.iter().filter(|it| self.wanted.matches(it)).collect();
+        let with_args = called.iter().filter_map(|step| Some((*step, step.args.as_ref()?)));
+        let found = with_args.clone().find(|(_, args)| self.matches(args));
+        let observed: Vec<String> = with_args.map(|(_, args)| shown(args)).collect();
+        let observed = if observed.is_empty() { "(none)".to_owned() } else { observed.join(", ") };
+        let reason = match (found, self.negate) {
+            (Some((step, args)), false) => format!(
+                "Tool \"{name}\" matched expected arguments ({mode}) on {}. Args: {}{}",
+                step.label(),
+                shown(args),
+                self.left_out(args),
+            ),
+            (Some((step, args)), true) => format!(
+                "Forbidden argument match for tool \"{name}\" was observed on {}. Args: {}",
+                step.label(),
+                shown(args),
+            ),
+            (None, true) if called.is_empty() => format!(
+                "Forbidden argument match for tool \"{name}\" was not observed because no tool call matched it"
+            ),
+            (None, true) => format!(
+                "Forbidden argument match for tool \"{name}\" was not observed. Observed args: {observed}"
+            ),
+            (None, false) if called.is_empty() => {
+                format!("No tool call matched \"{name}\". Actual tools: {}", labels(steps))
+            }
+            (None, false) => format!(
+                "No call to tool \"{name}\" matched expected arguments ({mode}): {}. Observed args: {observed}",
+                shown(&self.args),
+            ),
+        };
+        (found.is_some(), Grade::with(found.is_some() != self.negate, reason))
+    }
+}
+
+impl Assertion for ToolArgsMatch {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let label = format!("Arguments of {}", self.wanted.pattern);
+        let steps = match tool_steps(evidence.execution) {
+            Ok(steps) => steps,
+            Err(why) => return missing(ID, &label, &why),
+        };
+        if self.hangs_on_untold(&steps.seen) {
+            return missing(ID, &label, NO_ARGUMENTS);
+        }
+        let (was_seen, grade) = self.grade(&steps.seen);
+        if steps.unseen.is_some() && !was_seen {
+            return steps.undecided(ID, &label);
+        }
+        vec![grade.result(ID, &label)]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

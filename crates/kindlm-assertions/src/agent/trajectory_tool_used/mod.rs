@@ -1,0 +1,179 @@
+//! `trajectory:tool-used`: which tools an agent used.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agent::named::{Matcher, Pattern, Types, patterns, times};
+use crate::agent::trajectory::{Step, Steps, labels, tool_steps};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::evidence::missing;
+use crate::core::grade::Grade;
+use crate::core::range::Range;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "trajectory:tool-used";
+
+/// Looks for tools among the steps of an agent.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent used certain tools.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "A tool was not used, or not as often as it should have been; with `not-` one was.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "Neither a trace nor tool calls are known, or not all are and those do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Tools used";
+
+/// Which tools must be used.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The tools that must all be used, or one and how often.
+    value: Tools,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "TrajectoryTools")]
+enum Tools {
+    /// One tool, by its name or a pattern.
+    One(#[schemars(length(min = 1))] String),
+    /// Several, all of which must be used.
+    All(#[schemars(length(min = 1))] Vec<String>),
+    /// One, and how often.
+    Counted(Counted),
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "TrajectoryToolCount")]
+struct Counted {
+    /// The tool's name, which may be a pattern as well.
+    name: Option<String>,
+    /// A pattern for the tool's name: `*` is any text, `?` one character; case does not matter.
+    pattern: Option<String>,
+    /// The type of step; `tool` if absent. Other steps are not looked at.
+    #[serde(rename = "type")]
+    types: Option<Types>,
+    /// The least number of uses that passes; 1 if absent.
+    min: Option<u64>,
+    /// The highest number of uses that passes.
+    max: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Expected {
+    All(Vec<Pattern>),
+    Counted(Pattern, Range),
+}
+
+#[derive(Debug)]
+struct ToolUsed {
+    expected: Expected,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let Config { value } = read(config)?;
+    let expected = match value {
+        Tools::One(name) => Expected::All(vec![Pattern::tool(&name)]),
+        Tools::All(names) => Expected::All(names.iter().map(|it| Pattern::tool(it)).collect()),
+        Tools::Counted(Counted { name, pattern, types, min, max }) => {
+            let pattern = Pattern::new(&Matcher { name, pattern, types }, "/value")?;
+            Expected::Counted(pattern, Range::new(min, max, "/value")?)
+        }
+    };
+    Ok(Arc::new(ToolUsed { expected, negate: own.negate }))
+}
+
+/// Whether all tools are among the steps, or with `not-` none; nothing where one that was not seen may have been used.
+fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
+    let used = |it: &&Pattern| steps.seen.iter().any(|step| it.matches(step));
+    let (present, absent): (Vec<_>, Vec<_>) = wanted.iter().partition(used);
+    let is_decided = if negate { !present.is_empty() } else { absent.is_empty() };
+    if steps.unseen.is_some() && !is_decided {
+        return None;
+    }
+    let actual = labels(&steps.seen);
+    let (pass, reason) = match (negate, present.is_empty(), absent.is_empty()) {
+        (true, true, _) => (true, format!("Forbidden tool(s) were not used: {}", patterns(wanted))),
+        (true, false, _) => {
+            let used = patterns(present);
+            (false, format!("Forbidden tool(s) were used: {used}. Actual tools: {actual}"))
+        }
+        (false, _, true) => {
+            let wanted = patterns(wanted);
+            (true, format!("Observed required tool(s): {wanted}. Actual tools: {actual}"))
+        }
+        (false, _, false) => {
+            let missing = patterns(absent);
+            (false, format!("Missing required tool(s): {missing}. Actual tools: {actual}"))
+        }
+    };
+    Some(Grade::with(pass, reason))
+}
+
+/// Whether a tool was used as often as it must be, or with `not-` not so often.
+fn counted(wanted: &Pattern, range: Range, steps: &Steps, negate: bool) -> Option<Grade> {
+    let found: Vec<&Step> = steps.seen.iter().filter(|it| wanted.matches(it)).collect();
+    let count = found.len();
+    let least = Range { min: range.min.or(Some(1)), ..range };
+    let holds = least.surely_holds(count, steps.most(count))?;
+    let name = &wanted.pattern;
+    if negate {
+        let reason = if holds {
+            format!("Tool \"{name}\" matched {count} time(s), which violates the inverse assertion")
+        } else {
+            format!("Tool \"{name}\" did not satisfy the forbidden match condition")
+        };
+        return Some(Grade::with(!holds, reason));
+    }
+    let expected = times(range, 1);
+    let mut reason = format!("Matched tool \"{name}\" {count} time(s) (expected {expected})");
+    if !found.is_empty() {
+        reason.push_str(". Matches: ");
+        reason.push_str(&labels(found));
+    }
+    Some(Grade::with(holds, reason))
+}
+
+impl Assertion for ToolUsed {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let steps = match tool_steps(evidence.execution) {
+            Ok(steps) => steps,
+            Err(why) => return missing(ID, LABEL, &why),
+        };
+        let grade = match &self.expected {
+            Expected::All(wanted) => all(wanted, &steps, self.negate),
+            Expected::Counted(wanted, range) => counted(wanted, *range, &steps, self.negate),
+        };
+        match grade {
+            Some(grade) => vec![grade.result(ID, LABEL)],
+            None => steps.undecided(ID, LABEL),
+        }
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

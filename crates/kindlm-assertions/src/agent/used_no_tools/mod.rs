@@ -1,0 +1,75 @@
+//! `used-no-tools`: no tool was called.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Finding, names};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "used-no-tools";
+
+/// Sees that no tool was called.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent called no tool.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "A tool was called; with `not-` none was." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all tool calls, and those it tells do not decide.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct UsedNoTools {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(UsedNoTools { label: own.label("Used no tools"), own }))
+}
+
+impl Assertion for UsedNoTools {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let events = execution.events();
+        let facts = Facts::of(&events);
+        let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
+        let reason = format!("Called: {called}");
+        Finding::unseen(execution, Channel::Actions, !facts.actions.is_empty(), reason).result(
+            ID,
+            &self.label,
+            self.own,
+        )
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

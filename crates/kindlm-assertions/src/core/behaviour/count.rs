@@ -1,0 +1,142 @@
+//! How often something must have happened.
+
+use kindlm_types::Problem;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::core::range::Range;
+
+/// How often something must have happened.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "HowOften")]
+pub(crate) enum Counted {
+    /// Exactly so often.
+    Exactly(u64),
+    /// So often at least, at most, or both.
+    Within(Within),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HowOftenWithin")]
+pub(crate) struct Within {
+    /// The least number.
+    at_least: Option<u64>,
+    /// The highest number.
+    at_most: Option<u64>,
+}
+
+/// How often something must have happened, ready to be held against a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count(Range);
+
+impl Count {
+    /// As it is written; once or more where nothing is.
+    pub(crate) fn new(written: Option<Counted>) -> Result<Self, Vec<Problem>> {
+        let (min, max) = match written {
+            None => (Some(1), None),
+            Some(Counted::Exactly(count)) => (Some(count), Some(count)),
+            Some(Counted::Within(Within { at_least: None, at_most: None })) => {
+                let problem = Problem::new("/count", "says neither `atLeast` nor `atMost`")
+                    .with_help("write a number, or one of the two");
+                return Err(vec![problem]);
+            }
+            Some(Counted::Within(Within { at_least, at_most })) => (at_least, at_most),
+        };
+        if let (Some(least), Some(most)) = (min, max)
+            && most < least
+        {
+            let message = format!("`atMost` is {most}, which is less than `atLeast` ({least})");
+            let problem =
+                Problem::new("/count/atMost", message).with_help("swap them, or remove one");
+            return Err(vec![problem]);
+        }
+        Ok(Self(Range { min, max }))
+    }
+
+    /// Whether so many are right; see [`Range::surely_holds`].
+    pub(crate) fn holds(self, least: usize, most: Option<usize>) -> Option<bool> {
+        self.0.surely_holds(least, most)
+    }
+
+    /// The expected count, in words: `exactly 2 times`, `at least once`, and the other way round with `not-`.
+    pub(crate) fn expected(self, negate: bool) -> String {
+        match (self.0.min, self.0.max) {
+            (Some(1), None) if negate => "never".to_owned(),
+            (Some(0), Some(0)) if negate => "at least once".to_owned(),
+            _ if negate => format!("not {}", self.words()),
+            _ => self.words(),
+        }
+    }
+
+    /// In words: `exactly 2 times`, `at least once`.
+    fn words(self) -> String {
+        let times = |count: u64| match count {
+            1 => "once".to_owned(),
+            2 => "twice".to_owned(),
+            count => format!("{count} times"),
+        };
+        match (self.0.min, self.0.max) {
+            (Some(0), Some(0)) => "never".to_owned(),
+            (Some(least), Some(most)) if least == most => format!("exactly {}", times(least)),
+            (Some(least), Some(most)) => format!("{least} to {most} times"),
+            (Some(least), None) => format!("at least {}", times(least)),
+            (None, Some(most)) => format!("at most {}", times(most)),
+            (None, None) => "any number of times".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_was_not_told_matters_only_where_it_could_change_the_answer() {
+        for (written, least, most, holds, words) in [
+            (Value::Null, 0, Some(0), Some(false), "at least once"),
+            (Value::Null, 0, None, None, "at least once"),
+            (Value::Null, 0, Some(1), None, "at least once"),
+            (Value::Null, 3, None, Some(true), "at least once"),
+            (json!(2), 2, Some(2), Some(true), "exactly twice"),
+            (json!(2), 2, None, None, "exactly twice"),
+            (json!(2), 2, Some(3), None, "exactly twice"),
+            (json!(2), 0, Some(1), Some(false), "exactly twice"),
+            (json!(2), 3, None, Some(false), "exactly twice"),
+            (json!(0), 0, Some(0), Some(true), "never"),
+            (json!({"atMost": 3}), 1, None, None, "at most 3 times"),
+            (json!({"atMost": 3}), 1, Some(3), Some(true), "at most 3 times"),
+            (json!({"atMost": 3}), 4, None, Some(false), "at most 3 times"),
+            (json!({"atLeast": 2, "atMost": 3}), 1, Some(1), Some(false), "2 to 3 times"),
+        ] {
+            let count = Count::new(serde_json::from_value(written.clone()).unwrap()).unwrap();
+            assert_eq!(count.holds(least, most), holds, "{written}: {least} to {most:?}");
+            assert_eq!(count.expected(false), words);
+        }
+    }
+
+    #[test]
+    fn with_not_the_opposite_is_expected() {
+        for (written, words) in [
+            (Value::Null, "never"),
+            (json!(0), "at least once"),
+            (json!(2), "not exactly twice"),
+            (json!({"atMost": 3}), "not at most 3 times"),
+        ] {
+            let count = Count::new(serde_json::from_value(written).unwrap()).unwrap();
+            assert_eq!(count.expected(true), words);
+        }
+    }
+
+    #[test]
+    fn what_nothing_can_be_is_a_problem() {
+        for (written, at) in
+            [(json!({}), "/count"), (json!({"atLeast": 3, "atMost": 2}), "/count/atMost")]
+        {
+            let written = serde_json::from_value(written).unwrap();
+            assert_eq!(Count::new(Some(written)).unwrap_err()[0].pointer, at);
+        }
+    }
+}

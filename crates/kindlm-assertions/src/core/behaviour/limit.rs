@@ -1,0 +1,34 @@
+//! A measure that must not be above a limit.
+
+use kindlm_types::AssertionResult;
+
+use crate::Own;
+use crate::core::check::TOLERANCE;
+use crate::core::evidence::missing;
+use crate::core::grade::Grade;
+
+/// A limit, with what the check that holds it is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub(crate) most: f64,
+    pub(crate) label: String,
+    pub(crate) own: Own,
+}
+
+impl Limit {
+    /// The result for a measure; what was not measured is neither low nor high.
+    pub(crate) fn result(
+        &self,
+        id: &str,
+        measured: Option<f64>,
+        shown: impl Fn(f64) -> String,
+        unknown: &str,
+    ) -> Vec<AssertionResult> {
+        let Some(measured) = measured else {
+            return missing(id, &self.label, unknown);
+        };
+        let within = measured <= self.most + TOLERANCE;
+        let reason = format!("{}, at most {} expected", shown(measured), shown(self.most));
+        vec![Grade::with(within != self.own.negate, reason).result(id, &self.label)]
+    }
+}

@@ -1,0 +1,445 @@
+//! A configured assertion with the options that every assertion takes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kindlm_types::workspace::Gather;
+use kindlm_types::{AssertionResult, Execution, FailureCode, Question, Score, Severity, Verdict};
+
+use serde_json::Value;
+
+use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::core::on::Selector;
+use crate::core::scripting::{Seen, View, see};
+use crate::core::untold::{half_read, is_untold, not_understood, said_nothing, untold};
+use crate::{Assertion, Contest, Evidence, JudgeBlock, Meta, Own};
+
+/// How far a measure may miss its limit and still meet it: what adding up floats costs.
+pub(crate) const TOLERANCE: f64 = 1e-9;
+
+/// Where results keep the score that they want.
+const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
+
+/// The options that every entry of the list form takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What a failure means.
+    pub severity: Severity,
+    /// Whether the check was written with `not-`: pass and fail change places.
+    pub negate: bool,
+    /// The least score that passes, instead of the assertion's own decision.
+    pub threshold: Option<f64>,
+    /// The share in the weighted mean score.
+    pub weight: f64,
+    /// The named score that the check contributes to.
+    pub metric: Option<String>,
+    /// Shown instead of the assertion's own label.
+    pub label: Option<String>,
+    /// Whether the execution goes no further if the check does not hold.
+    pub require: bool,
+    /// Why the check is not made, if it is not.
+    pub skip: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            severity: Severity::Gate,
+            negate: false,
+            threshold: None,
+            weight: 1.0,
+            metric: None,
+            label: None,
+            require: false,
+            skip: None,
+        }
+    }
+}
+
+/// Where entries of the list form are written: these may have `on`.
+const LISTED: &str = "/assert/";
+
+/// Why an assertion cannot be shown its evidence yet, or at all.
+enum Blind {
+    /// Transforms must run first.
+    Ask(Vec<Question>),
+    /// There is nothing to see: what that means for the check.
+    Nothing(Verdict),
+}
+
+/// A configured assertion, ready to be evaluated any number of times.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What is known about the assertion.
+    pub meta: &'static Meta,
+    /// The assertion.
+    pub assertion: Arc<dyn Assertion>,
+    /// The options of this check.
+    pub options: Options,
+    /// What makes that which the check sees as the output, one after the other.
+    pub views: Vec<View>,
+    /// The configured value with its variables filled in, if there were any.
+    pub rendered: Option<Value>,
+    /// Where it is written: JSON pointer from the `expect` block; empty for one that was made without a block.
+    pub at: String,
+    /// Who judges it, and how, if it asks judges; a model that is not named is the suite's.
+    pub judging: Option<Arc<JudgeBlock>>,
+    /// Whether it leaves to the suite who judges; `false` where the check or its block names somebody.
+    pub leaves_judge_open: bool,
+}
+
+impl Check {
+    /// A check with default options.
+    pub fn new(meta: &'static Meta, assertion: Arc<dyn Assertion>) -> Self {
+        let (options, views) = (Options::default(), Vec::new());
+        Self {
+            meta,
+            assertion,
+            options,
+            views,
+            rendered: None,
+            at: String::new(),
+            judging: None,
+            leaves_judge_open: true,
+        }
+    }
+
+    /// The check itself, or the checks that it is made of, sets within sets included.
+    pub fn leaves(&self) -> Vec<&Self> {
+        let mut leaves = Vec::new();
+        let mut open = vec![self];
+        while let Some(check) = open.pop() {
+            let parts = check.assertion.parts();
+            if parts.is_empty() {
+                leaves.push(check);
+            }
+            open.extend(parts.iter().rev());
+        }
+        leaves
+    }
+
+    /// What must be found out in the workspace when the agent has finished; see [`Assertion::gathers`].
+    ///
+    /// A check that is skipped wants to know nothing.
+    pub fn gathers(&self) -> Vec<Gather> {
+        if self.options.skip.is_some() {
+            return Vec::new();
+        }
+        let seen = self.selectors().filter_map(Selector::gathers);
+        seen.chain(self.assertion.gathers()).collect()
+    }
+
+    /// True if it looks at the agent's workspace, so that it cannot be made in a test without one.
+    pub fn needs_workspace(&self) -> bool {
+        self.assertion.needs_workspace() || self.selectors().any(Selector::needs_workspace)
+    }
+
+    /// The values of the execution that it is shown instead of the output.
+    fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        self.views.iter().filter_map(|it| match it {
+            View::On(selector) => Some(selector),
+            View::Script(_) => None,
+        })
+    }
+
+    /// What must still be found out: first by the transforms, then by the assertion; see
+    /// [`Assertion::questions`].
+    pub fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        if self.options.skip.is_some() {
+            return Vec::new();
+        }
+        // Whom would one ask about nothing?
+        let ask = |it: &Evidence<'_>| {
+            if self.is_untold(it) || self.unread(it).is_some() {
+                Vec::new()
+            } else {
+                self.assertion.questions(it)
+            }
+        };
+        match self.seen(evidence, ask) {
+            Ok(questions) | Err(Blind::Ask(questions)) => questions,
+            Err(Blind::Nothing(_)) => Vec::new(),
+        }
+    }
+
+    /// Whether it compares the outputs of several executions, and so needs [`Evidence::contest`].
+    pub fn compares(&self) -> bool {
+        self.assertion.compares()
+    }
+
+    /// Shows the assertion what the transforms make of the evidence.
+    fn seen<T>(
+        &self,
+        evidence: &Evidence<'_>,
+        then: impl FnOnce(&Evidence<'_>) -> T,
+    ) -> Result<T, Blind> {
+        if self.views.is_empty() {
+            return Ok(then(evidence));
+        }
+        let mut questions = Vec::new();
+        let mut look = |evidence: &Evidence<'_>| match see(&self.views, evidence) {
+            Seen::Unchanged => Ok(None),
+            Seen::Changed(seen) => Ok(Some(seen)),
+            Seen::Ask(question) => {
+                questions.push(*question);
+                Ok(None)
+            }
+            Seen::Nothing(verdict) => Err(Blind::Nothing(verdict)),
+        };
+        let own = look(evidence)?;
+        let execution = own.as_deref().unwrap_or(evidence.execution);
+        let mut candidates = Vec::new();
+        for candidate in evidence.contest.map(|it| it.candidates).unwrap_or_default() {
+            let mut candidate = candidate.clone();
+            if candidate.is_there {
+                // What scripts are told of another execution is not what they are told of this one.
+                let answers = evidence.answers.about_another();
+                let execution = &*candidate.execution;
+                match look(&Evidence { execution, answers: &answers, ..*evidence }) {
+                    Ok(None) => {}
+                    Ok(Some(seen)) => candidate.execution = Cow::Owned(*seen),
+                    // That another output has nothing to show is no fault of this one: there is nothing to compare.
+                    Err(_) => candidate.is_there = false,
+                }
+            }
+            candidates.push(candidate);
+        }
+        if !questions.is_empty() {
+            return Err(Blind::Ask(questions));
+        }
+        let contest = evidence.contest.map(|it| Contest { candidates: &candidates, own: it.own });
+        Ok(then(&Evidence { execution, contest, ..*evidence }))
+    }
+
+    /// Judges the evidence and applies the options: first the threshold, then `not-`, then the rest.
+    ///
+    /// Without `not-` there is one result for everything the assertion looked at. With it there is one for
+    /// the whole check, because "not all of these" is one statement. A check of weight 0 only tells its score: it
+    /// does not fail. One that is skipped has no verdict but that.
+    pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        if let Some(reason) = &self.options.skip {
+            return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
+        }
+        let mut results = match self.seen(evidence, |it| self.judge(it)) {
+            Ok(results) => results,
+            Err(Blind::Ask(_)) => {
+                let message = "The transform has not been run".to_owned();
+                let code = FailureCode::INTERNAL_ERROR;
+                return vec![self.without_looking(Verdict::Errored { code, message })];
+            }
+            Err(Blind::Nothing(verdict)) => return vec![self.without_looking(verdict)],
+        };
+        for result in &mut results {
+            self.apply(result);
+        }
+        results
+    }
+
+    /// The result of the check where the verdict is clear before the assertion has looked at anything.
+    pub fn without_looking(&self, verdict: Verdict) -> AssertionResult {
+        let id = self.meta.id;
+        let mut result = AssertionResult::new(id, self.assertion.label().unwrap_or(id), verdict);
+        self.apply(&mut result);
+        result
+    }
+
+    fn is_untold(&self, evidence: &Evidence<'_>) -> bool {
+        self.assertion.needs_output() && is_untold(evidence.execution)
+    }
+
+    /// Why the text that it looks at is incomplete.
+    fn unread<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
+        if !self.assertion.needs_output() {
+            return None;
+        }
+        let execution = evidence.execution;
+        if self.assertion.sees_turns() {
+            execution.incomplete_answer()
+        } else {
+            execution.incomplete_output()
+        }
+    }
+
+    /// True if a result stays valid although the text it was found in is incomplete.
+    fn stands(&self, result: &AssertionResult, execution: &Execution) -> bool {
+        // Only the end is missing where nothing else is.
+        let is_cut =
+            execution.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none());
+        if is_cut {
+            self.assertion.stands_when_cut(result, &execution.output)
+        } else {
+            self.assertion.stands(result)
+        }
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        if self.is_untold(evidence) {
+            let takes_on = self.at.starts_with(LISTED) && self.assertion.sees_output();
+            return untold(self.meta.id, self.assertion.label(), evidence.execution, takes_on);
+        }
+        let mut results = self.assertion.evaluate(evidence);
+        if let Some(gap) = gap(evidence.execution) {
+            for result in &mut results {
+                name_gap(&gap, result);
+            }
+        }
+        if let Some(why) = self.unread(evidence) {
+            for result in results.iter_mut().filter(|it| !self.stands(it, evidence.execution)) {
+                half_read(&why, result);
+            }
+        }
+        if let Some(threshold) = self.options.threshold {
+            for result in &mut results {
+                hold_against(threshold, result);
+            }
+        }
+        if self.options.negate {
+            results = negate_unless(|it| self.assertion.is_tie(it), self.meta.id, results);
+        }
+        let sees_output =
+            self.assertion.sees_output() && self.selectors().all(Selector::is_of_output);
+        let why = said_nothing(evidence.execution).filter(|_| sees_output);
+        for result in results.iter_mut().filter(|it| it.verdict == Verdict::Pass) {
+            if let Some(message) = why.clone() {
+                (result.score, result.reasoning) = (None, None);
+                result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
+            }
+        }
+        results
+    }
+
+    fn apply(&self, result: &mut AssertionResult) {
+        let options = &self.options;
+        result.class = self.meta.class;
+        result.severity = options.severity;
+        // Of several results of one check, each may have a share of its own.
+        result.weight *= options.weight;
+        result.metric.clone_from(&options.metric);
+        let on = self.selectors().next();
+        match (&options.label, on) {
+            (Some(label), _) => result.label.clone_from(label),
+            // Two checks of different values are two checks, also in what is summed up by label.
+            (None, Some(path)) => result.label = format!("{} (on {path})", result.label),
+            (None, None) => {}
+        }
+        // A score to watch is shown with the one that is wanted.
+        let own = Own { negate: options.negate, threshold: options.threshold };
+        let wanted = own.wants().or_else(|| self.assertion.wants());
+        if let (Severity::Soft, Some(threshold)) = (options.severity, wanted)
+            && result.score.is_some()
+            && !THRESHOLDS.iter().any(|it| result.metadata.contains_key(*it))
+        {
+            result.metadata.insert("threshold".to_owned(), threshold.into());
+        }
+        if let Some(rendered) = &self.rendered {
+            result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
+        }
+        if options.weight == 0.0
+            && let Verdict::Fail { message, .. } = &result.verdict
+        {
+            result.reasoning.get_or_insert_with(|| message.clone());
+            result.verdict = Verdict::Pass;
+        } else if options.weight != 0.0 && result.weight == 0.0 {
+            // Of several results only some count for nothing: they are told as they are, and decide nothing.
+            result.severity = Severity::Soft;
+        }
+    }
+}
+
+/// Why not all that happened is known, where the source itself is the reason.
+fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
+    let gap = execution.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
+    gap.or_else(|| not_understood(execution).map(Cow::Owned))
+        .or_else(|| execution.incomplete_answer())
+}
+
+/// Says what is missing where evidence is, and that is known: it is not for the source to vouch for it then.
+fn name_gap(gap: &str, result: &mut AssertionResult) {
+    if let Verdict::Errored { code, message } = &mut result.verdict
+        && *code == EVIDENCE_MISSING
+        && !message.contains(gap)
+    {
+        *message = format!("Not all that happened is known: {gap}. {message}");
+    }
+}
+
+/// Decides a scored result by its score alone. Errored and skipped results have none and stay.
+pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
+    let Some(score) = result.score else { return };
+    let held = score.get() >= threshold - TOLERANCE;
+    let below =
+        format!("score {score} is below the threshold {}", kindlm_types::ecma::number(threshold));
+    result.verdict = match (&result.verdict, held) {
+        (Verdict::Pass | Verdict::Fail { .. }, true) => Verdict::Pass,
+        (Verdict::Pass, false) => Verdict::Fail { code: SCORE_BELOW_THRESHOLD, message: below },
+        (Verdict::Fail { code, message }, false) => {
+            Verdict::Fail { code: code.clone(), message: format!("{below}: {message}") }
+        }
+        (Verdict::Errored { .. } | Verdict::Skipped { .. }, _) => return,
+    };
+}
+
+impl Check {
+    /// Whether it has a part in a mean of scores: it has a weight, and so has something in it. One that is skipped has it
+    /// again when it is made.
+    pub fn weighs(&self) -> bool {
+        self.options.weight != 0.0 && self.assertion.weighs()
+    }
+}
+
+/// The opposite of "all of these hold": fails when all do, passes as soon as one does not.
+///
+/// What was errored could have been the one that does not hold, so without a failure it decides.
+pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionResult> {
+    negate_unless(|_| false, id, results)
+}
+
+/// The same; a tie passes neither way.
+fn negate_unless(
+    is_tie: impl Fn(&AssertionResult) -> bool,
+    id: &str,
+    mut results: Vec<AssertionResult>,
+) -> Vec<AssertionResult> {
+    let failed = results.iter().position(|it| matches!(it.verdict, Verdict::Fail { .. }));
+    if failed.is_none() && results.iter().any(|it| matches!(it.verdict, Verdict::Errored { .. })) {
+        results.retain(|it| matches!(it.verdict, Verdict::Errored { .. }));
+        return results;
+    }
+    if failed.is_none() && !results.iter().any(|it| it.verdict == Verdict::Pass) {
+        return results;
+    }
+    let label = match results.as_slice() {
+        [only] => format!("Not: {}", only.label),
+        _ => format!("Not: {id}"),
+    };
+    let least = results.iter().filter_map(|it| it.score).map(Score::get).reduce(f64::min);
+    let chosen = failed.unwrap_or_else(|| {
+        results.iter().position(|it| it.verdict == Verdict::Pass).unwrap_or_default()
+    });
+    let mut result = results.swap_remove(chosen);
+    // A judge that said both said nothing that could be turned round.
+    let is_tie = is_tie(&result);
+    result.verdict = match &result.verdict {
+        Verdict::Fail { message, .. } if is_tie => Verdict::Fail {
+            code: NEGATION_FAILED,
+            message: format!("a tie is no verdict, so it does not pass: {message}"),
+        },
+        Verdict::Fail { message, .. } => {
+            result.reasoning.get_or_insert_with(|| message.clone());
+            Verdict::Pass
+        }
+        _ => fail(&label),
+    };
+    result.score = least.and_then(|it| Score::clamped(1.0 - it));
+    result.label = label;
+    vec![result]
+}
+
+fn fail(label: &str) -> Verdict {
+    let check = label.strip_prefix("Not: ").unwrap_or(label);
+    let code: FailureCode = NEGATION_FAILED;
+    Verdict::Fail { code, message: format!("must not hold, but does: {check}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! What checks look for in an execution beside its text, wherever the source has put it.
+//!
+//! KindLM's own fields come first; then `metadata`; then the provider's own account, which has promptfoo's keys.
+
+use std::borrow::Cow;
+
+use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, Trace, ecma};
+use serde_json::{Map, Value};
+
+use crate::core::codes::EVIDENCE_MISSING;
+
+/// The result of a check that cannot be made: what is not known, and what to do.
+pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<AssertionResult> {
+    vec![AssertionResult::errored(assertion, label, EVIDENCE_MISSING, message)]
+}
+
+/// Everything that the agent said in a conversation, in order, and in which turn, where that has a label; else the output
+/// alone.
+pub(crate) fn said(execution: &Execution) -> Vec<(Option<&str>, &str)> {
+    let turns = &execution.turns;
+    let mut said: Vec<(Option<&str>, &str)> = Vec::new();
+    let recorded = execution.recorded_events.iter().enumerate().filter(|_| !turns.is_empty());
+    for (at, event) in recorded {
+        if let Event::Message { role: Speaker::Assistant, text } = event {
+            let turn = turns.iter().find(|it| it.events.contains(&at));
+            said.push((turn.map(|it| it.label.as_str()), text));
+        }
+    }
+    // What was told in pieces is looked at as a whole, too.
+    let answers = turns.iter().map(|it| (Some(it.label.as_str()), it.text.as_str()));
+    for (label, text) in answers.chain([(None, execution.output.as_str())]) {
+        if !said.iter().any(|(_, it)| it.trim() == text.trim()) {
+            said.push((label, text));
+        }
+    }
+    said
+}
+
+/// What the provider's own account says under a key, unless it is `null`.
+pub(crate) fn reported<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
+    execution.provider_response.as_ref()?.get(key).filter(|it| !it.is_null())
+}
+
+/// What the source says under a key beyond the words of an execution, unless it is `null`.
+pub(crate) fn metadata<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
+    let own = execution.metadata.get(key).filter(|it| !it.is_null());
+    own.or_else(|| reported(execution, "metadata")?.get(key).filter(|it| !it.is_null()))
+}
+
+/// The logarithms of the probabilities of the answer's tokens; an empty list says nothing.
+pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
+    let own = execution.log_probs.as_deref().map(Cow::Borrowed);
+    let probs = own.or_else(|| {
+        let list = reported(execution, "logProbs")?.as_array()?;
+        Some(Cow::Owned(list.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>()?))
+    });
+    probs.filter(|it| !it.is_empty())
+}
+
+/// Why a check of probabilities cannot be made.
+pub(crate) const NO_LOG_PROBS: &str = "The probabilities of the answer's tokens are not known: \
+    set `logprobs: true` for the provider, or give `log_probs` in the record";
+
+/// The trace of an execution, if all of its spans came; else why a check of spans cannot be made.
+pub(crate) fn whole_trace<'a>(
+    execution: &'a Execution,
+    assertion: &str,
+    label: &str,
+) -> Result<&'a Trace, Vec<AssertionResult>> {
+    let Some(trace) = &execution.trace else { return Err(missing(assertion, label, NO_TRACE)) };
+    match execution.gaps.first() {
+        None => Ok(trace),
+        Some(gap) => Err(missing(assertion, label, &format!("The trace is not complete: {gap}"))),
+    }
+}
+
+/// Why not all of a kind is told, as the end of a sentence: what is known to be missing, or who must vouch for it.
+pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
+    if let Some(gap) = execution.gaps.first() {
+        return format!(": {gap}");
+    }
+    let vouched = execution.coverage.includes(channel) || execution.declared.contains(&channel);
+    if let Some(why) = execution.incomplete_answer().filter(|_| vouched) {
+        return format!(": {why}");
+    }
+    format!("; {}", Source::of(execution).declares(channel))
+}
+
+/// The source of the evidence. It decides who can declare the evidence complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A program that a test runs, which speaks the protocol of `command`.
+    Program,
+    /// A record that was made elsewhere.
+    Record,
+    /// Spans.
+    Spans,
+    /// A model behind a provider, or an agent.
+    Asked,
+}
+
+impl Source {
+    pub(crate) fn of(execution: &Execution) -> Self {
+        match execution.model.as_str() {
+            _ if execution.trace.is_some() => Self::Spans,
+            "command" => Self::Program,
+            "" | "transcript" => Self::Record,
+            _ => Self::Asked,
+        }
+    }
+
+    /// How the user declares that all evidence of a kind is recorded.
+    pub(crate) fn declares(self, channel: Channel) -> String {
+        let word = channel.as_str();
+        match self {
+            Self::Program => format!(
+                "a program says so with {{\"kindlm\":\"evidence\",\"complete\":[\"{word}\"]}}, its test with \
+                 `evidence: {{ complete: [{word}] }}`"
+            ),
+            Self::Record => format!("a record says so with `complete_for: [{word}]`"),
+            Self::Spans => format!(
+                "where the spans show all of them, the suite says so with `trace: {{ evidence: {{ complete: [{word}] }} }}`"
+            ),
+            Self::Asked => format!(
+                "where all of them are recorded, the suite says so with `evidence: {{ complete: [{word}] }}` at the test, \
+                 its agent, or a provider that wraps an agent"
+            ),
+        }
+    }
+}
+
+/// Why a check of spans cannot be made.
+const NO_TRACE: &str =
+    "The execution has no trace: give `trace` in the record, or test the agent with `kindlm trace`";
+
+/// e to the power of minus the mean of the logarithms.
+pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
+    let count = u32::try_from(log_probs.len()).map_or(f64::INFINITY, f64::from);
+    (-(log_probs.iter().sum::<f64>() / count)).exp()
+}
+
+/// Whether the tool calls of an execution are known: it has some, or it is one that would have told.
+pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
+    !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code.is_some()
+}
+
+/// The output as a value, where the source gave nothing but a value; `None` if it is a text.
+pub(crate) fn structured(execution: &Execution) -> Option<&Value> {
+    let value = execution.output_json.as_ref()?;
+    // A command may declare structured output beside a text of its own; the text is what it said.
+    let is_all = execution.output.is_empty() || execution.output == ecma::stringify(value);
+    (is_all && !value.is_string()).then_some(value)
+}
+
+/// What the provider's own filter says: `flagged`, `flaggedInput`, `flaggedOutput`, `reason`.
+pub(crate) fn guardrails(execution: &Execution) -> Option<&Map<String, Value>> {
+    metadata(execution, "guardrails")
+        .or_else(|| reported(execution, "guardrails"))
+        .or_else(|| {
+            let history = metadata(execution, "redteamHistory")?.as_array()?;
+            history.last()?.get("guardrails")
+        })
+        .and_then(Value::as_object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn own_fields_come_before_metadata_and_the_account_of_the_provider() {
+        let execution = Execution {
+            metadata: json!({"a": 1, "b": null}).as_object().cloned().unwrap_or_default(),
+            provider_response: Some(json!({"metadata": {"a": 2, "b": 3}, "logProbs": [-1, -2.5]})),
+            ..Execution::default()
+        };
+        assert_eq!(metadata(&execution, "a"), Some(&json!(1)));
+        assert_eq!(metadata(&execution, "b"), Some(&json!(3)));
+        assert_eq!(log_probs(&execution).as_deref(), Some(&[-1.0, -2.5][..]));
+        let own = Execution { log_probs: Some(vec![-4.0]), ..execution };
+        assert_eq!(log_probs(&own).as_deref(), Some(&[-4.0][..]));
+        assert_eq!(log_probs(&Execution { log_probs: Some(Vec::new()), ..own }), None);
+    }
+
+    #[test]
+    fn a_value_is_the_output_only_where_there_is_no_other_text() {
+        for (output, expected) in [("", true), (r#"{"a":1}"#, true), ("done", false)] {
+            let execution = Execution {
+                output: output.to_owned(),
+                output_json: Some(json!({"a": 1})),
+                ..Execution::default()
+            };
+            assert_eq!(structured(&execution).is_some(), expected, "{output}");
+        }
+    }
+}

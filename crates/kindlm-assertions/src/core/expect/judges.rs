@@ -1,0 +1,106 @@
+//! Who judges: for a whole `expect` block, and for one check.
+
+use std::sync::{Arc, LazyLock};
+
+use kindlm_schema::{Shape, normalise_numbers};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Compiler, JUDGING};
+use crate::core::judging::{JudgeBlock, Panel};
+use crate::{Build, Registration};
+
+static SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::generate(JudgeBlock::json_schema));
+
+/// Who judges a check.
+pub(super) struct Judges {
+    pub(super) panel: Panel,
+    /// Whether neither the check nor its block names anybody, so that it is the suite's to say.
+    pub(super) is_left_open: bool,
+    /// All that is said about it, by whomever; `None` for a check that asks nobody.
+    pub(super) judging: Option<Arc<JudgeBlock>>,
+}
+
+impl Compiler<'_> {
+    /// Reads what a block says about who judges its checks.
+    pub(super) fn judging(&mut self, expect: &Value) {
+        let Some(value) = expect.get(JUDGING) else { return };
+        let at = format!("/{JUDGING}");
+        let value = normalise_numbers(value.clone());
+        let problems = SHAPE.problems(&value);
+        if !problems.is_empty() {
+            self.report(problems, &at);
+            return;
+        }
+        let Ok(block) = JudgeBlock::deserialize(&value) else { return };
+        let problems = block.panel(self.setup).err().unwrap_or_default();
+        if !problems.is_empty() {
+            self.report(problems, &at);
+            return;
+        }
+        let whole = block.clone().over(&self.setup.judging);
+        // What the block says may not go together with what the suite says.
+        let problems = whole.problems();
+        if problems.is_empty() {
+            self.names_judges = block.names_judges();
+            self.judging = whole;
+            self.block = Some(block);
+        } else {
+            self.report(problems, &at);
+        }
+    }
+
+    /// Reports what the block says about judging and no check of it is judged by.
+    pub(super) fn idle_judging(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        let leaves = self.checks.iter().flat_map(|(_, it)| it.leaves());
+        let samples = leaves.filter_map(|it| it.judging.as_ref()?.samples);
+        let samples = samples.chain(self.judging.samples).max();
+        let idle = block.idle(&JudgeBlock { samples, ..self.judging.clone() });
+        self.report(idle, &format!("/{JUDGING}"));
+    }
+
+    /// Who judges a check: takes what it says about that out of its configuration. `None` if that is wrong.
+    pub(super) fn panel(
+        &mut self,
+        registration: &Registration,
+        config: &mut Value,
+        at: &str,
+    ) -> Option<Judges> {
+        let mut own = Map::new();
+        if let (true, Some(map)) = (registration.build.asks_judges(), config.as_object_mut()) {
+            for key in JudgeBlock::KEYS {
+                let taken = match (registration.build, key) {
+                    (Build::Judged(_), "model") => map.get(key).cloned(),
+                    _ => map.shift_remove(key),
+                };
+                own.extend(taken.map(|it| (key.to_owned(), it)));
+            }
+        }
+        if !registration.build.asks_judges() {
+            let panel = JudgeBlock::default().panel(self.setup).ok()?;
+            return Some(Judges { panel, is_left_open: false, judging: None });
+        }
+        let block = JudgeBlock::deserialize(&Value::Object(own)).unwrap_or_default();
+        let problems = block.panel(self.setup).err().unwrap_or_default();
+        if !problems.is_empty() {
+            self.report(problems, at);
+            return None;
+        }
+        let is_left_open = !self.names_judges && !block.names_judges();
+        let whole = block.clone().over(&self.judging);
+        let idle = block.idle(&whole);
+        if !idle.is_empty() {
+            self.report(idle, at);
+            return None;
+        }
+        match whole.panel(self.setup) {
+            Ok(panel) => Some(Judges { panel, is_left_open, judging: Some(Arc::new(whole)) }),
+            Err(problems) => {
+                self.report(problems, at);
+                None
+            }
+        }
+    }
+}

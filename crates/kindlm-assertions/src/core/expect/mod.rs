@@ -1,0 +1,269 @@
+//! Makes checks out of an `expect` block.
+
+mod entry;
+mod judges;
+mod missing;
+mod reference;
+mod schema;
+mod told;
+mod value;
+
+use std::cell::OnceCell;
+
+use kindlm_schema::normalise_numbers;
+use kindlm_types::{Problem, nearest_few, pointer};
+use serde_json::{Map, Value};
+
+use crate::core::judging::JudgeBlock;
+use crate::core::registry::Known;
+use crate::shared::template::Variables;
+use crate::{Build, Check, Own, Registry, Setup};
+use judges::Judges;
+
+pub use schema::expect_schema;
+pub(crate) use value::{TextFiles, fault, read};
+
+/// The key of the list form.
+const LIST: &str = "assert";
+
+/// The key under which a block says who judges its checks.
+pub(crate) const JUDGING: &str = "judging";
+
+/// What `not-` is written as before an id.
+const NOT: &str = "not-";
+
+/// Makes checks out of a whole `expect` block, and finds everything that is wrong with it.
+///
+/// Checks come in the order of the [`Registry`], those of the list form last and in the order of the file;
+/// problems come in the order of the file, with pointers from the block. A check with a problem is left out, unless
+/// [all of them are mild](kindlm_types::ProblemKind::is_mild).
+pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
+    compile_with(expect, setup, &Map::new())
+}
+
+/// The same, with the variables over which templates in the list form are rendered.
+///
+/// Unless [`Setup::has_templates`], the checks are the same whatever the variables are.
+pub fn compile_with(
+    expect: &Value,
+    setup: &Setup<'_>,
+    vars: &Map<String, Value>,
+) -> (Vec<Check>, Vec<Problem>) {
+    let mut compiler = Compiler {
+        setup,
+        vars,
+        variables: OnceCell::new(),
+        judging: setup.judging.clone(),
+        in_set: false,
+        names_judges: false,
+        block: None,
+        checks: Vec::new(),
+        problems: Vec::new(),
+    };
+    compiler.judging(expect);
+    compiler.block(expect, "");
+    compiler.idle_judging();
+    compiler.checks.sort_by_key(|(rank, _)| *rank);
+    (compiler.checks.into_iter().map(|(_, check)| check).collect(), compiler.problems)
+}
+
+/// Every word that `type` may be; the plain ids first, so that suggestions prefer them.
+fn known_types(registry: &Registry) -> Vec<String> {
+    let ids = registry.iter().map(|it| it.meta.id);
+    ids.clone().map(str::to_owned).chain(ids.map(|id| format!("{NOT}{id}"))).collect()
+}
+
+struct Compiler<'a> {
+    setup: &'a Setup<'a>,
+    vars: &'a Map<String, Value>,
+    /// The variables as templates see them, made when the first template needs them.
+    variables: OnceCell<Variables>,
+    /// Who judges, where a check does not say.
+    judging: JudgeBlock,
+    /// Whether the entries that are read are those of a set.
+    in_set: bool,
+    /// Whether the block says who judges.
+    names_judges: bool,
+    /// What the block says about judging, if that is as it should be.
+    block: Option<JudgeBlock>,
+    /// With the rank by which they are sorted.
+    checks: Vec<(usize, Check)>,
+    problems: Vec<Problem>,
+}
+
+impl Compiler<'_> {
+    /// Reads the block itself (`at` is empty) or an object within it that holds assertions.
+    fn block(&mut self, value: &Value, at: &str) {
+        let Value::Object(map) = value else {
+            let message = format!("expected an object, found {}", name(value));
+            let help = format!("keys: {}", known_keys(&self.setup.registry, at).join(", "));
+            self.problems.push(Problem::new(at, message).with_help(help));
+            return;
+        };
+        for (key, value) in map {
+            let here = format!("{at}/{}", pointer::segment(key));
+            let rank = self
+                .setup
+                .registry
+                .iter()
+                .position(|it| it.meta.path.is_some_and(|path| path.pointer == here));
+            if let Some(rank) = rank {
+                self.place(rank, value, &here);
+            } else if at.is_empty() && key == LIST {
+                self.list(value, &here);
+            } else if at.is_empty() && key == JUDGING {
+                // It was read before everything else.
+            } else if is_container(&self.setup.registry, &here) {
+                self.block(value, &here);
+            } else {
+                let known = known_keys(&self.setup.registry, at);
+                let known = known.iter().map(String::as_str);
+                self.problems.push(Problem::unknown_key(here, key, known));
+            }
+        }
+    }
+
+    /// Reads what stands at an assertion's own place.
+    fn place(&mut self, rank: usize, value: &Value, at: &str) {
+        let Some(entry) = self.setup.registry.get(rank) else { return };
+        let is_list = entry.registration.meta.path.is_some_and(|path| path.list);
+        match value {
+            Value::Array(items) if is_list => {
+                for (index, item) in items.iter().enumerate() {
+                    self.piece(rank, entry, item, &format!("{at}/{index}"));
+                }
+            }
+            _ if is_list => {
+                let message = format!("expected a list, found {}", name(value));
+                let help = "every check is one item of a list, even if there is only one";
+                self.problems.push(Problem::new(at, message).with_help(help));
+            }
+            _ => self.piece(rank, entry, value, at),
+        }
+    }
+
+    /// Reads one piece of configuration at an assertion's own place.
+    fn piece(&mut self, rank: usize, entry: &Known, value: &Value, at: &str) {
+        let mut value = normalise_numbers(value.clone());
+        let problems = entry.shape(false).problems(&value);
+        if !problems.is_empty() {
+            self.report(problems, at);
+            return;
+        }
+        let registration = entry.registration;
+        let before = self.faults();
+        self.told(registration.build, &mut value, at);
+        if self.faults() > before {
+            return;
+        }
+        // What has a place of its own has no options there.
+        let Some(judges) = self.panel(registration, &mut value, at) else { return };
+        let built = match registration.build {
+            Build::Plain(build) | Build::Judged(build) => build(&value, self.setup),
+            Build::Own(build) | Build::Script(build) | Build::Graded(build) => {
+                build(&value, Own::default(), self.setup)
+            }
+            Build::Set(build) => build(&value, Vec::new(), Own::default(), self.setup),
+        };
+        let Judges { panel, is_left_open: leaves_judge_open, judging } = judges;
+        match built {
+            Ok(assertion) => {
+                let check = Check::new(&registration.meta, panel.judging(assertion));
+                let at = at.to_owned();
+                self.checks.push((rank, Check { at, judging, leaves_judge_open, ..check }));
+            }
+            Err(problems) => self.report(problems, at),
+        }
+    }
+
+    /// Reads the list form.
+    fn list(&mut self, value: &Value, at: &str) {
+        let checks = self.entries(value, at);
+        self.checks.extend(checks.into_iter().map(|it| (self.setup.registry.len(), it)));
+    }
+
+    /// How many problems there are of which no check can come.
+    fn faults(&self) -> usize {
+        self.problems.iter().filter(|it| !it.kind.is_mild()).count()
+    }
+
+    /// Tells which variables of the templates in a value are missing.
+    fn tell_missing(&mut self, value: &Value, at: &str) {
+        if self.setup.tells_missing {
+            let missing = missing::missing(value, self.variables(), self.vars);
+            self.report(missing, at);
+        }
+    }
+
+    fn report(&mut self, problems: Vec<Problem>, at: &str) {
+        self.problems.extend(problems.into_iter().map(|it| it.under(at)));
+    }
+}
+
+/// What to do where an entry does not say which assertion it is.
+const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` lists all";
+
+/// How many assertions are suggested for one that is not known.
+const SUGGESTED: usize = 3;
+
+/// Assertions of promptfoo that are not there, and what to do instead.
+const ELSEWHERE: [(&str, &str); 2] = [
+    (
+        "search-rubric",
+        "no judge searches the web; give it what it must know in the `value` of `llm-rubric`",
+    ),
+    ("agent-rubric", "no judge is an agent; say in the `value` of `llm-rubric` what must hold"),
+];
+
+fn unknown_type(registry: &Registry, id: &str) -> Problem {
+    let plain = id.strip_prefix(NOT).unwrap_or(id);
+    if let Some((_, help)) = ELSEWHERE.iter().find(|(name, _)| *name == plain) {
+        return Problem::new("/type", format!("`{plain}` is not part of KindLM")).with_help(*help);
+    }
+    let types = known_types(registry);
+    let near = nearest_few(id, types.iter().map(String::as_str), SUGGESTED);
+    let near: Vec<String> = near.iter().map(|it| format!("`{it}`")).collect();
+    let help = match near.split_last() {
+        None => "`kindlm assertions` lists all".to_owned(),
+        Some((only, [])) => format!("did you mean {only}?"),
+        Some((last, others)) => {
+            format!("did you mean {} or {last}? `kindlm assertions` lists all", others.join(", "))
+        }
+    };
+    Problem::new("/type", format!("there is no assertion `{id}`")).with_help(help)
+}
+
+/// Whether some assertion has its place below this one.
+fn is_container(registry: &Registry, pointer: &str) -> bool {
+    registry
+        .iter()
+        .filter_map(|it| it.meta.path)
+        .any(|path| path.pointer.strip_prefix(pointer).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// The keys that the object at this place may have.
+fn known_keys(registry: &Registry, at: &str) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    for path in registry.iter().filter_map(|it| it.meta.path) {
+        let below = path.pointer.strip_prefix(at).and_then(|rest| rest.strip_prefix('/'));
+        let key = below.and_then(|rest| rest.split('/').next());
+        if let Some(key) = key.filter(|key| !keys.iter().any(|it| it == key)) {
+            keys.push(key.to_owned());
+        }
+    }
+    if at.is_empty() {
+        keys.extend([LIST, JUDGING].map(str::to_owned));
+    }
+    keys
+}
+
+fn name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,198 @@
+//! The JSON Schema of an `expect` block, and the shapes that its parts are held against.
+
+use kindlm_schema::Shape;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::{JUDGING, LIST, NOT, known_types};
+use crate::core::judging::JudgeBlock;
+use crate::core::registry::Known;
+use crate::{Build, Registration, Registry};
+
+/// JSON Schema of an `expect` block, with definitions under `$defs`. For editors, and for embedding.
+pub fn expect_schema(registry: &Registry) -> Value {
+    let mut generator = kindlm_schema::generator();
+    let mut nested = Map::new();
+    for registration in registry.iter() {
+        let Some(path) = registration.meta.path else { continue };
+        let mut place = with_summary(placed(registration, &mut generator), registration);
+        if path.list {
+            place =
+                json!({"type": "array", "items": place, "description": registration.meta.summary});
+        }
+        insert(&mut nested, path.pointer, place);
+    }
+    let judging = JudgeBlock::json_schema(&mut generator).to_value();
+    insert(&mut nested, &format!("/{JUDGING}"), judging);
+    let entry = list_entry(registry, &mut generator);
+    let list = json!({"type": "array", "items": entry, "description": "Any assertion, by its id."});
+    insert(&mut nested, &format!("/{LIST}"), list);
+    let block = object(nested);
+    match schemars::Schema::try_from(block) {
+        Ok(schema) => kindlm_schema::finish(schema, generator),
+        // Unreachable: what was put together above is an object.
+        Err(_) => json!({"type": "object"}),
+    }
+}
+
+/// The name of the definition of an entry of the list form; sets have entries of their own.
+const LIST_ENTRY: &str = "ListEntry";
+
+/// Defines the schema of an entry of the list form, and gives the reference to it.
+fn list_entry(registry: &Registry, generator: &mut SchemaGenerator) -> Value {
+    let reference = json!({"$ref": format!("#/$defs/{LIST_ENTRY}")});
+    let mut kinds = Vec::new();
+    for registration in registry.iter() {
+        let mut schema = placed(registration, generator);
+        if let (Build::Set(_), Some(list)) =
+            (registration.build, schema.pointer_mut(&format!("/properties/{LIST}/items")))
+        {
+            *list = reference.clone();
+        }
+        let ids = [registration.meta.id.to_owned(), format!("{NOT}{}", registration.meta.id)];
+        kinds.push(json!({
+            "if": {"properties": {"type": {"enum": ids}}, "required": ["type"]},
+            "then": listed(schema, registration),
+        }));
+    }
+    let ids: Vec<Value> = known_types(registry).into_iter().map(Value::from).collect();
+    let definition = json!({
+        "type": "object",
+        "properties": {"type": {"type": "string", "enum": ids, "description": "The assertion's id; `not-` turns it round."}},
+        "anyOf": [{"required": ["type"]}, {"required": ["$ref"]}],
+        "allOf": kinds,
+    });
+    generator.definitions_mut().insert(LIST_ENTRY.to_owned(), definition);
+    reference
+}
+
+/// The schema of an assertion's configuration, with what can be said about who judges.
+fn placed(registration: &Registration, generator: &mut SchemaGenerator) -> Value {
+    let mut schema = (registration.schema)(generator).to_value();
+    if !registration.build.asks_judges() {
+        return schema;
+    }
+    let judges = JudgeBlock::json_schema(generator).to_value();
+    let properties = schema.as_object_mut().map(|it| it.entry("properties").or_insert(json!({})));
+    if let (Some(Value::Object(properties)), Some(Value::Object(judges))) =
+        (properties, judges.get("properties"))
+    {
+        for (key, schema) in judges {
+            properties.entry(key).or_insert_with(|| schema.clone());
+        }
+    }
+    schema
+}
+
+/// An object schema with these properties and no others.
+fn object(properties: Map<String, Value>) -> Value {
+    let mut schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    schema["properties"] = Value::Object(properties);
+    schema
+}
+
+/// Puts a schema at a place such as `/guardrails/pii`, making the objects around it.
+fn insert(properties: &mut Map<String, Value>, pointer: &str, schema: Value) {
+    let path = pointer.trim_start_matches('/');
+    match path.split_once('/') {
+        None => _ = properties.insert(path.to_owned(), schema),
+        Some((key, rest)) => {
+            let container = properties.entry(key).or_insert_with(|| object(Map::new()));
+            if let Some(Value::Object(inner)) = container.get_mut("properties") {
+                insert(inner, rest, schema);
+            }
+        }
+    }
+}
+
+fn with_summary(mut schema: Value, registration: &Registration) -> Value {
+    if let Value::Object(map) = &mut schema {
+        map.insert("description".to_owned(), registration.meta.summary.into());
+    }
+    schema
+}
+
+/// The schema of a list entry: the assertion's own keys and the options that every entry takes.
+fn listed(schema: Value, registration: &Registration) -> Value {
+    let mut schema = with_summary(schema, registration);
+    let Value::Object(map) = &mut schema else { return schema };
+    let properties = map.entry("properties").or_insert_with(|| json!({}));
+    if let Value::Object(properties) = properties {
+        for (key, option) in option_schemas() {
+            properties.entry(key).or_insert(option);
+        }
+    }
+    let required = map.entry("required").or_insert_with(|| json!([]));
+    if let Value::Array(required) = required {
+        required.insert(0, json!("type"));
+    }
+    schema
+}
+
+fn option_schemas() -> [(&'static str, Value); 12] {
+    let threshold = "The least score that passes, instead of the assertion's own decision";
+    [
+        (
+            "type",
+            json!({"type": "string", "description": "The assertion's id; `not-` turns it round"}),
+        ),
+        ("threshold", json!({"type": "number", "description": threshold})),
+        ("atLeast", json!({"type": "number", "description": "Another name of `threshold`"})),
+        (
+            "severity",
+            json!({"enum": ["gate", "soft"], "default": "gate", "description": "`gate` must hold, `soft` is a score to watch"}),
+        ),
+        (
+            "weight",
+            json!({"type": "number", "minimum": 0, "default": 1, "description": "The share in the weighted mean score"}),
+        ),
+        (
+            "metric",
+            json!({"type": "string", "minLength": 1, "description": "The named score that the check contributes to"}),
+        ),
+        (
+            "on",
+            json!({"type": "string", "minLength": 1, "description": "Which value of the execution the check sees in the place of the output: `json.order.id`, `toolCalls[0].input`, `usage.outputTokens`, `stderr`, `vars.x`, …"}),
+        ),
+        (
+            "require",
+            json!({"type": "boolean", "default": false, "description": "Whether the execution goes no further if the check does not hold"}),
+        ),
+        (
+            "skip",
+            json!({"type": "string", "minLength": 1, "description": "Why the check is not made; it is reported as skipped"}),
+        ),
+        (
+            "transform",
+            json!({"type": "string", "minLength": 1, "description": "A script that makes what the check sees as `output`: an expression, the body of a function, or `file://` and a file"}),
+        ),
+        (
+            "$ref",
+            json!({"type": "string", "pattern": "^#/assertionTemplates/.+", "description": "An entry of `assertionTemplates`; what is written beside it takes precedence"}),
+        ),
+        (
+            "label",
+            json!({"type": "string", "minLength": 1, "description": "Shown instead of the assertion's own label"}),
+        ),
+    ]
+}
+
+impl Known {
+    /// The shape of the configuration: in the list form with the options that every entry takes.
+    pub(super) fn shape(&self, list_form: bool) -> &Shape {
+        let own = |generator: &mut SchemaGenerator| placed(self.registration, generator);
+        if list_form {
+            self.shapes
+                .listed
+                .get_or_init(|| shape(|generator| listed(own(generator), self.registration)))
+        } else {
+            self.shapes.nested.get_or_init(|| shape(own))
+        }
+    }
+}
+
+fn shape(schema: impl FnOnce(&mut SchemaGenerator) -> Value) -> Shape {
+    let mut generator = kindlm_schema::generator();
+    let schema = schemars::Schema::try_from(schema(&mut generator)).unwrap_or_default();
+    Shape::new(kindlm_schema::finish(schema, generator))
+}

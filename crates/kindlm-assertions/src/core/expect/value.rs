@@ -1,0 +1,137 @@
+//! The `value` of a list entry: read from a file, or rendered, before the assertion sees it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_types::{FileError, Problem, ProblemKind, pointer};
+use serde_json::Value;
+
+use crate::Setup;
+use crate::shared::template::{Variables, is_template};
+
+/// How a value names a file.
+pub(super) const FILE: &str = "file://";
+
+/// The value as the assertion sees it; `None` if it is as written. Problems point from the value.
+pub(super) fn resolve<'v>(
+    value: &Value,
+    takes_scripts: bool,
+    setup: &Setup<'_>,
+    variables: impl FnOnce() -> &'v Variables,
+) -> Result<Option<Value>, Problem> {
+    match value {
+        Value::String(text) => match text.strip_prefix(FILE) {
+            Some(path) => file(path, takes_scripts, setup),
+            None if is_template(text) => Ok(Some(Value::String(rendered(text, variables())?))),
+            None => Ok(None),
+        },
+        Value::Array(items) if items.iter().any(is_changed) => {
+            let variables = variables();
+            let items = items.iter().enumerate().map(|(index, item)| {
+                let resolved = match item {
+                    Value::String(text) => match text.strip_prefix(FILE) {
+                        Some(path) => file(path, false, setup).map(Option::unwrap_or_default),
+                        None if is_template(text) => rendered(text, variables).map(Value::String),
+                        None => Ok(item.clone()),
+                    },
+                    item => Ok(item.clone()),
+                };
+                resolved.map_err(|it| it.under(&format!("/{index}")))
+            });
+            items.collect::<Result<_, _>>().map(|it| Some(Value::Array(it)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether an item of a list is a template, or names a file.
+fn is_changed(item: &Value) -> bool {
+    item.as_str().is_some_and(|it| is_template(it) || it.starts_with(FILE))
+}
+
+/// Fills the variables into every text within a value, which stands at a place.
+pub(super) fn fill_in(value: &mut Value, at: &str, variables: &Variables) -> Result<(), Problem> {
+    match value {
+        Value::String(text) if is_template(text) => {
+            *text = rendered(text, variables).map_err(|it| it.under(at))?;
+            Ok(())
+        }
+        Value::Array(items) => {
+            let mut items = items.iter_mut().enumerate();
+            items.try_for_each(|(index, it)| fill_in(it, &format!("{at}/{index}"), variables))
+        }
+        Value::Object(entries) => entries.iter_mut().try_for_each(|(key, it)| {
+            fill_in(it, &format!("{at}/{}", pointer::segment(key)), variables)
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A text with its variables filled in.
+pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Problem> {
+    variables.render(text).map_err(faulty)
+}
+
+/// What is wrong with a text that is rendered later, if anything.
+pub(crate) fn fault(text: &str) -> Option<Problem> {
+    let fault =
+        Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;
+    Some(faulty(format!("the template cannot be read: {fault}")))
+}
+
+fn faulty(message: String) -> Problem {
+    Problem::new("", message).with_help(
+        "a text with `{{`, `{%` or `{#` is a template; `{% raw %}…{% endraw %}` keeps it as it is",
+    )
+}
+
+/// The content of a file: text without white space around it, or what a JSON or YAML file says.
+fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();
+    match ending.as_str() {
+        "txt" | "md" => Ok(Some(Value::String(read(path, setup)?.trim().to_owned()))),
+        "json" => {
+            let text = read(path, setup)?;
+            let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+            let parsed: Result<Value, _> = serde_json::from_str(text);
+            parsed.map(Some).map_err(|err| unreadable(path, &err))
+        }
+        "yaml" | "yml" => {
+            let text = read(path, setup)?;
+            let parse = setup.yaml.ok_or_else(|| unreadable(path, &"YAML is not read here"))?;
+            parse(&text).map(Some).map_err(|err| unreadable(path, &err))
+        }
+        _ if takes_scripts => Ok(None),
+        _ => {
+            let message = format!("a value cannot come from `{path}`: its ending is not known");
+            let help = "files with values are `.txt`, `.md`, `.json` or `.yaml`; scripts go with `javascript`, `python` and `ruby`";
+            Err(Problem::new("", message).with_help(help))
+        }
+    }
+}
+
+fn unreadable(path: &str, err: &dyn std::fmt::Display) -> Problem {
+    let kind = ProblemKind::File { outside: false };
+    Problem::new("", format!("`{path}` cannot be read: {err}")).with_kind(kind)
+}
+
+/// The texts that were already read, by path: whoever compiles again needs no files.
+#[derive(Debug, Default)]
+pub(crate) struct TextFiles(Mutex<HashMap<String, Arc<str>>>);
+
+/// Reads a file that configuration names, once for a suite.
+pub(crate) fn read(path: &str, setup: &Setup<'_>) -> Result<Arc<str>, Problem> {
+    let mut known = setup.texts.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(text) = known.get(path) {
+        return Ok(Arc::clone(text));
+    }
+    let text = setup.files.read(path).map_err(|err| {
+        let outside = matches!(err, FileError::Outside { .. });
+        Problem::new("", err.to_string())
+            .with_kind(ProblemKind::File { outside })
+            .with_help("the path is relative to the folder of the config file")
+    })?;
+    known.insert(path.to_owned(), Arc::clone(&text));
+    Ok(text)
+}

@@ -1,0 +1,72 @@
+//! What a check of the list form finds: pass or fail, a score, and the reason in words.
+
+use std::borrow::Cow;
+
+use kindlm_types::{AssertionResult, Execution, FailureCode, Score, Verdict, ecma};
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+
+/// The reason of a check that held, in promptfoo's words.
+pub(crate) const PASSED: &str = "Assertion passed";
+
+/// The reason of a set in which everything held, in promptfoo's words.
+pub(crate) const ALL_PASSED: &str = "All assertions passed";
+
+/// A value as text: a text as it is, anything else as JSON.
+pub(crate) fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        value => Cow::Owned(ecma::stringify(value)),
+    }
+}
+
+/// The output as JSON: the structured one where the source gave it apart, else what the text says.
+pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
+    match &execution.output_json {
+        Some(value) => Some(Cow::Borrowed(value)),
+        None => serde_json::from_str(&execution.output).ok().map(Cow::Owned),
+    }
+}
+
+/// What one check of the list form found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Grade {
+    /// Whether it held.
+    pub(crate) pass: bool,
+    /// Any number; one that is not finite makes the result errored.
+    pub(crate) score: f64,
+    /// The reason in words, whatever the verdict.
+    pub(crate) reason: String,
+}
+
+impl Grade {
+    /// Score 1 with the usual reason if it held, else 0 with this one.
+    pub(crate) fn of(pass: bool, otherwise: impl FnOnce() -> String) -> Self {
+        let reason = if pass { PASSED.to_owned() } else { otherwise() };
+        Self { pass, score: f64::from(u8::from(pass)), reason }
+    }
+
+    /// Score 1 if it held, else 0, with a reason of its own for either.
+    pub(crate) fn with(pass: bool, reason: String) -> Self {
+        Self { pass, score: f64::from(u8::from(pass)), reason }
+    }
+
+    /// The result of the check.
+    pub(crate) fn result(self, assertion: &str, label: &str) -> AssertionResult {
+        let Ok(score) = Score::new(self.score) else {
+            let message = format!("the score is {}, which is not a finite number", self.score);
+            let code = FailureCode::INTERNAL_ERROR;
+            return AssertionResult::errored(assertion, label, code, message)
+                .with_reasoning(self.reason);
+        };
+        let verdict = if self.pass {
+            Verdict::Pass
+        } else {
+            Verdict::Fail { code: ASSERTION_FAILED, message: self.reason.clone() }
+        };
+        AssertionResult::new(assertion, label, verdict)
+            .with_score(score)
+            .with_reasoning(self.reason)
+    }
+}

@@ -1,0 +1,137 @@
+//! What checks of retrieval need beside the output: what was asked, and the context that was found for it.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Execution, Problem, Role, ecma};
+use serde_json::Value;
+
+use super::{Frame, Unasked};
+use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::scripting::{Seen, Transform, View, see};
+use crate::{Evidence, Setup};
+
+/// Where the context of a check comes from.
+#[derive(Debug)]
+pub(crate) enum ContextSource {
+    /// The variable `context` of the test.
+    Variable,
+    /// A script that takes it out of the output.
+    Script([View; 1]),
+}
+
+/// The context that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Context {
+    /// As it is written: a text, or a list of texts.
+    pub(crate) value: Value,
+    /// As one text.
+    pub(crate) text: String,
+}
+
+impl ContextSource {
+    /// Where it comes from, by the check's `contextTransform`. Problems point from there.
+    pub(crate) fn new(transform: Option<&str>, setup: &Setup<'_>) -> Result<Self, Problem> {
+        match transform {
+            None => Ok(Self::Variable),
+            Some(text) => {
+                let script = Transform::new(text, setup)?;
+                Ok(Self::Script([View::Script(Arc::new(script))]))
+            }
+        }
+    }
+}
+
+/// The context, or why it is not known.
+pub(crate) fn context_of(
+    frame: &Frame,
+    source: &ContextSource,
+    evidence: &Evidence<'_>,
+) -> Result<Context, Unasked> {
+    let never = |result: AssertionResult| Unasked::Never(Box::new(result));
+    let value = match source {
+        ContextSource::Variable => {
+            let Some(value) = evidence.execution.vars.get("context") else {
+                let message = "There is no context: give the variable `context`, or say with `contextTransform` where it is in the output";
+                return Err(never(frame.errored(EVIDENCE_MISSING, message)));
+            };
+            value.clone()
+        }
+        ContextSource::Script(transform) => match see(transform, evidence) {
+            Seen::Ask(question) => return Err(Unasked::First(question)),
+            Seen::Nothing(verdict) => return Err(never(frame.with_verdict(verdict))),
+            Seen::Changed(made) => match made.output_json {
+                Some(value) => value,
+                None => Value::String(made.output),
+            },
+            Seen::Unchanged => Value::Null,
+        },
+    };
+    let texts: Option<Vec<&str>> = match &value {
+        Value::String(text) => Some(vec![text]),
+        Value::Array(items) => items.iter().map(Value::as_str).collect(),
+        _ => None,
+    };
+    match texts {
+        Some(texts) if texts.iter().any(|it| !it.trim().is_empty()) => {
+            let text = texts.join("\n");
+            Ok(Context { value, text })
+        }
+        Some(_) => Err(never(frame.errored(EVIDENCE_MISSING, "The context is empty"))),
+        None => {
+            let shown = super::prompt::short(&value, 80);
+            let message = format!("The context must be a text or a list of texts, but is {shown}");
+            Err(never(frame.errored(EVIDENCE_MISSING, message)))
+        }
+    }
+}
+
+/// What was asked, or why it is not known.
+pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String, Unasked> {
+    let asked = asked(execution);
+    if !asked.trim().is_empty() {
+        return Ok(asked);
+    }
+    let message =
+        "It is not known what was asked: give the variable `query`, or `agent_input` in the record";
+    Err(Unasked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
+}
+
+/// What was asked: the variable `query` of the test, else what the user said last; empty if it is not known.
+pub(crate) fn asked(execution: &Execution) -> String {
+    let variable = match execution.vars.get("query") {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(ecma::text(value)),
+    };
+    let said = || {
+        let last = execution.turns.iter().rev().find_map(|it| it.user.clone());
+        last.or_else(|| {
+            let mut messages = execution.input.iter().rev();
+            messages.find(|it| it.role == Role::User).map(|it| it.content.clone())
+        })
+    };
+    variable.or_else(said).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::{Message, Turn};
+    use serde_json::json;
+
+    #[test]
+    fn what_was_asked_is_the_variable_or_the_last_words() {
+        let setup = Setup::new(&kindlm_types::NoFiles, None);
+        let prompt =
+            super::super::GradingPrompt::new("", None, super::super::Slot::new("", &[]), &setup)
+                .unwrap();
+        let frame = Frame::new("x", "X", "", crate::Own::default(), prompt);
+        let input = vec![Message::new(Role::User, "first")];
+        let mut execution = Execution { input, ..Execution::default() };
+        assert_eq!(question_of(&frame, &execution).unwrap(), "first");
+        execution.turns = vec![Turn { user: Some("second".to_owned()), ..Turn::default() }];
+        assert_eq!(question_of(&frame, &execution).unwrap(), "second");
+        execution.vars = json!({"query": "third"}).as_object().cloned().unwrap();
+        assert_eq!(question_of(&frame, &execution).unwrap(), "third");
+        assert!(question_of(&frame, &Execution::default()).is_err());
+    }
+}

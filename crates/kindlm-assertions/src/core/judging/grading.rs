@@ -1,0 +1,288 @@
+//! What graded checks share: a question to a judge, what its reply comes to, and the result.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, FailureCode, Problem, Question, Score, Verdict, ecma};
+use serde_json::{Map, Value};
+
+use super::{
+    CRITERION, EVAL_ERROR, Flaw, GradingPrompt, Inquiry, Instructions, Obstacle, OwnWords,
+    PARSE_ERROR, digest, short,
+};
+use crate::core::check::TOLERANCE;
+use crate::core::grade::Grade;
+use crate::{Assertion, Built, Evidence, Own};
+
+/// What every graded check has: its name, its options, and its prompt.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// The assertion's id.
+    pub(crate) id: &'static str,
+    /// Names the check in results.
+    pub(crate) label: String,
+    /// `not-` and `threshold`.
+    pub(crate) own: Own,
+    /// What the judge is told.
+    pub(crate) prompt: GradingPrompt,
+    /// The criterion of the check, if it has one: in a few words, and its digest.
+    criterion: Option<(String, String)>,
+}
+
+/// A check's own finding, before `not-` is applied.
+#[derive(Debug)]
+pub(crate) struct Graded {
+    /// The finding.
+    pub(crate) grade: Grade,
+    /// The message of a failure, if it says more than the reason.
+    pub(crate) message: Option<String>,
+    /// What else is worth keeping.
+    pub(crate) metadata: Map<String, Value>,
+}
+
+impl From<Grade> for Graded {
+    fn from(grade: Grade) -> Self {
+        Self { grade, message: None, metadata: Map::new() }
+    }
+}
+
+impl Graded {
+    /// Adds one entry to the metadata.
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+/// Why a question is not put.
+#[derive(Debug)]
+pub(crate) enum Unasked {
+    /// Something else must be found out first.
+    First(Box<Question>),
+    /// The check cannot be made.
+    Never(Box<AssertionResult>),
+}
+
+impl Frame {
+    /// The frame of a check. `name` is what its label begins with, `about` what it is about.
+    pub(crate) fn new(
+        id: &'static str,
+        name: &str,
+        about: &str,
+        own: Own,
+        prompt: GradingPrompt,
+    ) -> Self {
+        let name = own.label(name);
+        let label = if about.is_empty() { name } else { format!("{name}: {about}") };
+        Self { id, label, own, prompt, criterion: None }
+    }
+
+    /// The same for a check that judges by this criterion.
+    pub(crate) fn by(self, criterion: &str) -> Self {
+        let name = short(&Value::from(criterion), 80);
+        Self { criterion: Some((name, digest(&[criterion]))), ..self }
+    }
+
+    /// The instructions for the judges, with the prompts in the order in which they are used.
+    pub(crate) fn instructions<'a>(
+        &'a self,
+        prompts: impl IntoIterator<Item = &'a GradingPrompt>,
+    ) -> Instructions<'a> {
+        Instructions::of(prompts).by(self.criterion.clone())
+    }
+
+    /// A result that is errored.
+    pub(crate) fn errored(&self, code: FailureCode, message: impl Into<String>) -> AssertionResult {
+        self.told(AssertionResult::errored(self.id, &self.label, code, message))
+    }
+
+    /// A result with this verdict.
+    pub(crate) fn with_verdict(&self, verdict: Verdict) -> AssertionResult {
+        self.told(AssertionResult::new(self.id, &self.label, verdict))
+    }
+
+    /// The result of a check that is evaluated before all its questions are answered.
+    pub(crate) fn unfinished(&self) -> AssertionResult {
+        let message = "Something that the check depends on has not been found out";
+        self.errored(FailureCode::INTERNAL_ERROR, message)
+    }
+
+    /// The question, by the check's prompt; see [`GradingPrompt::inquiry`].
+    pub(crate) fn inquiry(
+        &self,
+        evidence: &Evidence<'_>,
+        vars: &[(&str, Value)],
+        max_tokens: u32,
+        own: impl FnOnce() -> OwnWords,
+    ) -> Result<Inquiry, Unasked> {
+        self.inquiry_by(&self.prompt, evidence, vars, max_tokens, own)
+    }
+
+    /// The question, by another prompt than the first, for checks that ask several things.
+    pub(crate) fn inquiry_by(
+        &self,
+        prompt: &GradingPrompt,
+        evidence: &Evidence<'_>,
+        vars: &[(&str, Value)],
+        max_tokens: u32,
+        own: impl FnOnce() -> OwnWords,
+    ) -> Result<Inquiry, Unasked> {
+        prompt
+            .inquiry(evidence, vars, max_tokens, own)
+            .map_err(|why| Unasked::Never(Box::new(self.errored(EVAL_ERROR, cannot_be_put(&why)))))
+    }
+
+    /// The result where there is no reply that could be read.
+    pub(crate) fn lost(&self, obstacle: &Obstacle<'_>) -> AssertionResult {
+        self.told(obstacle.result(self.id, &self.label, PARSE_ERROR))
+    }
+
+    /// The result of what was found: `not-` turns it round.
+    pub(crate) fn result(&self, graded: Graded) -> AssertionResult {
+        let Graded { mut grade, message: more, metadata } = graded;
+        if self.own.negate {
+            grade.pass = !grade.pass;
+            grade.score = 1.0 - grade.score;
+        }
+        let mut result = grade.result(self.id, &self.label);
+        if let Verdict::Fail { message, .. } = &mut result.verdict {
+            if let Some(more) = more {
+                *message = more;
+            } else if message.is_empty() {
+                "the judge gave no reason".clone_into(message);
+            }
+        }
+        result.metadata.extend(metadata);
+        self.told(result)
+    }
+
+    /// What a score alone comes to by the check's rule, with `not-` applied.
+    pub(crate) fn decided(
+        &self,
+        score: Score,
+        rule: impl FnOnce(f64) -> Option<Grade>,
+    ) -> Option<Verdict> {
+        let raw = if self.own.negate { 1.0 - score.get() } else { score.get() };
+        Some(self.result(rule(raw)?.into()).verdict)
+    }
+
+    fn told(&self, result: AssertionResult) -> AssertionResult {
+        let result = result.with_metadata("promptDigest", self.prompt.digest());
+        match &self.criterion {
+            Some((_, digest)) => result.with_metadata(CRITERION, digest.as_str()),
+            None => result,
+        }
+    }
+}
+
+/// A check that puts one question to a judge.
+pub(crate) trait Grader: fmt::Debug + Send + Sync {
+    /// What a reply says.
+    type Reading;
+
+    /// What every graded check has.
+    fn frame(&self) -> &Frame;
+
+    /// The question, or why it is not put.
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked>;
+
+    /// The verdict of a reply, or why it has none.
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw>;
+
+    /// What it comes to.
+    fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
+
+    /// What a score comes to, where the verdict hangs on nothing else.
+    fn decide(&self, _score: f64) -> Option<Grade> {
+        None
+    }
+
+    /// What the verdict hangs on beside the output, its input and the variables of the test.
+    fn hangs_on(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// The assertion that puts the one question of a [`Grader`].
+#[derive(Debug)]
+pub(crate) struct One<T>(pub(crate) T);
+
+impl<T: Grader + 'static> One<T> {
+    /// The check as the registry takes it.
+    #[expect(clippy::unnecessary_wraps, reason = "what builds a check ends with it")]
+    pub(crate) fn built(grader: T) -> Built {
+        Ok(Arc::new(Self(grader)))
+    }
+}
+
+impl<T: Grader> Assertion for One<T> {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        match self.0.inquiry(evidence) {
+            Ok(inquiry) => inquiry.questions(evidence.answers, |it| self.0.read(evidence, it)),
+            Err(Unasked::First(question)) => vec![*question],
+            Err(Unasked::Never(_)) => Vec::new(),
+        }
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let frame = self.0.frame();
+        let inquiry = match self.0.inquiry(evidence) {
+            Ok(inquiry) => inquiry,
+            Err(Unasked::Never(result)) => return vec![*result],
+            Err(Unasked::First(_)) => return vec![frame.unfinished()],
+        };
+        vec![match inquiry.verdict(evidence.answers, |it| self.0.read(evidence, it)) {
+            Ok((reading, by)) => by.note(frame.result(self.0.grade(evidence, reading))),
+            Err(obstacle) => frame.lost(&obstacle),
+        }]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.frame().label)
+    }
+
+    fn wants(&self) -> Option<f64> {
+        self.0.frame().own.wants()
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        self.0.frame().decided(score, |it| self.0.decide(it))
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        let frame = self.0.frame();
+        let instructions = frame.instructions([&frame.prompt]);
+        Some(match self.0.hangs_on() {
+            Some(what) => instructions.beyond(what),
+            None => instructions,
+        })
+    }
+}
+
+/// Says that a question is not put, and why.
+pub(crate) fn cannot_be_put(why: &str) -> String {
+    format!("The question to the judge cannot be put: {why}")
+}
+
+/// A problem of the configuration, at a key of it.
+pub(crate) fn at(key: &str, problem: Problem) -> Vec<Problem> {
+    vec![problem.under(key)]
+}
+
+/// The least share that passes where a check of shares does not say.
+const SHARE: f64 = 0.5;
+
+/// A share of a whole, held against a threshold.
+pub(crate) fn share_held(name: &str, part: usize, all: usize, threshold: Option<f64>) -> Grade {
+    let count = |it: usize| u32::try_from(it).map_or(f64::NAN, f64::from);
+    held(name, count(part) / count(all), threshold)
+}
+
+/// A score, held against a threshold.
+pub(crate) fn held(name: &str, score: f64, threshold: Option<f64>) -> Grade {
+    let threshold = threshold.unwrap_or(SHARE);
+    let pass = score >= threshold - TOLERANCE;
+    let is = if pass { ">=" } else { "<" };
+    let (shown, threshold) = (ecma::to_fixed(score, 2), ecma::number(threshold));
+    Grade { pass, score, reason: format!("{name} {shown} is {is} {threshold}") }
+}

@@ -1,0 +1,223 @@
+//! The prompt of a graded check: KindLM's own, or what the user puts in its place.
+
+mod replaced;
+
+use std::borrow::Cow;
+
+use kindlm_types::{Problem, ResponseFormat, Role, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::fence::Fenced;
+use super::{Inquiry, digest};
+use crate::shared::template::Env;
+use crate::{Evidence, Setup};
+use replaced::Said;
+
+/// Replaces the prompt that the judge is given; `file://` and a path is the content of a file.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum RubricPrompt {
+    /// What the user says, or messages as JSON.
+    Text(#[schemars(length(min = 1))] String),
+    /// The messages of a chat.
+    Messages(#[schemars(length(min = 1))] Vec<RubricMessage>),
+}
+
+/// One message of a replaced prompt.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RubricMessage {
+    /// Who says it; what is not `system` is put as the question.
+    role: Role,
+    /// A template over the variables of the test and those that the check gives.
+    #[schemars(length(min = 1))]
+    content: String,
+}
+
+/// What checks tell prompts that is judged; the rest is what it is judged by.
+const JUDGED: [&str; 8] = [
+    "output",
+    "outputs",
+    "answer",
+    "completion",
+    "messages",
+    "statements",
+    "trajectory",
+    "context",
+];
+
+/// Where a prompt of a check is replaced, and what a prompt there is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// JSON pointer from the check.
+    at: &'static str,
+    /// The names of what the check tells it beside the variables of the test.
+    gives: &'static [&'static str],
+}
+
+impl Slot {
+    /// The slot at this pointer, with these names.
+    pub(crate) const fn new(at: &'static str, gives: &'static [&'static str]) -> Self {
+        Self { at, gives }
+    }
+
+    /// That of checks that ask with one prompt: `rubricPrompt`.
+    pub(crate) const fn rubric(gives: &'static [&'static str]) -> Self {
+        Self::new("/rubricPrompt", gives)
+    }
+}
+
+/// Who gives a prompt, and which prompt it was.
+#[derive(Debug)]
+pub(crate) struct GradingPrompt {
+    /// KindLM's instructions. They never vary, so that prompt caches hit.
+    system: &'static str,
+    slot: Slot,
+    replaced: Option<Replaced>,
+    /// Names the prompt in reports, so that two runs can be told apart by what was asked.
+    digest: String,
+}
+
+#[derive(Debug)]
+struct Replaced {
+    messages: Vec<Said>,
+    env: Env,
+}
+
+/// A question in KindLM's own words.
+pub(crate) struct OwnWords {
+    /// What is asked, without the instructions.
+    pub(crate) user: String,
+    /// The mark of the fence in it; none if nothing in it is data.
+    pub(crate) mark: Option<String>,
+    /// The name of the form of the answer, and its JSON Schema.
+    pub(crate) format: Option<(&'static str, Value)>,
+}
+
+impl OwnWords {
+    /// A question about fenced data, with what stands before it.
+    pub(crate) fn about(before: &str, data: Fenced, format: (&'static str, Value)) -> Self {
+        let gap = if before.is_empty() { "" } else { "\n\n" };
+        let user = format!("{before}{gap}{}", data.text);
+        Self { user, mark: Some(data.mark), format: Some(format) }
+    }
+}
+
+impl GradingPrompt {
+    /// The prompt with these instructions, unless the user gives another. Problems point from the check.
+    pub(crate) fn new(
+        system: &'static str,
+        replaced: Option<RubricPrompt>,
+        slot: Slot,
+        setup: &Setup<'_>,
+    ) -> Result<Self, Vec<Problem>> {
+        let Some(replaced) = replaced else {
+            return Ok(Self { system, slot, replaced: None, digest: digest(&[system]) });
+        };
+        let under = |it: Problem| vec![it.under(slot.at)];
+        let messages = replaced::messages(replaced, setup).map_err(under)?;
+        let texts: Vec<&str> = messages.iter().map(|it| it.content.as_str()).collect();
+        let digest = digest(&texts);
+        let replaced = Some(Replaced { messages, env: Env::of(setup) });
+        Ok(Self { system, slot, replaced, digest })
+    }
+
+    /// What the prompt refers to and nobody gives: neither the check, nor a test with these variables. Problems point
+    /// from the check.
+    pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
+        let messages = self.replaced.iter().flat_map(|it| &it.messages);
+        let known: Vec<&str> =
+            self.slot.gives.iter().copied().chain(vars.keys().map(String::as_str)).collect();
+        messages.filter_map(|it| it.unknown(&known)).map(|it| it.under(self.slot.at)).collect()
+    }
+
+    /// That a judge with this prompt does not see what it judges, if that is so. Points from the check.
+    pub(crate) fn blind(&self) -> Option<Problem> {
+        let replaced = self.replaced.as_ref()?;
+        let shows: Vec<&str> =
+            self.slot.gives.iter().copied().filter(|it| JUDGED.contains(it)).collect();
+        if shows.is_empty() || replaced.messages.iter().any(|it| it.tells(&shows)) {
+            return None;
+        }
+        let names = shows.iter().map(|it| format!("`{{{{ {it} }}}}`")).collect::<Vec<_>>();
+        let message = "the judge does not see what it judges: this prompt refers to none of it";
+        let help = format!("say where it stands in the prompt, with {}", names.join(" or "));
+        Some(Problem::new(self.slot.at, message).with_help(help))
+    }
+
+    /// Names the prompt in reports.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The question: in KindLM's own words, or by the user's template over the variables of the test and `vars`.
+    ///
+    /// Fails with the reason, in words, where the template cannot be rendered.
+    pub(crate) fn inquiry(
+        &self,
+        evidence: &Evidence<'_>,
+        vars: &[(&str, Value)],
+        max_tokens: u32,
+        own: impl FnOnce() -> OwnWords,
+    ) -> Result<Inquiry, String> {
+        let Some(replaced) = &self.replaced else {
+            let own = own();
+            return Ok(Inquiry {
+                model: None,
+                system: Cow::Borrowed(self.system),
+                user: own.user,
+                mark: own.mark,
+                format: own
+                    .format
+                    .map(|(name, schema)| ResponseFormat { name: name.to_owned(), schema }),
+                max_tokens,
+                sample: 0,
+                filled: Vec::new(),
+            });
+        };
+        debug_assert!(vars.iter().map(|it| &it.0).eq(self.slot.gives), "{:?}", self.slot);
+        let mut all = evidence.execution.vars.clone();
+        all.extend(vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        let variables = replaced.env.with(&all);
+        let (mut system, mut user) = (Vec::new(), Vec::new());
+        for message in &replaced.messages {
+            let said = variables.render(&message.content)?;
+            if message.role == Role::System { system.push(said) } else { user.push(said) }
+        }
+        Ok(Inquiry {
+            model: None,
+            system: Cow::Owned(system.join("\n\n")),
+            user: user.join("\n\n"),
+            mark: None,
+            // Which form it wants is the user's to say.
+            format: None,
+            max_tokens,
+            sample: 0,
+            filled: all.values().map(|it| crate::core::grade::text(it).into_owned()).collect(),
+        })
+    }
+}
+
+/// An output as templates see it: what its JSON says, else its text.
+pub(crate) fn output_for_templates(output: &str) -> Value {
+    match serde_json::from_str(output) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+        _ => Value::String(output.to_owned()),
+    }
+}
+
+/// A value as one line for labels, cut after `max` characters.
+pub(crate) fn short(value: &Value, max: usize) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        value => ecma::stringify(value),
+    };
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(max) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}

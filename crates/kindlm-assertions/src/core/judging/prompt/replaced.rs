@@ -1,0 +1,240 @@
+//! A prompt that stands in the place of KindLM's: where its messages come from, and what they refer to.
+
+use kindlm_template::read;
+use kindlm_types::{Problem, ProblemKind, Role, nearest};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{RubricMessage, RubricPrompt};
+use crate::Setup;
+use crate::core::expect;
+
+/// How a prompt names a file.
+const FILE: &str = "file://";
+
+/// One message, and where it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    pub(super) role: Role,
+    pub(super) content: String,
+    /// JSON pointer from the place of the prompt.
+    at: String,
+    /// What a problem of it begins with: the file and the message, where the pointer does not lead there.
+    within: String,
+    /// What the template refers to and does not set itself.
+    refers: Vec<String>,
+    /// The same with what it only asks for.
+    names: Vec<String>,
+}
+
+impl Said {
+    fn new(message: RubricMessage, at: String, within: String) -> Result<Self, Problem> {
+        let RubricMessage { role, content } = message;
+        match read(&content) {
+            // What a template asks for before it uses it may be missing.
+            Ok(read) => {
+                let refers = read.needed.into_iter().collect();
+                let names = read.undeclared.into_iter().collect();
+                Ok(Self { role, content, at, within, refers, names })
+            }
+            Err(why) => {
+                Err(Problem::new(at, format!("{within}the template cannot be read: {why}")))
+            }
+        }
+    }
+
+    /// Whether it refers to one of these.
+    pub(super) fn tells(&self, names: &[&str]) -> bool {
+        self.names.iter().any(|it| names.contains(&it.as_str()))
+    }
+
+    /// The first name that it refers to and that is not known.
+    pub(super) fn unknown(&self, known: &[&str]) -> Option<Problem> {
+        let name = self.refers.iter().find(|it| *it != "env" && !known.contains(&it.as_str()))?;
+        let message = format!("{}there is no variable `{name}` for this prompt", self.within);
+        let near = nearest(name, known.iter().copied());
+        let near = near.map(|it| format!("did you mean `{it}`? ")).unwrap_or_default();
+        let known = known.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+        let help = format!(
+            "{near}known here: {known}; `{{% if {name} is defined %}}` asks whether a test has it"
+        );
+        let problem = Problem::new(self.at.clone(), message);
+        Some(problem.with_kind(ProblemKind::UnknownReference).with_help(help))
+    }
+}
+
+/// The messages of a prompt. Problems point from its place.
+pub(super) fn messages(prompt: RubricPrompt, setup: &Setup<'_>) -> Result<Vec<Said>, Problem> {
+    let text = match prompt {
+        RubricPrompt::Messages(messages) => {
+            let said = messages.into_iter().enumerate();
+            return said
+                .map(|(index, it)| Said::new(it, format!("/{index}/content"), String::new()))
+                .collect();
+        }
+        RubricPrompt::Text(text) => text,
+    };
+    let Some(path) = text.strip_prefix(FILE) else {
+        return in_text(text, "");
+    };
+    let content = expect::read(path, setup)?;
+    let content = content.strip_prefix('\u{feff}').unwrap_or(&content).trim();
+    let unreadable = |why: &dyn std::fmt::Display| {
+        Problem::new("", format!("`{path}` cannot be read: {why}"))
+            .with_kind(ProblemKind::File { outside: false })
+    };
+    let ending = path.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();
+    let value = match ending.as_str() {
+        "json" => serde_json::from_str(content).map_err(|err| unreadable(&err))?,
+        "yaml" | "yml" => {
+            let parse = setup.yaml.ok_or_else(|| unreadable(&"YAML is not read here"))?;
+            parse(content).map_err(|why| unreadable(&why))?
+        }
+        _ => return in_text(content.to_owned(), path),
+    };
+    in_value(value, path)
+}
+
+/// A text as what the user says, or as the messages that it holds as JSON; `path` is its file, if it comes from one.
+fn in_text(text: String, path: &str) -> Result<Vec<Said>, Problem> {
+    // A list of objects with roles is not what one says to a judge.
+    if text.trim_start().starts_with('[') && text.contains("\"role\"") {
+        return match serde_json::from_str(&text) {
+            Ok(value) => in_value(value, path),
+            Err(err) => {
+                let whose = if path.is_empty() { String::new() } else { format!("`{path}`: ") };
+                let message = format!("{whose}the messages are not JSON: {err}");
+                Err(Problem::new("", message).with_help(
+                    "they must be JSON before variables are filled in, such as `{\"role\": \"user\", \"content\": \"{{ output }}\"}`",
+                ))
+            }
+        };
+    }
+    let within = if path.is_empty() { String::new() } else { format!("in `{path}`, ") };
+    let message = RubricMessage { role: Role::User, content: text };
+    Ok(vec![Said::new(message, String::new(), within)?])
+}
+
+/// The messages that a value is; `path` is its file, if it comes from one.
+fn in_value(value: Value, path: &str) -> Result<Vec<Said>, Problem> {
+    let whose = if path.is_empty() { String::new() } else { format!("in `{path}`, ") };
+    let items = match value {
+        Value::Array(items) if !items.is_empty() => items,
+        Value::String(text) => {
+            let message = RubricMessage { role: Role::User, content: text };
+            return Ok(vec![Said::new(message, String::new(), whose)?]);
+        }
+        _ => {
+            let message = format!("{whose}there are no messages");
+            return Err(Problem::new("", message).with_help(
+                "write a list of messages, each with `role` (`system`, `user`) and `content`",
+            ));
+        }
+    };
+    let said = items.into_iter().enumerate().map(|(index, item)| {
+        let within = format!("{whose}message {}: ", index + 1);
+        match RubricMessage::deserialize(&item) {
+            Ok(message) => Said::new(message, String::new(), within),
+            Err(err) => Err(Problem::new("", format!("{within}{err}")).with_help(
+                "a message has `role` (`system`, `user`) and `content`, and nothing else",
+            )),
+        }
+    });
+    said.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::{FileError, Files};
+    use std::sync::Arc;
+
+    /// A folder with one file.
+    #[derive(Debug)]
+    struct One(&'static str, &'static str);
+
+    impl Files for One {
+        fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+            let path = path.to_owned();
+            if path == self.0 {
+                Ok(self.1.into())
+            } else {
+                Err(FileError::NotFound { path, folder: "suite".to_owned() })
+            }
+        }
+
+        fn glob(&self, _pattern: &str) -> Result<Vec<String>, FileError> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn said(name: &'static str, content: &'static str, prompt: &str) -> Vec<String> {
+        let files = One(name, content);
+        // JSON is YAML.
+        let yaml = |text: &str| serde_json::from_str(text).map_err(|err| err.to_string());
+        let setup = Setup::new(&files, None).with_yaml(yaml);
+        match messages(RubricPrompt::Text(prompt.to_owned()), &setup) {
+            Ok(said) => said
+                .iter()
+                .map(|it| match it.unknown(&["output"]) {
+                    None => format!("{:?}: {}", it.role, it.content)
+                        .replace("System", "system")
+                        .replace("User", "user"),
+                    Some(problem) => format!("{}: {}", problem.pointer, problem.message),
+                })
+                .collect(),
+            Err(problem) => vec![format!("{}: {}", problem.pointer, problem.message)],
+        }
+    }
+
+    #[test]
+    fn messages_come_from_texts_and_files() {
+        let two = r#"[{"role": "system", "content": "Judge."}, {"role": "user", "content": "{{ output }}"}]"#;
+        let both = ["system: Judge.", "user: {{ output }}"];
+        assert_eq!(said("", "", two), both);
+        for name in ["a.json", "a.yaml", "a.YML", "a.txt"] {
+            assert_eq!(said(name, two, &format!("file://{name}")), both, "{name}");
+        }
+        assert_eq!(
+            said("a.txt", " Is {{ output }} good? ", "file://a.txt"),
+            ["user: Is {{ output }} good?"]
+        );
+        assert_eq!(said("", "", "[1] {{ output }}"), ["user: [1] {{ output }}"]);
+        assert_eq!(said("a.json", r#""{{ output }}""#, "file://a.json"), ["user: {{ output }}"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_prompt_names_its_file_and_message() {
+        for (name, content, prompt, expected) in [
+            ("", "", "{{ x }}", ": there is no variable `x` for this prompt"),
+            ("", "", "{{ x", ": the template cannot be read"),
+            ("a.md", "{{ x }}", "file://a.md", ": in `a.md`, there is no variable `x`"),
+            (
+                "a.json",
+                r#"[{"role": "user", "content": "{{ x }}"}]"#,
+                "file://a.json",
+                ": in `a.json`, message 1: there is no variable `x`",
+            ),
+            ("a.json", "[{]", "file://a.json", ": `a.json` cannot be read: key must be a string"),
+            ("a.yaml", "{", "file://a.yaml", ": `a.yaml` cannot be read: EOF"),
+            ("a.json", "[]", "file://a.json", ": in `a.json`, there are no messages"),
+            ("a.json", "{}", "file://a.json", ": in `a.json`, there are no messages"),
+            (
+                "a.json",
+                r#"[{"role": "user"}]"#,
+                "file://a.json",
+                ": in `a.json`, message 1: missing field `content`",
+            ),
+            ("b.json", "", "file://a.json", ": `a.json` does not exist"),
+            (
+                "",
+                "",
+                r#"[{"role": "user", "content": {{ output }}}]"#,
+                ": the messages are not JSON: key must be a string",
+            ),
+        ] {
+            let said = said(name, content, prompt);
+            assert!(said.len() == 1 && said[0].contains(expected), "{prompt}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! An assertion, its options, its evidence, and how it is made out of configuration.
+
+pub(crate) mod assertion;
+pub(crate) mod behaviour;
+pub(crate) mod check;
+pub mod codes;
+pub(crate) mod config;
+pub(crate) mod contest;
+pub(crate) mod evidence;
+pub(crate) mod expect;
+pub(crate) mod grade;
+pub(crate) mod judging;
+pub(crate) mod nearness;
+pub(crate) mod needles;
+pub(crate) mod occurs;
+pub(crate) mod on;
+pub(crate) mod range;
+pub(crate) mod registry;
+pub(crate) mod schema_file;
+pub(crate) mod schema_value;
+pub(crate) mod scripting;
+pub(crate) mod service;
+pub(crate) mod setup;
+pub(crate) mod untold;
+pub(crate) mod workspace;

@@ -1,0 +1,265 @@
+//! How near two texts are by their embeddings, and what the checks of it share.
+
+use std::sync::Arc;
+
+use kindlm_types::ask::EmbeddingQuestion;
+use kindlm_types::{Answer, AssertionResult, FailureCode, Problem, Question, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::{Assertion, Evidence, Own, Setup};
+
+/// The code of a check whose texts could not be embedded, or whose embeddings cannot be compared.
+pub(crate) const EMBEDDING_FAILED: FailureCode = FailureCode::new("EMBEDDING_FAILED");
+
+/// How two vectors are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Metric {
+    /// The cosine of their angle.
+    Cosine,
+    /// Their dot product.
+    Dot,
+    /// The distance between their ends.
+    Euclidean,
+}
+
+/// Which texts the output must be near to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SimilarConfig")]
+pub(crate) struct Config {
+    /// A text, or several of which one is enough.
+    value: Texts,
+    /// The id of the model that embeds; the suite's default if it is not given.
+    #[serde(default)]
+    model: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "SimilarTexts")]
+enum Texts {
+    /// This one.
+    One(String),
+    /// One of these.
+    Several(#[schemars(length(min = 1))] Vec<String>),
+}
+
+/// The least similarity that passes, or the longest distance, where the check does not say.
+const THRESHOLD: f64 = 0.75;
+
+/// A check of the output's nearness to texts.
+#[derive(Debug)]
+pub(crate) struct Similar {
+    id: &'static str,
+    metric: Metric,
+    texts: Vec<String>,
+    model: Option<String>,
+    threshold: f64,
+    negate: bool,
+}
+
+impl Similar {
+    /// Makes the check out of its configuration.
+    pub(crate) fn build(
+        id: &'static str,
+        metric: Metric,
+        config: &Value,
+        own: Own,
+        setup: &Setup<'_>,
+    ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+        let config: Config = read(config)?;
+        if let Some(problem) =
+            config.model.as_deref().and_then(|it| setup.check_model("/model", it))
+        {
+            return Err(vec![problem]);
+        }
+        let texts = match config.value {
+            Texts::One(text) => vec![text],
+            Texts::Several(texts) => texts,
+        };
+        let threshold = own.threshold.unwrap_or(THRESHOLD);
+        Ok(Arc::new(Self { id, metric, texts, model: config.model, threshold, negate: own.negate }))
+    }
+
+    fn question(&self, text: &str) -> Question {
+        Question::Embedding(EmbeddingQuestion { model: self.model.clone(), text: text.to_owned() })
+    }
+
+    fn label(&self) -> &'static str {
+        match self.metric {
+            Metric::Cosine => "Similarity",
+            Metric::Dot => "Similarity (dot product)",
+            Metric::Euclidean => "Distance",
+        }
+    }
+
+    fn errored(&self, message: String) -> Box<AssertionResult> {
+        Box::new(AssertionResult::errored(self.id, self.label(), EMBEDDING_FAILED, message))
+    }
+
+    /// The embedding of a text, or the result of a check that cannot be made without it.
+    fn vector<'a>(
+        &self,
+        evidence: &Evidence<'a>,
+        text: &str,
+    ) -> Result<&'a [f64], Box<AssertionResult>> {
+        match evidence.answers.get(&self.question(text)) {
+            Some(Ok(Answer::Vector(vector))) => Ok(vector),
+            Some(Err(err)) => {
+                let mut errored = self.errored(format!("The embedding failed: {err}"));
+                let cause = err.failure_code().as_str().to_owned();
+                errored.metadata.insert("cause".to_owned(), cause.into());
+                Err(errored)
+            }
+            Some(Ok(_)) | None => {
+                let message = "The texts have not been given to any embedding model";
+                let code = FailureCode::INTERNAL_ERROR;
+                Err(Box::new(AssertionResult::errored(self.id, self.label(), code, message)))
+            }
+        }
+    }
+
+    /// How near the output is to one text.
+    fn grade(&self, evidence: &Evidence<'_>, text: &str) -> Result<Grade, Box<AssertionResult>> {
+        let wanted = self.vector(evidence, text)?;
+        let output = self.vector(evidence, &evidence.execution.output)?;
+        let measure = self.metric.measure(wanted, output).map_err(|it| self.errored(it))?;
+        let shown = ecma::to_fixed(measure, 2);
+        let threshold = ecma::number(self.threshold);
+        Ok(if self.metric == Metric::Euclidean {
+            // Both hold at the threshold, as promptfoo has it.
+            let (near, far) = (
+                measure <= self.threshold + f64::EPSILON,
+                measure >= self.threshold - f64::EPSILON,
+            );
+            let pass = if self.negate { far } else { near };
+            let score = 1.0 / (1.0 + measure);
+            let is = if pass == self.negate { "greater than" } else { "less than or equal to" };
+            let reason = format!("Distance {shown} is {is} threshold {threshold}");
+            Grade { pass, score: if self.negate { 1.0 - score } else { score }, reason }
+        } else {
+            let (near, far) = (
+                measure >= self.threshold - f64::EPSILON,
+                measure <= self.threshold + f64::EPSILON,
+            );
+            let pass = if self.negate { far } else { near };
+            let is = if pass == self.negate { "less than" } else { "greater than or equal to" };
+            let reason = format!("Similarity {shown} is {is} threshold {threshold}");
+            Grade { pass, score: if self.negate { 1.0 - measure } else { measure }, reason }
+        })
+    }
+
+    /// The first text that decides, else what is said of all of them.
+    fn of_all(&self, evidence: &Evidence<'_>) -> Result<Grade, Box<AssertionResult>> {
+        let mut decided: Option<Grade> = None;
+        for text in &self.texts {
+            let grade = self.grade(evidence, text)?;
+            // One near text is enough; with `not-` one near text is too many.
+            if grade.pass != self.negate || self.texts.len() == 1 {
+                return Ok(grade);
+            }
+            let better = decided.as_ref().is_none_or(|it| {
+                if self.negate { grade.score < it.score } else { grade.score > it.score }
+            });
+            if better {
+                decided = Some(grade);
+            }
+        }
+        let decided =
+            decided.ok_or_else(|| self.errored("There is no text to compare with".to_owned()))?;
+        if self.negate {
+            return Ok(decided);
+        }
+        let reason = "None of the provided values met the similarity threshold".to_owned();
+        Ok(Grade { reason, ..decided })
+    }
+}
+
+impl Metric {
+    /// How near two vectors are, or why they cannot be compared, in words. A vector of zeros has no direction, and so
+    /// no angle to another one.
+    pub(crate) fn measure(self, a: &[f64], b: &[f64]) -> Result<f64, String> {
+        if a.len() != b.len() {
+            let (a, b) = (a.len(), b.len());
+            return Err(format!(
+                "The embeddings cannot be compared: one has {a} numbers, the other {b}"
+            ));
+        }
+        let pairs = || a.iter().zip(b);
+        let dot: f64 = pairs().map(|(a, b)| a * b).sum();
+        let length = |it: &[f64]| it.iter().map(|it| it * it).sum::<f64>().sqrt();
+        let measure = match self {
+            Self::Cosine => dot / (length(a) * length(b)),
+            Self::Dot => dot,
+            Self::Euclidean => pairs().map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt(),
+        };
+        let why = "The embeddings cannot be compared: one of them has no direction, as it is nothing but zeros";
+        if measure.is_finite() { Ok(measure) } else { Err(why.to_owned()) }
+    }
+}
+
+impl Assertion for Similar {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let output = [evidence.execution.output.as_str()];
+        output
+            .into_iter()
+            .chain(self.texts.iter().map(String::as_str))
+            .map(|it| self.question(it))
+            .collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        vec![match self.of_all(evidence) {
+            Ok(grade) => grade.result(self.id, self.label()),
+            Err(errored) => *errored,
+        }]
+    }
+
+    fn wants(&self) -> Option<f64> {
+        let own = Own { negate: self.negate, threshold: Some(self.threshold) };
+        own.wants().filter(|_| self.metric != Metric::Euclidean)
+    }
+
+    fn measures(&self) -> bool {
+        self.metric != Metric::Cosine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_as_defined() {
+        for (metric, a, b, expected) in [
+            (Metric::Cosine, [3.0, 4.0], [6.0, 8.0], 1.0),
+            (Metric::Cosine, [1.0, 0.0], [0.0, 1.0], 0.0),
+            (Metric::Cosine, [1.0, 0.0], [-1.0, 0.0], -1.0),
+            (Metric::Dot, [1.0, 2.0], [3.0, 4.0], 11.0),
+            (Metric::Euclidean, [0.0, 0.0], [3.0, 4.0], 5.0),
+            (Metric::Cosine, [1.0, 0.0], [0.7, 0.714_142_842_854_285], 0.7),
+        ] {
+            let measure = metric.measure(&a, &b).unwrap();
+            assert!((measure - expected).abs() < 1e-12, "{metric:?} {a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn vectors_without_direction_or_of_two_lengths_have_no_cosine() {
+        let none = "The embeddings cannot be compared: one of them has no direction, as it is nothing but zeros";
+        let lengths = "The embeddings cannot be compared: one has 1 numbers, the other 2";
+        for (a, b, why) in [
+            (&[0.0, 0.0][..], &[0.0, 0.0][..], none),
+            (&[0.0, 0.0], &[1.0, 0.0], none),
+            (&[f64::NAN], &[1.0], none),
+            (&[], &[], none),
+            (&[1.0], &[1.0, 2.0], lengths),
+        ] {
+            assert_eq!(Metric::Cosine.measure(a, b), Err(why.to_owned()), "{a:?} {b:?}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Texts that are looked for in the output: what the six checks of this kind share.
+
+use std::borrow::Cow;
+
+use kindlm_types::{AssertionResult, Problem, ProblemKind, Verdict, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Number, Value};
+
+use crate::core::grade::{Grade, text};
+use crate::{Assertion, Evidence, Own};
+
+/// One text to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum One {
+    /// The text itself.
+    Text(String),
+    /// A number, as it is written.
+    Number(Number),
+}
+
+/// Several texts to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Several {
+    /// One in each item.
+    List(Vec<Value>),
+    /// Separated by commas; one that holds a comma stands in double quotes.
+    Separated(String),
+}
+
+/// How many of the texts must be in the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    One,
+    Any,
+    All,
+}
+
+/// Looks for texts in the output.
+#[derive(Debug)]
+pub(crate) struct Needles {
+    id: &'static str,
+    label: String,
+    texts: Vec<String>,
+    wanted: Wanted,
+    ignore_case: bool,
+    negate: bool,
+}
+
+impl Needles {
+    /// A check of one text.
+    pub(crate) fn one(
+        id: &'static str,
+        value: One,
+        ignore_case: bool,
+        own: Own,
+    ) -> Result<Self, Vec<Problem>> {
+        let needle = match value {
+            One::Text(text) => text,
+            One::Number(number) => ecma::stringify(&Value::Number(number)),
+        };
+        if needle.is_empty() {
+            return Err(vec![nothing_to_look_for("/value", "the text to look for is empty")]);
+        }
+        let label = own.label(&format!("Contains: {}", quoted(&needle)));
+        Ok(Self {
+            id,
+            label,
+            texts: vec![needle],
+            wanted: Wanted::One,
+            ignore_case,
+            negate: own.negate,
+        })
+    }
+
+    /// A check of which one text must be there.
+    pub(crate) fn any(
+        id: &'static str,
+        value: Several,
+        ignore_case: bool,
+        own: Own,
+    ) -> Result<Self, Vec<Problem>> {
+        let (texts, label) = (several(value)?, own.label("Contains any"));
+        Ok(Self { id, label, texts, wanted: Wanted::Any, ignore_case, negate: own.negate })
+    }
+
+    /// A check of which every text must be there.
+    pub(crate) fn all(
+        id: &'static str,
+        value: Several,
+        ignore_case: bool,
+        own: Own,
+    ) -> Result<Self, Vec<Problem>> {
+        let (texts, label) = (several(value)?, own.label("Contains all"));
+        Ok(Self { id, label, texts, wanted: Wanted::All, ignore_case, negate: own.negate })
+    }
+
+    fn fold<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.ignore_case { Cow::Owned(text.to_lowercase()) } else { Cow::Borrowed(text) }
+    }
+
+    fn grade(&self, output: &str) -> Grade {
+        let output = self.fold(output);
+        let missing: Vec<&str> = self
+            .texts
+            .iter()
+            .filter(|it| !output.contains(self.fold(it).as_ref()))
+            .map(String::as_str)
+            .collect();
+        let held = match self.wanted {
+            Wanted::One | Wanted::All => missing.is_empty(),
+            Wanted::Any => missing.len() < self.texts.len(),
+        };
+        let not = if self.negate { "not " } else { "" };
+        let all = || self.texts.join(", ");
+        Grade::of(held != self.negate, || match self.wanted {
+            Wanted::One => format!("Expected output to {not}contain \"{}\"", all()),
+            Wanted::Any => format!("Expected output to {not}contain one of \"{}\"", all()),
+            Wanted::All => {
+                let missing = missing.join(", ");
+                format!("Expected output to {not}contain all of [{}]. Missing: [{missing}]", all())
+            }
+        })
+    }
+}
+
+impl Assertion for Needles {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        vec![self.grade(&evidence.execution.output).result(self.id, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    /// A text that was found is there.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        (result.verdict == Verdict::Pass) != self.negate
+    }
+
+    /// promptfoo takes both: every output has an empty text in it, and all of no texts.
+    fn idle(&self) -> Vec<Problem> {
+        let empty = self.texts.iter().enumerate().filter(|(_, it)| it.is_empty());
+        let mut problems: Vec<Problem> = empty
+            .map(|(at, _)| nothing_to_look_for(&format!("/value/{at}"), "this text is empty"))
+            .collect();
+        if self.texts.is_empty() {
+            problems.push(nothing_to_look_for("/value", EMPTY_LIST));
+        }
+        problems.into_iter().map(|it| it.with_kind(ProblemKind::NoEffect)).collect()
+    }
+}
+
+/// How much of a text a label shows, in characters.
+const SHOWN: usize = 60;
+
+/// A text in quotes, cut where it is long.
+pub(crate) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("\"{}…\"", &text[..end]),
+        None => format!("\"{text}\""),
+    }
+}
+
+const EMPTY_LIST: &str = "the list of texts to look for is empty";
+
+fn nothing_to_look_for(at: &str, message: &str) -> Problem {
+    Problem::new(at, message).with_help(
+        "an empty text is in every output: write what must be there, or remove the check",
+    )
+}
+
+/// The problems of the empty texts in a list of texts to look for.
+pub(crate) fn empty_texts(key: &str, texts: &[String]) -> Vec<Problem> {
+    let empty = texts.iter().enumerate().filter(|(_, it)| it.is_empty());
+    let problem =
+        |at| nothing_to_look_for(&format!("/{key}/{at}"), "the text to look for is empty");
+    empty.map(|(at, _)| problem(at)).collect()
+}
+
+fn several(value: Several) -> Result<Vec<String>, Vec<Problem>> {
+    match value {
+        Several::List(items) => Ok(items.iter().map(|it| text(it).into_owned()).collect()),
+        Several::Separated(list) if list.is_empty() => {
+            Err(vec![nothing_to_look_for("/value", EMPTY_LIST)])
+        }
+        Several::Separated(list) => split(&list).map_err(|message| {
+            let help = "write a list, or double every quote that belongs to a text";
+            vec![Problem::new("/value", message).with_help(help)]
+        }),
+    }
+}
+
+/// The fields of a line of comma-separated texts: trimmed, without the empty ones.
+///
+/// A field in double quotes keeps its commas and spaces; `""` and `\"` are a quote in it, `\\` a backslash.
+fn split(list: &str) -> Result<Vec<String>, &'static str> {
+    let mut fields = Vec::new();
+    let mut rest = list.trim_start();
+    while !rest.is_empty() {
+        let (field, after) = if let Some(inside) = rest.strip_prefix('"') {
+            quoted_field(inside)?
+        } else {
+            let end = rest.find(',').unwrap_or(rest.len());
+            (rest[..end].trim_end().to_owned(), &rest[end..])
+        };
+        if !field.is_empty() {
+            fields.push(field);
+        }
+        rest = after.strip_prefix(',').unwrap_or(after).trim_start();
+    }
+    Ok(fields)
+}
+
+/// A field whose opening quote was read, and what follows it from the comma on.
+fn quoted_field(inside: &str) -> Result<(String, &str), &'static str> {
+    let mut field = String::new();
+    let mut chars = inside.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let next = chars.peek().map(|&(_, c)| c);
+        match (c, next) {
+            ('"', Some('"')) | ('\\', Some('"' | '\\')) => {
+                field.extend(next);
+                chars.next();
+            }
+            ('"', _) => {
+                let after = &inside[at + 1..];
+                let end = after.find(',').unwrap_or(after.len());
+                field.push_str(after[..end].trim_end());
+                return Ok((field, &after[end..]));
+            }
+            _ => field.push(c),
+        }
+    }
+    Err("a text in double quotes is not closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_split_at_commas_outside_quotes() {
+        for (list, expected) in [
+            ("a, b", vec!["a", "b"]),
+            (",", vec![]),
+            (" a ,, b ,", vec!["a", "b"]),
+            (r#""a, b", c"#, vec!["a, b", "c"]),
+            (r#"" a ""#, vec![" a "]),
+            (r#""say ""hi""", "x\"y", "a\\b", "a\n""#, vec!["say \"hi\"", "x\"y", r"a\b", r"a\n"]),
+            (r#"5" pipe"#, vec![r#"5" pipe"#]),
+            (r#""a" b, c"#, vec!["a b", "c"]),
+        ] {
+            assert_eq!(split(list).unwrap(), expected, "{list}");
+        }
+        assert!(split(r#""open"#).is_err());
+        assert!(split(r#"a, "open\""#).is_err());
+    }
+
+    #[test]
+    fn labels_show_the_beginning_of_long_texts() {
+        assert_eq!(quoted("short"), "\"short\"");
+        assert_eq!(quoted(&"ä".repeat(61)), format!("\"{}…\"", "ä".repeat(60)));
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether a text, or a match of a pattern, is in the value that a check sees.
+
+use kindlm_types::{AssertionResult, Verdict};
+
+use crate::core::behaviour::{PhrasePattern, given_up};
+use crate::core::grade::{Grade, text};
+use crate::core::on::{seen, shown};
+use crate::shared::comments::without_comments;
+use crate::{Assertion, Evidence};
+
+/// Whether a phrase is in the value that the check sees.
+#[derive(Debug)]
+pub(crate) struct Occurs {
+    pub(crate) id: &'static str,
+    pub(crate) phrase: PhrasePattern,
+    pub(crate) label: String,
+    /// Whether it must be in the value, or must not.
+    pub(crate) wanted: bool,
+    /// Whether comments in the value do not count.
+    pub(crate) strip_comments: bool,
+}
+
+impl Assertion for Occurs {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let value = match seen(evidence.execution, self.id, &self.label) {
+            Ok(value) => value,
+            Err(results) => return results,
+        };
+        let mut looked_at = text(&value);
+        if self.strip_comments {
+            looked_at = without_comments(&looked_at).into();
+        }
+        let found = match self.phrase.is_in(&looked_at) {
+            Ok(found) => found,
+            Err(err) => return given_up(self.id, &self.label, &err),
+        };
+        let not = if found { "" } else { "not " };
+        let reason = format!("{} is {not}in {}", self.phrase, shown(&value));
+        vec![Grade::with(found == self.wanted, reason).result(self.id, &self.label)]
+    }
+
+    /// A text that was found is there; whether a pattern still matches hangs on what stands around it.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        let is_found = (result.verdict == Verdict::Pass) == self.wanted;
+        let is_text = matches!(self.phrase, PhrasePattern::Text(_)) && !self.strip_comments;
+        is_text && is_found && !matches!(result.verdict, Verdict::Errored { .. })
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

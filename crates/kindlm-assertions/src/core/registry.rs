@@ -1,0 +1,102 @@
+//! The assertions that a configuration may name.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use kindlm_schema::Shape;
+
+use crate::Registration;
+
+/// The assertions that a configuration may name: [those of this crate](Registry::built_in), and your own.
+///
+/// Hand it to [`Setup::with_registry`](crate::Setup::with_registry); `examples/own_assertion.rs` shows all of it.
+#[derive(Debug, Default)]
+pub struct Registry {
+    entries: Vec<Known>,
+}
+
+/// Assertions that look at the same kind of evidence.
+#[derive(Debug)]
+pub struct Group {
+    /// The name of its folder, such as `text`.
+    pub name: &'static str,
+    /// The evidence that its assertions look at.
+    pub summary: &'static str,
+    /// Its assertions, in the order in which an `expect` block evaluates them.
+    pub assertions: &'static [&'static Registration],
+}
+
+/// An assertion with what has been compiled for it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) registration: &'static Registration,
+    pub(crate) shapes: Shapes,
+}
+
+/// The compiled shapes of an assertion's configuration, made when they are first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Shapes {
+    pub(crate) nested: OnceLock<Shape>,
+    pub(crate) listed: OnceLock<Shape>,
+}
+
+/// An assertion whose id or place in an `expect` block another one has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateAssertion(pub &'static str);
+
+impl fmt::Display for DuplicateAssertion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is another assertion with the id or the path of `{}`", self.0)
+    }
+}
+
+impl std::error::Error for DuplicateAssertion {}
+
+impl Registry {
+    /// Adds assertions after those that are there.
+    ///
+    /// # Errors
+    ///
+    /// If one has the id, or the place in an `expect` block, of another.
+    pub fn with(
+        mut self,
+        registrations: impl IntoIterator<Item = &'static Registration>,
+    ) -> Result<Self, DuplicateAssertion> {
+        for registration in registrations {
+            let (id, path) = (registration.meta.id, registration.meta.path.map(|it| it.pointer));
+            let is_taken = self.iter().any(|other| {
+                other.meta.id == id
+                    || path.is_some_and(|path| other.meta.path.is_some_and(|it| it.pointer == path))
+            });
+            if is_taken {
+                return Err(DuplicateAssertion(id));
+            }
+            self.entries.push(Known { registration, shapes: Shapes::default() });
+        }
+        Ok(self)
+    }
+
+    /// Every assertion, in the order in which an `expect` block evaluates them.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Registration> + Clone + '_ {
+        self.entries.iter().map(|it| it.registration)
+    }
+
+    /// The assertion with this id.
+    pub fn find(&self, id: &str) -> Option<&'static Registration> {
+        self.iter().find(|it| it.meta.id == id)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The assertion with this id, with its shapes.
+    pub(crate) fn entry(&self, id: &str) -> Option<&Known> {
+        self.entries.iter().find(|it| it.registration.meta.id == id)
+    }
+
+    pub(crate) fn get(&self, rank: usize) -> Option<&Known> {
+        self.entries.get(rank)
+    }
+}

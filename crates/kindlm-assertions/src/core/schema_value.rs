@@ -1,0 +1,74 @@
+//! A JSON Schema as the value of a check, and what does not conform to it.
+
+use std::sync::Arc;
+
+use kindlm_schema::Schema;
+use kindlm_types::{Place, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::Setup;
+use crate::core::schema_file;
+
+/// A JSON Schema in one of the ways of writing it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum SchemaValue {
+    /// The schema itself.
+    Inline(Map<String, Value>),
+    /// The schema as a text of JSON or YAML, or `file://` and the path of one.
+    Text(String),
+}
+
+/// A schema that values are held against.
+#[derive(Debug)]
+pub(crate) struct Conforming(Arc<Schema>);
+
+impl SchemaValue {
+    /// Compiles the schema, which stands under `value`. What a file held stands there in its place.
+    pub(crate) fn compile(self, setup: &Setup<'_>) -> Result<Conforming, Vec<Problem>> {
+        const AT: &str = "/value";
+        let compiled = match self {
+            Self::Inline(schema) => schema_file::inline(&Value::Object(schema), AT),
+            Self::Text(text) => {
+                let schema = written(&text, setup).map_err(|problem| vec![problem])?;
+                // Inside a text there are no places to point at.
+                let within = |problem: Problem| Problem {
+                    pointer: AT.to_owned(),
+                    place: Place::Value,
+                    ..problem
+                };
+                schema_file::inline(&schema, AT)
+                    .map_err(|problems| problems.into_iter().map(within).collect())
+            }
+        };
+        compiled.map(Conforming)
+    }
+}
+
+/// The schema in a text of JSON, or of YAML.
+fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
+    let help = "write the schema as an object, or name its file as `file://path`";
+    let read = serde_json::from_str(text).or_else(|err| {
+        let yaml = setup.yaml.and_then(|read| read(text).ok());
+        // A text that is no JSON is hardly ever meant as a YAML scalar.
+        yaml.filter(Value::is_object).ok_or(err)
+    });
+    match read {
+        Ok(schema @ Value::Object(_)) => Ok(schema),
+        Ok(_) => Err(Problem::new("/value", "a schema is an object").with_help(help)),
+        Err(err) => {
+            let message = format!("the schema is neither JSON nor YAML: {err}");
+            Err(Problem::new("/value", message).with_help(help))
+        }
+    }
+}
+
+impl Conforming {
+    /// What is wrong with a value; `None` if it conforms.
+    pub(crate) fn fault(&self, value: &Value) -> Option<String> {
+        let first = self.0.first_as_ajv(value)?;
+        Some(format!("JSON does not conform to the provided schema. Errors: {first}"))
+    }
+}

@@ -1,0 +1,210 @@
+//! What scripts are told: the output, and the context that it came from.
+
+use std::sync::Arc;
+
+use kindlm_types::workspace::Workspace;
+use kindlm_types::{Channel, Execution, FinishReason, Message, Role, ToolSpec, Written, ecma};
+use serde_json::{Map, Value, json};
+
+use crate::Evidence;
+
+/// The `output` of a script, as JSON: a text, or the value that a source with structured output gave.
+///
+/// A model that called tools and said nothing gives its calls, in the form in which OpenAI's API has them. Text that
+/// looks like JSON stays a text.
+pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
+    let text = ecma::stringify(&output_value(evidence.execution));
+    evidence.answers.shared("output", &text, || text.as_str().into())
+}
+
+/// The same as a value.
+pub(crate) fn output_value(execution: &Execution) -> Value {
+    match &execution.output_json {
+        // A command may declare structured output beside a text of its own; the text is what it said.
+        Some(value) if execution.output.is_empty() || is_text_of(value, &execution.output) => {
+            value.clone()
+        }
+        _ if execution.output.is_empty() && !execution.tool_calls.is_empty() => {
+            let call = |it: &kindlm_types::ToolCall| {
+                let arguments = match &it.malformed_arguments {
+                    Some(text) => text.clone(),
+                    None if it.arguments.is_null() => "{}".to_owned(),
+                    None => ecma::stringify(&it.arguments),
+                };
+                json!({
+                    "id": it.id,
+                    "type": "function",
+                    "function": {"name": it.name, "arguments": arguments},
+                })
+            };
+            Value::Array(execution.tool_calls.iter().map(call).collect())
+        }
+        _ => Value::String(execution.output.clone()),
+    }
+}
+
+/// Whether a text is nothing but this value as JSON.
+fn is_text_of(value: &Value, text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
+}
+
+/// The `context` of a script, as JSON. Keys in promptfoo's order; `config` is the check's own.
+pub(crate) fn context(evidence: &Evidence<'_>, config: Option<&Value>) -> Arc<str> {
+    match config {
+        None => evidence.answers.shared("context", "", || text(evidence.execution, None)),
+        Some(config) => text(evidence.execution, Some(config)),
+    }
+}
+
+fn text(execution: &Execution, config: Option<&Value>) -> Arc<str> {
+    ecma::stringify(&Value::Object(value(execution, config))).into()
+}
+
+fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
+    let mut context = Map::new();
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            context.insert(key.to_owned(), value);
+        }
+    };
+    let vars = Value::Object(execution.vars.clone());
+    // What promptfoo always has is there, also where it is not known.
+    let unknown = || json!({"$undefined": true});
+    let written = execution.written.as_deref();
+    let is_chat = written.is_some_and(|it| it.is_chat);
+    put("prompt", prompt_of(&execution.input, is_chat).or_else(|| Some(unknown())));
+    put("vars", Some(vars.clone()));
+    let mut test = json!({"vars": vars});
+    if !execution.case.is_empty() {
+        test["description"] = json!(execution.case);
+    }
+    if !execution.test_metadata.is_empty() {
+        test["metadata"] = Value::Object(execution.test_metadata.clone());
+    }
+    if let Some(options) = written.and_then(|it| some_map(&it.options)) {
+        test["options"] = options;
+    }
+    if let Some(checks) = written.and_then(listed) {
+        test["assert"] = checks;
+    }
+    if let Some(threshold) = written.and_then(|it| it.threshold) {
+        test["threshold"] = json!(threshold);
+    }
+    put("test", Some(test));
+    put("logProbs", Some(execution.log_probs.as_ref().map_or_else(unknown, |it| json!(it))));
+    // Its `id` is a function in JavaScript, and a text elsewhere.
+    let provider =
+        || json!({"id": {"$returns": execution.model}, "config": provider_config(execution)});
+    put("provider", Some(if execution.model.is_empty() { unknown() } else { provider() }));
+    put("providerResponse", Some(provider_response(execution)));
+    put("config", config.cloned());
+    put("metadata", some_map(&execution.metadata));
+    let events = execution.events();
+    // A list that may lack something would pass every check of what must not be in it.
+    put(
+        "toolCalls",
+        execution.tells_all(Channel::Actions).then(|| crate::core::on::calls(&events)),
+    );
+    let tells_all = Channel::ALL.into_iter().all(|it| execution.tells_all(it));
+    put("events", serde_json::to_value(&events).ok().filter(|_| tells_all));
+    put("workspace", execution.workspace.as_deref().map(workspace));
+    put("trace", execution.trace.as_ref().and_then(|it| serde_json::to_value(it).ok()));
+    context
+}
+
+/// What the agent left behind: what changed, and all of it as one diff where it was kept.
+fn workspace(workspace: &Workspace) -> Value {
+    json!({"changes": workspace.changes, "diff": workspace.diff().ok()})
+}
+
+/// The list of checks as it is written.
+fn listed(written: &Written) -> Option<Value> {
+    let mut expect: Value = serde_json::from_str(written.expect.as_deref()?).ok()?;
+    expect.get_mut("assert").map(Value::take)
+}
+
+/// With what the model was asked, in the words of OpenAI's API, which promptfoo's users write for most providers.
+fn provider_config(execution: &Execution) -> Value {
+    let mut config = Map::new();
+    let params = execution.written.as_deref().map(|it| &it.params);
+    let tool = |it: &ToolSpec| json!({"type": "function", "function": it});
+    let tools = &execution.tools;
+    for (key, value) in [
+        ("temperature", params.and_then(|it| it.temperature).map(|it| json!(it))),
+        ("max_tokens", params.and_then(|it| it.max_tokens).map(|it| json!(it))),
+        ("top_p", params.and_then(|it| it.top_p).map(|it| json!(it))),
+        ("seed", params.and_then(|it| it.seed).map(|it| json!(it))),
+        (
+            "stop",
+            params.map(|it| &it.stop_sequences).filter(|it| !it.is_empty()).map(|it| json!(it)),
+        ),
+        ("tools", (!tools.is_empty()).then(|| tools.iter().map(tool).collect())),
+    ] {
+        config.extend(value.map(|it| (key.to_owned(), it)));
+    }
+    Value::Object(config)
+}
+
+/// The prompt as text: what the user said, or all messages as JSON if there is more than that.
+pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
+    match input {
+        [] => None,
+        [only] if only.role == Role::User => Some(json!(only.content)),
+        several => serde_json::to_value(several).ok().map(|it| json!(ecma::stringify(&it))),
+    }
+}
+
+/// The same of a prompt that may be written as messages: then it is JSON as programs are given it, as in promptfoo.
+fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
+    if !is_chat || input.is_empty() {
+        return prompt(input);
+    }
+    let message = |it: &Message| json!({"role": it.role, "content": it.content});
+    let messages: Value = input.iter().map(message).collect();
+    Some(json!(ecma::stringify_indented(&messages, 2)))
+}
+
+/// The provider's own account, or as much of one as is known.
+pub(super) fn provider_response(execution: &Execution) -> Value {
+    if let Some(response) = &execution.provider_response {
+        return response.clone();
+    }
+    let usage = execution.usage;
+    let mut response = json!({"output": output_value(execution)});
+    if usage.total_tokens > 0 {
+        response["tokenUsage"] = json!({
+            "total": usage.total_tokens,
+            "prompt": usage.input_tokens,
+            "completion": usage.output_tokens,
+        });
+    }
+    for (key, value) in [
+        ("cost", execution.cost_usd.map(|it| json!(it))),
+        ("latencyMs", execution.latency_ms.map(|it| json!(it))),
+        ("cached", execution.cached.then_some(json!(true))),
+        ("finishReason", execution.finish_reason.as_ref().map(|it| json!(word(it)))),
+        ("logProbs", execution.log_probs.as_ref().map(|it| json!(it))),
+        ("metadata", some_map(&execution.metadata)),
+    ] {
+        if let Some(value) = value {
+            response[key] = value;
+        }
+    }
+    response
+}
+
+/// Why the model stopped, in OpenAI's words, which promptfoo uses for all.
+fn word(reason: &FinishReason) -> &str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Refusal => "refusal",
+        FinishReason::Other(word) => word,
+    }
+}
+
+fn some_map(map: &Map<String, Value>) -> Option<Value> {
+    (!map.is_empty()).then(|| Value::Object(map.clone()))
+}

@@ -1,0 +1,117 @@
+//! The grading result that a script gives as an object: promptfoo's `GradingResult`.
+
+use kindlm_types::{AssertionResult, FailureCode, NamedScore, Score, Verdict, ecma};
+use serde_json::{Map, Value};
+
+use crate::core::codes::ASSERTION_FAILED;
+
+/// The code of a script that threw, cannot be read, or returned what is no verdict.
+pub(crate) const SCRIPT_THREW: FailureCode = FailureCode::SCRIPT_THREW;
+
+/// What is said of a component that is none.
+const NO_RESULT: &str = "is not a grading result: it needs a boolean `pass`";
+
+/// The keys of a grading result that have a place of their own in a result.
+const OWN_KEYS: [&str; 7] =
+    ["pass", "score", "reason", "namedScores", "namedScoreWeights", "componentResults", "metadata"];
+
+/// Whether an object is a verdict: promptfoo's rules.
+pub(crate) fn is_grading(object: &Map<String, Value>) -> bool {
+    let is_object = |it: &Value| it.is_object() || it.is_array() || it.is_null();
+    let all = |keys: &[&str], test: &dyn Fn(&Value) -> bool| {
+        keys.iter().filter_map(|key| object.get(*key)).all(test)
+    };
+    object.get("pass").is_some_and(Value::is_boolean)
+        && object.get("score").is_some_and(|it| number_of(it).is_some())
+        && object.get("reason").is_some_and(Value::is_string)
+        && all(&["namedScores", "namedScoreWeights", "tokensUsed"], &is_object)
+        && all(&["componentResults"], &Value::is_array)
+        && all(&["assertion"], &|it| it.is_object() || it.is_array() || it.is_null())
+        && all(&["comment"], &Value::is_string)
+}
+
+/// Adds what a grading result says beside verdict, score and reason.
+pub(crate) fn with_rest(
+    id: &str,
+    mut result: AssertionResult,
+    object: &Map<String, Value>,
+) -> AssertionResult {
+    let (named, ignored) = named_scores(object);
+    result.named_scores = named;
+    let components = object.get("componentResults").and_then(Value::as_array);
+    for (index, part) in components.into_iter().flatten().enumerate() {
+        result.components.push(component(id, part, index));
+    }
+    if let Some(Value::Object(metadata)) = object.get("metadata") {
+        result.metadata.extend(metadata.iter().map(|(key, value)| (key.clone(), plain(value))));
+    }
+    for (key, value) in object {
+        if !OWN_KEYS.contains(&key.as_str()) && !value.is_null() {
+            result.metadata.entry(key.clone()).or_insert_with(|| plain(value));
+        }
+    }
+    if !ignored.is_empty() {
+        result.metadata.insert("ignoredNamedScores".to_owned(), ignored.into());
+    }
+    result
+}
+
+/// The named scores, and the names of those that are no finite numbers.
+fn named_scores(object: &Map<String, Value>) -> (Vec<NamedScore>, Vec<String>) {
+    let (mut named, mut ignored) = (Vec::new(), Vec::new());
+    let weights = object.get("namedScoreWeights");
+    let Some(Value::Object(scores)) = object.get("namedScores") else { return (named, ignored) };
+    for (name, score) in scores {
+        let weight = weights.and_then(|it| it.get(name)).and_then(number_of);
+        let weight = weight.filter(|it| it.is_finite() && *it >= 0.0).unwrap_or(1.0);
+        match number_of(score).map(Score::new) {
+            Some(Ok(score)) => named.push(NamedScore { name: name.clone(), score, weight }),
+            _ => ignored.push(name.clone()),
+        }
+    }
+    (named, ignored)
+}
+
+/// One of several results that a script gives. Its verdict is told, not counted: the script has weighed it.
+fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
+    let label = format!("Part {}", index + 1);
+    let Some((object, pass)) =
+        part.as_object().and_then(|it| Some((it, it.get("pass")?.as_bool()?)))
+    else {
+        let message = format!("{} {NO_RESULT}", ecma::stringify(&plain(part)));
+        return AssertionResult::errored(id, label, FailureCode::SCRIPT_ERROR, message);
+    };
+    let reason = object.get("reason").and_then(Value::as_str);
+    let kind = object.get("assertion").and_then(|it| it.get("type")).and_then(Value::as_str);
+    let verdict = if pass {
+        Verdict::Pass
+    } else {
+        let message = reason.unwrap_or("the script says that it does not hold").to_owned();
+        Verdict::Fail { code: ASSERTION_FAILED, message }
+    };
+    let mut result = AssertionResult::new(kind.unwrap_or(id), label, verdict);
+    result.reasoning = reason.map(str::to_owned);
+    let given = object.get("score").and_then(number_of).and_then(|it| Score::new(it).ok());
+    result.score = given.or(result.score);
+    with_rest(id, result, object)
+}
+
+/// A number, or what stands for one that JSON does not have.
+pub(crate) fn number_of(value: &Value) -> Option<f64> {
+    match value.get("$num").and_then(Value::as_str) {
+        Some("NaN") => Some(f64::NAN),
+        Some("Infinity") => Some(f64::INFINITY),
+        Some("-Infinity") => Some(f64::NEG_INFINITY),
+        _ => value.as_f64(),
+    }
+}
+
+/// The value as `JSON.stringify` has it: what is no finite number is null.
+pub(crate) fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(map) if map.len() == 1 && map.contains_key("$num") => Value::Null,
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
+        Value::Array(items) => items.iter().map(plain).collect(),
+        other => other.clone(),
+    }
+}

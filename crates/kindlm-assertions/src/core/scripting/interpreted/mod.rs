@@ -1,0 +1,196 @@
+//! What `python` and `ruby` share: a script in another language, run by the installed interpreter.
+
+mod verdict;
+
+use std::sync::Arc;
+
+use kindlm_types::script::{
+    ScriptErrorKind, ScriptOutcome, ScriptQuestion, ScriptRuntime, ScriptSource,
+};
+use kindlm_types::{Answer, AskError, AssertionResult, FailureCode, Problem, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ScriptSettings, ScriptsBlock, compiled, context, label, output, script_file, told};
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::{Assertion, Evidence, Own, Setup};
+
+/// A language whose scripts an installed interpreter runs.
+#[derive(Debug)]
+pub(crate) struct Language {
+    /// The id of its assertion.
+    pub(crate) id: &'static str,
+    /// Its name, as promptfoo's reasons have it.
+    pub(crate) name: &'static str,
+    /// The endings of its files.
+    pub(crate) endings: &'static [&'static str],
+    /// Who runs it.
+    pub(crate) runtime: ScriptRuntime,
+}
+
+/// A script in the language of an installed interpreter.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "InterpretedScript")]
+pub(crate) struct Script {
+    /// An expression, the body of a function of `output` and `context`, or `file://` and a file, with `:function` if it
+    /// is not `get_assert`.
+    value: String,
+    /// Anything that the script finds under `config` in its context.
+    #[serde(default)]
+    config: Option<Value>,
+    /// What the script gets, where that is not what the suite says.
+    #[serde(default)]
+    scripts: Option<Block>,
+}
+
+/// What a script outside the sandbox gets: nothing that it could take by itself is named here.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "InterpretedScripts")]
+struct Block {
+    /// Environment variables that the script finds in its environment, beside `PATH`, `HOME` and the like.
+    #[schemars(inner(length(min = 1)))]
+    #[serde(default)]
+    env: Option<Vec<String>>,
+    /// How long one call of the script may take, in milliseconds.
+    #[schemars(range(min = 1, max = 3_600_000))]
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// A check by such a script.
+#[derive(Debug)]
+pub(crate) struct Interpreted {
+    language: &'static Language,
+    /// As written, with variables filled in; part of reasons.
+    code: String,
+    label: String,
+    source: ScriptSource,
+    config: Option<Value>,
+    settings: ScriptSettings,
+    own: Own,
+}
+
+impl Interpreted {
+    /// Makes the check out of its configuration.
+    pub(crate) fn build(
+        language: &'static Language,
+        config: &Value,
+        own: Own,
+        setup: &Setup<'_>,
+    ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+        let config: Script = read(config)?;
+        let source = match script_file(&config.value, language.endings, setup) {
+            Some(Err(problem)) => return Err(vec![problem.under("/value")]),
+            Some(Ok(file)) => ScriptSource::File { path: file.path, function: file.function },
+            None => body(&config.value),
+        };
+        let block = config.scripts.map_or_else(ScriptsBlock::default, |it| ScriptsBlock {
+            env: it.env,
+            timeout_ms: it.timeout_ms,
+            ..ScriptsBlock::default()
+        });
+        let settings = ScriptSettings { runtime: language.runtime, ..setup.scripts.with(&block) };
+        compiled(setup, settings.runtime, &settings, &source)
+            .map_err(|problem| vec![problem.under("/value")])?;
+        Ok(Arc::new(Self {
+            language,
+            label: own.label(&label(language.name, &config.value)),
+            code: config.value,
+            source,
+            config: config.config,
+            settings,
+            own,
+        }))
+    }
+
+    fn question(&self, evidence: &Evidence<'_>) -> Question {
+        Question::Script(ScriptQuestion {
+            runtime: self.settings.runtime,
+            source: self.source.clone(),
+            args: vec![output(evidence), context(evidence, self.config.as_ref())],
+            permissions: Arc::clone(&self.settings.permissions),
+            timeout: self.settings.timeout,
+        })
+    }
+
+    /// What the script's end means.
+    fn grade(&self, outcome: &ScriptOutcome) -> AssertionResult {
+        match outcome {
+            ScriptOutcome::Returned(value) => self.verdict(value),
+            ScriptOutcome::Threw { stack, thrown, .. } => {
+                self.raised(&format!("{thrown}\nStack Trace: {}", stack.trim_end()))
+            }
+        }
+    }
+
+    /// An exception, in promptfoo's words. Neither it nor what is no verdict is turned round by `not-`.
+    fn raised(&self, what: &str) -> AssertionResult {
+        let said = format!("Error running {} script: {what}", self.language.name);
+        match self.source {
+            ScriptSource::File { .. } | ScriptSource::Export { .. } => self.failed(said),
+            ScriptSource::Body { .. } => self.not_executed(&said),
+        }
+    }
+
+    fn not_executed(&self, why: &str) -> AssertionResult {
+        self.failed(format!("{} code execution failed: {why}", self.language.name))
+    }
+
+    fn failed(&self, reason: String) -> AssertionResult {
+        AssertionResult::fail(self.language.id, &self.label, SCRIPT_THREW, &reason)
+            .with_reasoning(reason)
+    }
+
+    fn result(&self, grade: Grade) -> AssertionResult {
+        grade.result(self.language.id, &self.label)
+    }
+
+    fn errored(&self, code: FailureCode, message: String) -> AssertionResult {
+        AssertionResult::errored(self.language.id, &self.label, code, message)
+    }
+}
+
+/// The script that a text is: one line is an expression, several are the body of a function.
+fn body(code: &str) -> ScriptSource {
+    let code = if code.contains('\n') { code.to_owned() } else { format!("return {code}") };
+    let params = vec!["output".to_owned(), "context".to_owned()];
+    ScriptSource::Body { params, code: code.into() }
+}
+
+impl Assertion for Interpreted {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        vec![self.question(evidence)]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let none: &[String] = &[];
+        let (result, console) = match evidence.answers.get(&self.question(evidence)) {
+            Some(Ok(Answer::Script(answer))) => {
+                (self.grade(&answer.outcome), answer.console.as_slice())
+            }
+            // What cannot be read is the script's fault, as what it raises is.
+            Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Load => {
+                (self.raised(&err.message), err.console.as_slice())
+            }
+            Some(Err(AskError::Script(err))) => (
+                self.errored(FailureCode::SCRIPT_ERROR, err.message.clone()),
+                err.console.as_slice(),
+            ),
+            Some(Err(err)) => (self.errored(err.failure_code(), err.to_string()), none),
+            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+                let message = "The script has not been run".to_owned();
+                (self.errored(FailureCode::INTERNAL_ERROR, message), none)
+            }
+        };
+        vec![told(result, self.settings.runtime, console)]
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,103 @@
+//! What a check sees as the output: what a script makes of it, or another value of the execution.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kindlm_types::{Answer, AskError, Execution, FailureCode, Question, Verdict};
+
+use super::Transform;
+use super::context::provider_response;
+use super::transform::changed;
+use crate::Evidence;
+use crate::core::codes::{EVIDENCE_MISSING, VALUE_MISSING};
+use crate::core::on::{Selected, Selector, in_place_of_the_output};
+use crate::core::untold::is_untold;
+
+/// What makes that which a check sees as the output.
+#[derive(Clone, Debug, PartialEq)]
+pub enum View {
+    /// A script, out of what the output was.
+    Script(Arc<Transform>),
+    /// Nothing: it is another value of the execution.
+    On(Selector),
+}
+
+/// What a check sees after its views.
+pub(crate) enum Seen {
+    /// The execution, as it was.
+    Unchanged,
+    /// The execution with another output.
+    Changed(Box<Execution>),
+    /// A script must run first.
+    Ask(Box<Question>),
+    /// There is nothing to see: what that means for the check.
+    Nothing(Verdict),
+}
+
+/// What a check sees through these views, one after the other.
+pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Seen {
+    let mut seen: Option<Box<Execution>> = None;
+    for view in views {
+        let execution = seen.as_deref().unwrap_or(evidence.execution);
+        let next = match view {
+            View::On(selector) => at(selector, execution),
+            // What a script makes of an output that nobody has told is not told either.
+            View::Script(_) if is_untold(execution) => continue,
+            View::Script(script) => {
+                let question = script.question(&Evidence { execution, ..*evidence });
+                match evidence.answers.get(&question) {
+                    None => return Seen::Ask(Box::new(question)),
+                    Some(answer) => made(execution, answer).map(|made| {
+                        // The result of the script on the whole answer is unknown, too.
+                        let incomplete = execution.incomplete_output().map(Cow::into_owned);
+                        Execution { unread: incomplete, ..made }
+                    }),
+                }
+            }
+        };
+        match next {
+            Ok(next) => seen = Some(Box::new(next)),
+            Err(nothing) => return Seen::Nothing(nothing),
+        }
+    }
+    seen.map_or(Seen::Unchanged, Seen::Changed)
+}
+
+/// The execution with what a script made of its output.
+fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Execution, Verdict> {
+    let errored = |code, message| Err(Verdict::Errored { code, message });
+    match answer {
+        Ok(Answer::Script(answer)) => {
+            changed(before, answer).or_else(|message| errored(FailureCode::SCRIPT_ERROR, message))
+        }
+        Ok(Answer::Text { .. } | Answer::Vector(_)) => {
+            let message = "the transform was answered by something that is no script".to_owned();
+            errored(FailureCode::INTERNAL_ERROR, message)
+        }
+        Err(err) => {
+            errored(err.failure_code(), format!("The transform did not come to an end: {err}"))
+        }
+    }
+}
+
+/// The execution with the value at a path as its output. What is certainly not there fails a check, whichever way round
+/// it is written; what nobody told leaves it errored.
+fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
+    match selector.find(before) {
+        Selected::Value(value) => {
+            // Scripts are told what the provider gave, not what is looked at.
+            let provider_response = Some(provider_response(before));
+            let seen = Execution { provider_response, ..in_place_of_the_output(before, value) };
+            let incomplete = before.incomplete_output().filter(|_| selector.is_of_the_output());
+            Ok(Execution { unread: incomplete.map(Cow::into_owned), ..seen })
+        }
+        Selected::Absent(why) => {
+            let message = format!("There is no `{selector}`: {why}");
+            Err(Verdict::Fail { code: VALUE_MISSING, message })
+        }
+        Selected::Unknown(why) => {
+            let message = format!("`{selector}` is not known: {why}");
+            Err(Verdict::Errored { code: EVIDENCE_MISSING, message })
+        }
+    }
+}

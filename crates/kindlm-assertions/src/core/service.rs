@@ -1,0 +1,139 @@
+//! What checks share that ask a service over HTTP: its host, and the request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::script::{
+    ScriptOutcome, ScriptQuestion, ScriptRuntime, ScriptSource, ScriptValue,
+};
+use kindlm_types::{Problem, Question, ecma};
+use serde_json::{Value, json};
+
+use crate::core::scripting::ScriptSettings;
+
+/// How long a service may take where the check does not say.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sends the request. It runs in the sandbox, so it reaches the hosts that are permitted and nothing else, by our own
+/// client; the only key it knows is that of a variable which is permitted.
+const SEND: &str = "const headers = { 'content-type': 'application/json' }; \
+     if (key) { \
+       const value = process.env[key.variable]; \
+       if (!value) { throw new Error('the environment variable ' + key.variable + ' is not set'); } \
+       headers[key.header] = value; \
+     } \
+     const answer = await fetch(url, { method: 'POST', headers, body }); \
+     return { status: answer.status, body: await answer.text() }";
+
+/// A key that the service wants to see.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    /// The header that carries it.
+    pub(crate) header: &'static str,
+    /// The environment variable that holds it.
+    pub(crate) variable: String,
+}
+
+/// The host of a URL, with its port; the rest may hold a secret.
+pub(crate) fn host(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host = authority.rsplit('@').next()?;
+    (!host.is_empty()).then_some(host)
+}
+
+/// The problem of a check that may not reach its service. It points from the check.
+pub(crate) fn not_permitted(at: &str, host: &str) -> Problem {
+    Problem::new(at, "the network is not permitted to this check")
+        .with_help(format!("add `scripts: {{ net: [\"{host}\"] }}` to the suite or to the check"))
+}
+
+/// The question that posts `body` to a service.
+pub(crate) fn question(
+    url: &str,
+    body: &Value,
+    key: Option<&Key>,
+    settings: &ScriptSettings,
+    timeout: Duration,
+) -> Question {
+    let url = ecma::stringify(&json!(url));
+    let body = ecma::stringify(&json!(ecma::stringify(body)));
+    let key = key.map(|it| json!({"header": it.header, "variable": it.variable}));
+    Question::Script(ScriptQuestion {
+        runtime: ScriptRuntime::QuickJs,
+        source: ScriptSource::Body {
+            params: ["url", "body", "key"].map(str::to_owned).to_vec(),
+            code: SEND.into(),
+        },
+        args: vec![url.into(), body.into(), ecma::stringify(&json!(key)).into()],
+        permissions: Arc::clone(&settings.permissions),
+        timeout: Some(timeout),
+    })
+}
+
+/// The body of a service's answer; the error says what was wrong, after the name of the service.
+pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {
+    let answer = match outcome {
+        ScriptOutcome::Returned(ScriptValue::Json(answer)) => answer,
+        ScriptOutcome::Returned(_) => return Err("gave no answer".to_owned()),
+        ScriptOutcome::Threw { message, thrown, .. } => {
+            let why = message.as_ref().unwrap_or(thrown);
+            return Err(format!("could not be asked: {why}"));
+        }
+    };
+    let status = answer.get("status").and_then(Value::as_u64).unwrap_or_default();
+    if !(200..300).contains(&status) {
+        return Err(format!("answered with the status {status}"));
+    }
+    Ok(answer.get("body").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+/// How much of a service's reply is shown where it could not be made use of, in characters.
+const SHOWN: usize = 200;
+
+/// The beginning of a reply, as it is shown where it could not be made use of.
+pub(crate) fn shown(body: &str) -> String {
+    body.chars().take(SHOWN).collect()
+}
+
+/// The score that a service gives, from 0 to 1; the error says what is wrong with it, after the name of the service.
+pub(crate) fn score(value: &Value) -> Result<f64, String> {
+    let told = || ecma::stringify(value);
+    let score =
+        value.as_f64().ok_or_else(|| format!("gave {} as a score, which is no number", told()))?;
+    if !(0.0..=1.0).contains(&score) {
+        return Err(format!("gave a score of {}, which is not between 0 and 1", told()));
+    }
+    Ok(score)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{host, score};
+    use serde_json::json;
+
+    #[test]
+    fn scores_are_numbers_from_0_to_1() {
+        for value in [json!(0), json!(0.5), json!(1), json!(1.0)] {
+            assert_eq!(score(&value).ok(), value.as_f64());
+        }
+        for value in [json!(-0.1), json!(1.01), json!(7), json!(1e300), json!("0.5"), json!(true)] {
+            assert!(score(&value).unwrap_err().contains(&value.to_string()), "{value}");
+        }
+    }
+
+    #[test]
+    fn only_the_host_of_a_url_is_shown() {
+        for (url, expected) in [
+            ("https://a.example/x?token=y", Some("a.example")),
+            ("http://me:word@a.example:8080/x", Some("a.example:8080")),
+            ("https://a.example?x", Some("a.example")),
+            ("https://", None),
+            ("https:///x", None),
+            ("ftp://a.example", None),
+            ("a.example/x", None),
+        ] {
+            assert_eq!(host(url), expected, "{url}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Checks of what was said, where nobody has told what was said.
+//!
+//! The output of an execution is what the agent said, and empty if it said nothing. But a source may not tell what was
+//! said: a record may have tool calls only, and instrumentations record texts only if they are asked to. Then an empty
+//! output proves nothing, either way.
+
+use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, ToolCall, Verdict};
+use serde_json::Value;
+
+use crate::core::behaviour::{Gap, Source};
+use crate::core::codes::EVIDENCE_MISSING;
+
+/// Which parts of what the source has told nobody understands, so that it tells nothing completely: in transcripts and
+/// traces by their types, with a place where that is known, and the lines of agents.
+pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
+    let parts = execution.metadata.get("partsNotUnderstood");
+    let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));
+    let (kind, told) = parts.or(lines)?.as_object()?.iter().next()?;
+    let place = told.get(0).and_then(Value::as_str);
+    let at = place.map(|it| format!(" at {it}")).unwrap_or_default();
+    Some(format!(
+        "`{kind}`{at} is of a type that is not understood here, and may have told anything"
+    ))
+}
+
+/// Why an output is not known, and what to do.
+pub(crate) fn no_output(execution: &Execution) -> String {
+    let advice = Source::of(execution).declares(Channel::Messages);
+    format!("the source recorded no output, and does not say that there is none; {advice}")
+}
+
+/// Whether nobody has told the output of an execution: there is none, and the source does not say that it tells all that
+/// was said; or more has happened, and the last words may have been in that.
+pub(crate) fn is_untold(execution: &Execution) -> bool {
+    !execution.gaps.is_empty()
+        || (execution.output.is_empty()
+            && execution.output_json.is_none()
+            && !execution.tells_all(Channel::Messages))
+}
+
+/// Why calls of tools may have been left out, and what to do so that it is known; `None` if all are told. That none was
+/// seen is no proof otherwise.
+pub(crate) fn untold_calls(execution: &Execution) -> Option<String> {
+    if execution.tells_all(Channel::Actions) {
+        return None;
+    }
+    Some(match execution.trace {
+        None => Gap::untold(execution, Channel::Actions).words(),
+        Some(_) => "the spans do not show all that the agent called: let its instrumentation record its tools, or the answers of its models"
+            .to_owned(),
+    })
+}
+
+/// Whether spans show that a tool was called, but not with which arguments, where events have this input: there are no
+/// arguments of instrumentations that are not told to record them.
+pub(crate) fn inputs_are_untold(execution: &Execution, input: &Value) -> bool {
+    execution.trace.is_some() && input.is_null()
+}
+
+/// The same for a call of a conversation, whose arguments are an empty object then.
+pub(crate) fn arguments_are_untold(execution: &Execution, call: &ToolCall) -> bool {
+    let is_it = |it: &Event| {
+        matches!(it, Event::ActionCalled { call_id, name, input, .. }
+            if inputs_are_untold(execution, input) && *call_id == call.id && *name == call.name)
+    };
+    call.malformed_arguments.is_none()
+        && (inputs_are_untold(execution, &call.arguments)
+            || execution.recorded_events.iter().any(is_it))
+}
+
+/// The result of a check of an output that nobody has told, which may have been able to name another value with `on`.
+pub(crate) fn untold(
+    id: &str,
+    label: Option<&str>,
+    execution: &Execution,
+    takes_on: bool,
+) -> Vec<AssertionResult> {
+    if let (None, Some(why)) = (execution.gaps.first(), execution.incomplete_output()) {
+        let mut result = AssertionResult::pass(id, label.unwrap_or(id));
+        half_read(&why, &mut result);
+        return vec![result];
+    }
+    let message = match (&execution.trace, execution.gaps.first()) {
+        (Some(_), Some(gap)) => {
+            format!("The trace is not complete, and so the output is not known: {gap}")
+        }
+        (None, Some(gap)) => {
+            format!("The conversation is not complete, and so the output is not known: {gap}")
+        }
+        (Some(_), None) => "The spans do not tell what the agent said: let its instrumentation record texts \
+            (`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` for OpenTelemetry's own), or name the attribute in \
+            `trace.spanMapping.outputTextAttr`"
+            .to_owned(),
+        (None, None) => format!("The output is not known: {}", no_output(execution)),
+    };
+    let message = match execution.gaps.first() {
+        None if takes_on => format!("{message}; a check of something else names it with `on`"),
+        _ => message,
+    };
+    vec![AssertionResult::errored(id, label.unwrap_or(id), EVIDENCE_MISSING, message)]
+}
+
+/// True if nothing was recorded that a program or agent did: no output, no call, no other event. What the user said, and
+/// tokens, are nothing that it did.
+pub(crate) fn did_nothing(execution: &Execution) -> bool {
+    let is_act = |it: &Event| {
+        !matches!(it, Event::Message { role: Speaker::User, .. } | Event::Usage { .. })
+    };
+    execution.output.is_empty()
+        && execution.output_json.is_none()
+        && execution.tool_calls.is_empty()
+        && !execution.recorded_events.iter().any(is_act)
+}
+
+/// Why no check of its output passes: a program ended and did nothing that was recorded. Its exit code is no answer, and every
+/// negative check would hold.
+pub(crate) fn said_nothing(execution: &Execution) -> Option<String> {
+    let code = execution.exit_code.filter(|_| did_nothing(execution))?;
+    let last = execution.stderr.trim().lines().next_back().unwrap_or_default();
+    let last: String = last.chars().take(200).collect();
+    let words = if last.is_empty() { String::new() } else { format!("; on stderr: {last}") };
+    Some(format!(
+        "The program ended with exit code {code} and without output{words}, so no check of its output can pass; the exit code \
+         is checked with `on: exitCode`"
+    ))
+}
+
+/// Makes a result errored that the missing rest of an incomplete answer could change.
+pub(crate) fn half_read(why: &str, result: &mut AssertionResult) {
+    let message = format!("The answer is incomplete, and the rest of it may decide: {why}");
+    (result.score, result.reasoning) = (None, None);
+    result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::{Coverage, Trace};
+
+    #[test]
+    fn an_empty_output_is_one_only_where_messages_are_told() {
+        let traced = || Execution {
+            trace: Some(Box::new(Trace::default())),
+            coverage: Coverage::Only(std::collections::BTreeSet::new()),
+            ..Execution::default()
+        };
+        let said = Execution { output: "yes".to_owned(), ..traced() };
+        let silent = Execution { coverage: Coverage::Complete, ..traced() };
+        let recorded = Execution { trace: None, ..traced() };
+        let command = Execution {
+            trace: None,
+            coverage: [Channel::Messages].into_iter().collect(),
+            ..Execution::default()
+        };
+        let lost = Execution { gaps: vec!["a request was refused".to_owned()], ..said.clone() };
+        for (execution, expected) in [
+            (traced(), true),
+            (said, false),
+            (silent, false),
+            (recorded, true),
+            (command, false),
+            (lost, true),
+        ] {
+            assert_eq!(is_untold(&execution), expected, "{execution:?}");
+        }
+    }
+}

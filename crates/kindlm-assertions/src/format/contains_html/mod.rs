@@ -1,0 +1,95 @@
+//! `contains-html`: HTML stands somewhere in the output.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::html::read;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "contains-html";
+
+/// Looks for HTML in the output.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "HTML stands somewhere in the output.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "Too little in the output looks like HTML.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to configure.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct ContainsHtml {
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(ContainsHtml { label: own.label("Contains HTML"), negate: own.negate }))
+}
+
+/// How many kinds of signs of HTML there must be: one alone may be anything.
+const ENOUGH: usize = 2;
+
+/// How many kinds of signs of HTML a text has.
+fn signs(text: &str) -> usize {
+    let seen = read(text);
+    let signs = [
+        seen.start_tag,
+        seen.end_tag,
+        seen.self_closing,
+        seen.known_element,
+        seen.attribute,
+        seen.comment,
+        seen.doctype,
+        has_reference(text),
+    ];
+    signs.into_iter().filter(|it| *it).count()
+}
+
+/// Whether there is a character reference such as `&amp;` or `&#39;`.
+fn has_reference(text: &str) -> bool {
+    text.split('&').skip(1).any(|rest| {
+        let name: &str =
+            rest.split(';').next().filter(|it| it.len() < rest.len()).unwrap_or_default();
+        let digits = name.strip_prefix('#').map(|it| it.strip_prefix(['x', 'X']).unwrap_or(it));
+        let name = digits.unwrap_or(name);
+        !name.is_empty() && name.len() <= 32 && name.bytes().all(|it| it.is_ascii_alphanumeric())
+    })
+}
+
+impl Assertion for ContainsHtml {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let found = signs(&evidence.execution.output) >= ENOUGH;
+        let grade = Grade::of(found != self.negate, || {
+            let not = if self.negate { "not " } else { "" };
+            format!("Expected output to {not}contain HTML content")
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,94 @@
+//! `contains-json`: a JSON object stands somewhere in the output, and conforms to a schema.
+
+mod objects;
+mod relaxed;
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::core::schema_value::{Conforming, SchemaValue};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "contains-json";
+
+/// Looks for JSON objects in the output.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A JSON object stands in the output, and conforms to a schema if there is one.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "No object stands in the output, or none that conforms to the schema.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must stand in the output.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The JSON Schema that an object in the output must conform to; any object without one.
+    value: Option<SchemaValue>,
+}
+
+#[derive(Debug)]
+struct ContainsJson {
+    schema: Option<Conforming>,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let schema = config.value.map(|it| it.compile(setup)).transpose()?;
+    Ok(Arc::new(ContainsJson { schema, label: own.label("Contains JSON"), negate: own.negate }))
+}
+
+impl ContainsJson {
+    /// What a text with these objects lacks; `None` if one of them will do.
+    fn fault(&self, objects: &[Value]) -> Option<String> {
+        let mut fault = "Expected output to contain valid JSON".to_owned();
+        for object in objects {
+            match self.schema.as_ref().and_then(|it| it.fault(object)) {
+                None => return None,
+                Some(found) => fault = found,
+            }
+        }
+        Some(fault)
+    }
+}
+
+impl Assertion for ContainsJson {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let found = objects::find(&evidence.execution.output);
+        let fault = self.fault(&found.objects);
+        if fault.is_some() && found.given_up {
+            let message = "the output has too many braces that may begin a JSON object, so the search \
+                for one was given up; use `is-json` for output that is JSON as a whole";
+            return vec![AssertionResult::errored(ID, &self.label, CHECK_GIVEN_UP, message)];
+        }
+        let grade = Grade::of(fault.is_none() != self.negate, || match (fault, &self.schema) {
+            (Some(fault), _) => fault,
+            (None, None) => "Expected output to not contain valid JSON".to_owned(),
+            (None, Some(_)) => "Output contains JSON conforming to the provided schema".to_owned(),
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,117 @@
+//! `contains-sql`: SQL stands in the output, and touches nothing that it must not.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::sql::{Fault, Sql, SqlValue, TOO_DEEP};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "contains-sql";
+
+/// Looks for SQL in the output.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "SQL stands in the output, and touches allowed tables and columns only.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "No SQL stands in the output, or it touches what it must not.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must stand in the output.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The dialect, and what may be touched; MySQL that touches anything by default.
+    #[serde(default)]
+    value: SqlValue,
+}
+
+#[derive(Debug)]
+struct ContainsSql {
+    sql: Sql,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let sql = config.value.compile()?;
+    Ok(Arc::new(ContainsSql { sql, label: own.label("Contains SQL"), negate: own.negate }))
+}
+
+impl ContainsSql {
+    /// Why nothing in the output will do; `None` if something does. Without blocks of SQL, the whole output counts.
+    fn fault(&self, output: &str) -> Option<Fault> {
+        let blocks = blocks(output);
+        let texts = if blocks.is_empty() { vec![output.to_owned()] } else { blocks };
+        let mut first = None;
+        for text in texts {
+            let fault = self.sql.fault(&text)?;
+            first.get_or_insert(fault);
+        }
+        first
+    }
+}
+
+/// What marks the beginning and the end of a block of code.
+const FENCE: &str = "```";
+
+/// The blocks of code that are marked as SQL, or not marked.
+fn blocks(output: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(bool, String)> = None;
+    for line in output.lines() {
+        match (open.take(), line.trim().strip_prefix(FENCE)) {
+            (None, Some(language)) => {
+                let language = language.trim();
+                let counts = language.is_empty() || language.eq_ignore_ascii_case("sql");
+                open = Some((counts, String::new()));
+            }
+            (Some((counts, text)), Some(_)) => blocks.extend(counts.then_some(text)),
+            (Some((counts, mut text)), None) => {
+                text.push_str(line);
+                text.push('\n');
+                open = Some((counts, text));
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+impl Assertion for ContainsSql {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let fault = match self.fault(&evidence.execution.output) {
+            None => None,
+            Some(Fault::Wrong(fault)) => Some(fault),
+            Some(Fault::TooDeep) => {
+                let (label, message) = (self.label.as_str(), TOO_DEEP);
+                return vec![AssertionResult::errored(ID, label, CHECK_GIVEN_UP, message)];
+            }
+        };
+        let grade = Grade::of(fault.is_none() != self.negate, || {
+            fault.unwrap_or_else(|| "The output SQL statement is valid".to_owned())
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,81 @@
+//! `contains-xml`: well-formed XML stands somewhere in the output, and has certain elements.
+
+mod elements;
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use roxmltree::Document;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::xml::{RequiredElements, TOO_INVOLVED, grade, parse};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "contains-xml";
+
+/// Looks for XML in the output.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Well-formed XML stands in the output, and has certain elements.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "No XML stands in the output, or it lacks an element.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must stand in the output.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// Paths of elements that must be there, such as `order.items`; none by default.
+    value: Option<RequiredElements>,
+}
+
+#[derive(Debug)]
+struct ContainsXml {
+    paths: Vec<String>,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let paths = config.value.map(RequiredElements::paths).transpose()?.unwrap_or_default();
+    Ok(Arc::new(ContainsXml { paths, label: own.label("Contains XML"), negate: own.negate }))
+}
+
+impl Assertion for ContainsXml {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let found = elements::find(&evidence.execution.output);
+        let parsed: Option<Vec<_>> = found.into_iter().map(parse).collect();
+        let Some(parsed) = parsed else {
+            let (label, message) = (self.label.as_str(), TOO_INVOLVED);
+            return vec![AssertionResult::errored(ID, label, CHECK_GIVEN_UP, message)];
+        };
+        let documents: Vec<Document<'_>> = parsed.into_iter().filter_map(Result::ok).collect();
+        let grade = if documents.is_empty() {
+            Grade::of(self.negate, || "No XML content found in the output".to_owned())
+        } else {
+            let roots: Vec<_> = documents.iter().map(Document::root_element).collect();
+            grade(&self.paths, &roots, self.negate)
+        };
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,82 @@
+//! `is-html`: the output is HTML and nothing else.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::html::{Seen, read};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "is-html";
+
+/// Reads the output as HTML.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output is HTML, with no text around it.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The output has text outside of elements, or no element of HTML.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to configure.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct IsHtml {
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(IsHtml { label: own.label("Is HTML"), negate: own.negate }))
+}
+
+/// Why a text is not HTML; `None` if it is.
+fn fault(text: &str) -> Option<&'static str> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Some("Output is empty");
+    }
+    if text.get(..5).is_some_and(|it| it.eq_ignore_ascii_case("<?xml")) {
+        return Some("Output appears to be XML, not HTML");
+    }
+    match read(text) {
+        Seen { bare_text: true, .. } => Some("Output must be wrapped in HTML tags"),
+        Seen { known_element: false, .. } => {
+            Some("Output does not contain recognized HTML elements")
+        }
+        _ => None,
+    }
+}
+
+impl Assertion for IsHtml {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let fault = fault(&evidence.execution.output);
+        let grade = Grade::of(fault.is_none() != self.negate, || {
+            fault.unwrap_or("Expected output to not be valid HTML").to_owned()
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

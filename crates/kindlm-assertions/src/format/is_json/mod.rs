@@ -1,0 +1,75 @@
+//! `is-json`: the output is JSON, and conforms to a schema.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::grade::{Grade, parsed};
+use crate::core::schema_value::{Conforming, SchemaValue};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "is-json";
+
+/// Reads the output as JSON.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output is JSON, and conforms to a schema if there is one.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The output is not JSON, or does not conform to the schema.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the output must be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The JSON Schema that the output must conform to; any JSON without one.
+    value: Option<SchemaValue>,
+}
+
+#[derive(Debug)]
+struct IsJson {
+    schema: Option<Conforming>,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let schema = config.value.map(|it| it.compile(setup)).transpose()?;
+    Ok(Arc::new(IsJson { schema, label: own.label("Is JSON"), negate: own.negate }))
+}
+
+impl Assertion for IsJson {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let fault = match (parsed(evidence.execution), &self.schema) {
+            (None, _) => Some("Expected output to be valid JSON".to_owned()),
+            (Some(_), None) => None,
+            (Some(value), Some(schema)) => schema.fault(&value),
+        };
+        let grade = Grade::of(fault.is_none() != self.negate, || match (fault, &self.schema) {
+            (Some(fault), _) => fault,
+            (None, None) => "Expected output to not be valid JSON".to_owned(),
+            (None, Some(_)) => "Output is JSON conforming to the provided schema".to_owned(),
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,77 @@
+//! `is-sql`: the output is SQL, and touches nothing that it must not.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::sql::{Fault, Sql, SqlValue, TOO_DEEP};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "is-sql";
+
+/// Reads the output as SQL.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output is SQL, and touches allowed tables and columns only.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The output is not SQL, or touches what it must not.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the output must be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The dialect, and what may be touched; MySQL that touches anything by default.
+    #[serde(default)]
+    value: SqlValue,
+}
+
+#[derive(Debug)]
+struct IsSql {
+    sql: Sql,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let sql = config.value.compile()?;
+    Ok(Arc::new(IsSql { sql, label: own.label("Is SQL"), negate: own.negate }))
+}
+
+impl Assertion for IsSql {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let fault = match self.sql.fault(&evidence.execution.output) {
+            None => None,
+            Some(Fault::Wrong(fault)) => Some(fault),
+            Some(Fault::TooDeep) => {
+                let (label, message) = (self.label.as_str(), TOO_DEEP);
+                return vec![AssertionResult::errored(ID, label, CHECK_GIVEN_UP, message)];
+            }
+        };
+        let grade = Grade::of(fault.is_none() != self.negate, || {
+            fault.unwrap_or_else(|| "The output SQL statement is valid".to_owned())
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,78 @@
+//! `is-xml`: the output is well-formed XML, and has certain elements.
+
+mod fault;
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::xml::{RequiredElements, TOO_INVOLVED, grade, parse};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "is-xml";
+
+/// Reads the output as XML.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output is well-formed XML, and has certain elements.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The output is not XML, or lacks an element.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the output must be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// Paths of elements that must be there, such as `order.items`; none by default.
+    value: Option<RequiredElements>,
+}
+
+#[derive(Debug)]
+struct IsXml {
+    paths: Vec<String>,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let paths = config.value.map(RequiredElements::paths).transpose()?.unwrap_or_default();
+    Ok(Arc::new(IsXml { paths, label: own.label("Is XML"), negate: own.negate }))
+}
+
+impl Assertion for IsXml {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let text = &evidence.execution.output;
+        let Some(parsed) = parse(text) else {
+            let (label, message) = (self.label.as_str(), TOO_INVOLVED);
+            return vec![AssertionResult::errored(ID, label, CHECK_GIVEN_UP, message)];
+        };
+        let grade = match parsed {
+            Ok(document) => grade(&self.paths, &[document.root_element()], self.negate),
+            Err(err) => Grade::of(self.negate, || {
+                format!("XML parsing failed: {}", fault::describe(text, &err))
+            }),
+        };
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,84 @@
+//! `matches`: the value conforms to a JSON Schema.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::core::on::seen;
+use crate::core::schema_value::{Conforming, SchemaValue};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "matches";
+
+/// Holds a value against a schema.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The value conforms to a JSON Schema.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The value does not conform; with `not-` it does.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the value must conform to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The schema, or `file://` and the path of one.
+    value: SchemaValue,
+}
+
+#[derive(Debug)]
+struct Matches {
+    schema: Conforming,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    let schema = value.compile(setup)?;
+    Ok(Arc::new(Matches { schema, label: own.label("Matches the schema"), own }))
+}
+
+impl Assertion for Matches {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let value = match seen(evidence.execution, ID, &self.label) {
+            Ok(value) => value,
+            Err(results) => return results,
+        };
+        let fault = self.schema.fault(&value);
+        let holds = fault.is_none() != self.own.negate;
+        let is_json = || value.as_str().is_some_and(|it| serde_json::from_str::<Value>(it).is_ok());
+        let reason = match fault {
+            None => "The value conforms to the schema".to_owned(),
+            // The commonest reason, and the least visible one.
+            Some(fault) if is_json() => {
+                format!("{fault}. The value is a text; `on: json` is what the output says as JSON")
+            }
+            Some(fault) => fault,
+        };
+        vec![Grade::with(holds, reason).result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

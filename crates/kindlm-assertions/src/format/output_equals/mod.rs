@@ -1,0 +1,81 @@
+//! `output-equals`: the structured output is exactly this value.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::grade::{Grade, parsed};
+use crate::core::on::{seen, shown};
+use crate::shared::compare::equal;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "output-equals";
+
+/// Compares the structured output with a value.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output, as JSON, is exactly this value.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The output is another value, or no JSON; with `not-` it is this value, or no JSON.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the output must be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The value: the same keys in any order, the same items in the same order, numbers by value.
+    value: Value,
+}
+
+#[derive(Debug)]
+struct OutputEquals {
+    value: Value,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    Ok(Arc::new(OutputEquals { value, label: own.label("Output equals"), own }))
+}
+
+impl Assertion for OutputEquals {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let value = match seen(evidence.execution, ID, &self.label) {
+            Ok(value) => value,
+            Err(results) => return results,
+        };
+        let (pass, reason) = match parsed(evidence.execution) {
+            // What is no JSON is no other value either.
+            None => (false, format!("The output is no JSON: {}", shown(&value))),
+            Some(found) => {
+                let is = equal(&found, &self.value);
+                let (found, wanted) = (shown(&found), shown(&self.value));
+                (is != self.own.negate, format!("The output is {found}, expected {wanted}"))
+            }
+        };
+        vec![Grade::with(pass, reason).result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

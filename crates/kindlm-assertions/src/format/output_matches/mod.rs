@@ -1,0 +1,81 @@
+//! `output-matches`: the structured output conforms to a JSON Schema.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::grade::{Grade, parsed};
+use crate::core::on::{seen, shown};
+use crate::core::schema_value::{Conforming, SchemaValue};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "output-matches";
+
+/// Holds the structured output against a schema.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output, as JSON, conforms to a JSON Schema.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The output does not conform, or is no JSON; with `not-` it conforms, or is no JSON.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the output must conform to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The schema, or `file://` and the path of one.
+    value: SchemaValue,
+}
+
+#[derive(Debug)]
+struct OutputMatches {
+    schema: Conforming,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    let schema = value.compile(setup)?;
+    Ok(Arc::new(OutputMatches { schema, label: own.label("Output matches the schema"), own }))
+}
+
+impl Assertion for OutputMatches {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let value = match seen(evidence.execution, ID, &self.label) {
+            Ok(value) => value,
+            Err(results) => return results,
+        };
+        let (pass, reason) = match parsed(evidence.execution) {
+            // What is no JSON is no other value either.
+            None => (false, format!("The output is no JSON: {}", shown(&value))),
+            Some(found) => match self.schema.fault(&found) {
+                None => (!self.own.negate, "The output conforms to the schema".to_owned()),
+                Some(fault) => (self.own.negate, fault),
+            },
+        };
+        vec![Grade::with(pass, reason).result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,283 @@
+//! `answer-relevance`: whether the output answers what was asked, by the questions that it would answer.
+
+use std::sync::Arc;
+
+use kindlm_types::ask::EmbeddingQuestion;
+use kindlm_types::{Answer, AssertionResult, Class, Question, Score, Verdict, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, Respondent, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only,
+    question_of,
+};
+use crate::core::nearness::{EMBEDDING_FAILED, Metric};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "answer-relevance";
+
+/// Has a judge make up the questions that the output answers, and compares them with what was asked.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output answers what was asked, by the questions that it would be an answer to.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The questions that the output answers are too far from what was asked.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+            Code { code: EVIDENCE_MISSING, summary: "It is not known what was asked." },
+            Code {
+                code: EMBEDDING_FAILED,
+                summary: "A text could not be embedded, or the embeddings cannot be compared.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// How the output is held against what was asked.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "AnswerRelevanceConfig")]
+struct Config {
+    /// The id of the model that embeds; the suite's default if it is not given.
+    #[schemars(length(min = 1))]
+    embedding_model: Option<String>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ answer }}`.
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 1] = ["answer"];
+const MAX_TOKENS: u32 = 256;
+/// How many questions are made up.
+const COUNT: u32 = 3;
+/// The least mean similarity that passes where the check does not say.
+const THRESHOLD: f64 = 0.5;
+
+#[derive(Debug)]
+struct AnswerRelevance {
+    frame: Frame,
+    embedding_model: Option<String>,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let model = config.embedding_model.as_deref();
+    if let Some(problem) = model.and_then(|it| setup.check_model("/embeddingModel", it)) {
+        return Err(vec![problem]);
+    }
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let frame = Frame::new(ID, "Answer relevance", "", own, prompt);
+    Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
+}
+
+/// The questions that were made up with their similarities, and the judge that made them up.
+type Found<'a> = (Vec<(String, f64)>, Respondent<'a>);
+
+impl AnswerRelevance {
+    /// Asks for one of the questions that the output answers.
+    fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let vars = [("answer", json!(output))];
+        let inquiry = self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let own =
+                OwnWords::about("", fenced("answer", output), ("question", question_schema()));
+            let user = format!("{}\n\nGive question {} of {COUNT}.", own.user, number + 1);
+            OwnWords { user, ..own }
+        })?;
+        // A prompt of the user's own is the same text each time.
+        Ok(Inquiry { sample: number, ..inquiry })
+    }
+
+    fn embedding(&self, text: &str) -> Question {
+        Question::Embedding(EmbeddingQuestion {
+            model: self.embedding_model.clone(),
+            text: text.to_owned(),
+        })
+    }
+
+    fn vector<'a>(
+        &self,
+        evidence: &Evidence<'a>,
+        text: &str,
+    ) -> Result<&'a [f64], Box<AssertionResult>> {
+        match evidence.answers.get(&self.embedding(text)) {
+            Some(Ok(Answer::Vector(vector))) => Ok(vector),
+            Some(Err(err)) => {
+                let message = format!("The embedding failed: {err}");
+                let errored = self.frame.errored(EMBEDDING_FAILED, message);
+                Err(Box::new(errored.with_metadata("cause", err.failure_code().as_str())))
+            }
+            Some(Ok(_)) | None => Err(Box::new(self.frame.unfinished())),
+        }
+    }
+
+    /// The questions that were made up with their similarities, and the judge that made them up.
+    fn found<'a>(&self, evidence: &Evidence<'a>) -> Result<Found<'a>, Box<AssertionResult>> {
+        let unasked = |it: Unasked| match it {
+            Unasked::Never(result) => result,
+            Unasked::First(_) => Box::new(self.frame.unfinished()),
+        };
+        let query = question_of(&self.frame, evidence.execution).map_err(unasked)?;
+        let (mut found, mut by) = (Vec::new(), Respondent::default());
+        for number in 0..COUNT {
+            let inquiry = self.inquiry(evidence, number).map_err(unasked)?;
+            let verdict = inquiry.verdict(evidence.answers, read_question);
+            let (question, respondent) = verdict.map_err(|it| Box::new(self.frame.lost(&it)))?;
+            by = respondent.after(by);
+            let (wanted, own) = (self.vector(evidence, &query)?, self.vector(evidence, &question)?);
+            let similarity = Metric::Cosine.measure(wanted, own);
+            let similarity = similarity
+                .map_err(|message| Box::new(self.frame.errored(EMBEDDING_FAILED, message)))?;
+            found.push((question, similarity));
+        }
+        Ok((found, by))
+    }
+
+    fn held(&self, score: f64) -> Grade {
+        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+        let pass = score >= threshold - TOLERANCE;
+        let is = if pass { "greater than" } else { "less than" };
+        let (shown, threshold) = (ecma::to_fixed(score, 2), ecma::number(threshold));
+        Grade { pass, score, reason: format!("Relevance {shown} is {is} threshold {threshold}") }
+    }
+}
+
+impl Assertion for AnswerRelevance {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let Ok(query) = question_of(&self.frame, evidence.execution) else { return Vec::new() };
+        let mut questions = Vec::new();
+        let mut made = Vec::new();
+        for number in 0..COUNT {
+            let Ok(inquiry) = self.inquiry(evidence, number) else { return Vec::new() };
+            questions.extend(inquiry.questions(evidence.answers, read_question));
+            made.extend(inquiry.verdict(evidence.answers, read_question).ok().map(|it| it.0));
+        }
+        // Nothing is compared before there is something to compare with.
+        if made.len() == COUNT as usize {
+            questions.push(self.embedding(&query));
+            questions.extend(made.iter().map(|it| self.embedding(it)));
+        }
+        questions
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let (found, by) = match self.found(evidence) {
+            Ok(found) => found,
+            Err(result) => return vec![*result],
+        };
+        let mean = found.iter().map(|it| it.1).sum::<f64>() / f64::from(COUNT);
+        // The digits beyond are noise of the arithmetic: the mean of 1, 1 and 0.4 is 0.8.
+        let score = (mean * 1e12).round() / 1e12;
+        let generated = found
+            .iter()
+            .map(|(question, similarity)| json!({"question": question, "similarity": similarity}));
+        let graded = Graded::from(self.held(score))
+            .with("generatedQuestions", generated.collect::<Value>())
+            .with("averageSimilarity", score);
+        vec![by.note(self.frame.result(graded))]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        let instructions = Instructions::of([&self.frame.prompt]);
+        Some(instructions.beyond("how near embeddings are to each other"))
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        self.frame.decided(score, |it| Some(self.held(it)))
+    }
+}
+
+/// The question in a reply: in JSON, or the reply itself.
+fn read_question(reply: &str) -> Result<String, Flaw> {
+    let objects = objects(reply)?;
+    let question = match only(&objects, "question")? {
+        Some(Value::String(question)) => question.trim().to_owned(),
+        Some(other) => {
+            return Err(format!("`question` is {}, not a text", ecma::stringify(other)).into());
+        }
+        None if !objects.is_empty() => return Err("`question` is missing".into()),
+        // A reply that is a value of JSON by itself, such as `null`, asks nothing.
+        None => match serde_json::from_str(reply) {
+            Ok(Value::String(question)) => question.trim().to_owned(),
+            Ok(other) => {
+                return Err(format!("it is {}, not a question", ecma::stringify(&other)).into());
+            }
+            Err(_) => reply.trim().to_owned(),
+        },
+    };
+    // Words, not marks: what has none cannot be compared with anything.
+    if question.contains(char::is_alphanumeric) { Ok(question) } else { Err("it is empty".into()) }
+}
+
+fn question_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "question": { "type": "string" } },
+        "required": ["question"],
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::FailureCode;
+
+    #[test]
+    fn a_question_is_a_text_that_says_something() {
+        for (reply, expected) in [
+            (r#"{"question": " Where? "}"#, Ok("Where?")),
+            ("Where?", Ok("Where?")),
+            (r#""Where?""#, Ok("Where?")),
+            (r#"{"a": 1} {"question": "Where?"}"#, Ok("Where?")),
+            (r#"{"question": null}"#, Err("`question` is null, not a text")),
+            (r#"{"question": true}"#, Err("`question` is true, not a text")),
+            (
+                r#"{"question": "a"} {"question": "b"}"#,
+                Err("it gives several different `question`"),
+            ),
+            (r#"{"q": "a"}"#, Err("`question` is missing")),
+            ("null", Err("it is null, not a question")),
+            ("true", Err("it is true, not a question")),
+            ("[\"a\"]", Err("it is [\"a\"], not a question")),
+            (r#"{"question": "?"}"#, Err("it is empty")),
+            (" ", Err("it is empty")),
+        ] {
+            let read = read_question(reply).map_err(|flaw| flaw.to_string());
+            assert_eq!(read.as_deref().map_err(String::as_str), expected, "{reply}");
+        }
+    }
+
+    #[test]
+    fn code_of_an_unfinished_check_is_internal() {
+        let setup = Setup::new(&kindlm_types::NoFiles, None);
+        let check = build(&json!({}), Own::default(), &setup).unwrap();
+        let execution = kindlm_types::Execution {
+            vars: json!({"query": "q"}).as_object().cloned().unwrap(),
+            ..kindlm_types::Execution::default()
+        };
+        let answers = kindlm_types::Answers::default();
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        assert_eq!(check.questions(&evidence).len(), 3);
+        let results = check.evaluate(&evidence);
+        assert_eq!(results[0].verdict.code(), Some(&FailureCode::INTERNAL_ERROR));
+    }
+}

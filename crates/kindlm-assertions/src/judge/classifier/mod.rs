@@ -1,0 +1,204 @@
+//! `classifier`: a judge says how well labels fit the output.
+
+use kindlm_types::{Class, Problem, ecma, suggest};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    OwnWords, RubricPrompt, Slot, Unasked, data_rule, fenced, objects, only,
+};
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "classifier";
+
+/// Has a judge say how well labels fit the output.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A label fits the output, as a judge model sees it.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The label fits less than the threshold asks for.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// The labels, and the one that must fit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ClassifierConfig")]
+struct Config {
+    /// The labels that the output may have, as a judge needs to know them all.
+    #[schemars(length(min = 2))]
+    labels: Vec<String>,
+    /// The label that must fit; the one that fits best if it is not given.
+    #[serde(default)]
+    value: Option<String>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ labels }}` and `{{ output }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["labels", "output"];
+const MAX_TOKENS: u32 = 1024;
+/// The least score that passes where the check does not say.
+const THRESHOLD: f64 = 1.0;
+
+#[derive(Debug)]
+struct Classifier {
+    frame: Frame,
+    labels: Vec<String>,
+    wanted: Option<String>,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    if let Some(wanted) = config.value.as_ref().filter(|it| !config.labels.contains(it)) {
+        let help = suggest(wanted, "labels", config.labels.iter().map(String::as_str));
+        let problem = Problem::new("/value", format!("`{wanted}` is none of the labels"));
+        return Err(vec![problem.with_help(help)]);
+    }
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let about = config.value.as_deref().unwrap_or_default();
+    let frame = Frame::new(ID, "Classification", about, own, prompt);
+    One::built(Classifier { frame, labels: config.labels, wanted: config.value })
+}
+
+impl Classifier {
+    fn held(&self, score: f64) -> Grade {
+        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+        let pass = score >= threshold - TOLERANCE;
+        let is = if pass { ">=" } else { "<" };
+        let (shown, threshold) = (ecma::to_fixed(score, 2), ecma::number(threshold));
+        let reason = match &self.wanted {
+            Some(label) => format!("Classification {label} has score {shown} {is} {threshold}"),
+            None => format!("Maximum classification score {shown} {is} {threshold}"),
+        };
+        Grade { pass, score, reason }
+    }
+}
+
+impl Grader for Classifier {
+    type Reading = Vec<(String, f64)>;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let vars = [("labels", json!(self.labels)), ("output", json!(output))];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let labels = format!("Labels: {}", json!(self.labels));
+            let form = ("scores", reply_schema(&self.labels));
+            OwnWords::about(&labels, fenced("output", output), form)
+        })
+    }
+
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw> {
+        read_scores(reply, &self.labels)
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, scores: Self::Reading) -> Graded {
+        let fits = scores.iter().filter(|(label, _)| match &self.wanted {
+            Some(wanted) => label == wanted,
+            None => true,
+        });
+        let score = fits.map(|(_, score)| *score).reduce(f64::max).unwrap_or(f64::NAN);
+        let all: serde_json::Map<String, Value> =
+            scores.iter().map(|(label, score)| (label.clone(), json!(score))).collect();
+        Graded::from(self.held(score)).with("classification", Value::Object(all))
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        Some(self.held(score))
+    }
+}
+
+/// The score of each label in a reply: each exactly once, from 0 to 1.
+fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Flaw> {
+    let objects = objects(reply)?;
+    if objects.is_empty() {
+        return Err("it holds no JSON object".into());
+    }
+    let scores = only(&objects, "scores")?.ok_or("`scores` is missing")?;
+    let scores = scores.as_object().ok_or("`scores` is not an object")?;
+    if let Some(unknown) = scores.keys().find(|it| !labels.contains(it)) {
+        return Err(format!("`{unknown}` is none of the labels").into());
+    }
+    let score = |label: &String| {
+        let value = scores.get(label).ok_or_else(|| format!("`{label}` has no score"))?;
+        match value.as_f64() {
+            Some(score) if (0.0..=1.0).contains(&score) => Ok((label.clone(), score)),
+            _ => {
+                let value = ecma::stringify(value);
+                Err(format!("the score of `{label}` is {value}, not a number from 0 to 1").into())
+            }
+        }
+    };
+    labels.iter().map(score).collect()
+}
+
+fn reply_schema(labels: &[String]) -> Value {
+    let one = json!({ "type": "number", "minimum": 0, "maximum": 1 });
+    let each: serde_json::Map<String, Value> =
+        labels.iter().map(|it| (it.clone(), one.clone())).collect();
+    json!({
+        "type": "object",
+        "properties": {
+            "scores": {
+                "type": "object",
+                "properties": each,
+                "required": labels,
+                "additionalProperties": false,
+            },
+        },
+        "required": ["scores"],
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_label_has_one_score() {
+        let labels = ["good".to_owned(), "bad".to_owned()];
+        for (reply, expected) in [
+            (r#"{"scores": {"good": 0.9, "bad": 0.1}}"#, Ok(vec![0.9, 0.1])),
+            (r#"{"scores": {"good": 0.9}}"#, Err("`bad` has no score")),
+            (
+                r#"{"scores": {"good": 2, "bad": 0}}"#,
+                Err("the score of `good` is 2, not a number from 0 to 1"),
+            ),
+            (r#"{"scores": {"good": 1, "bad": 0, "odd": 0}}"#, Err("`odd` is none of the labels")),
+            (r#"{"scores": []}"#, Err("`scores` is not an object")),
+            ("{}", Err("`scores` is missing")),
+            ("good", Err("it holds no JSON object")),
+        ] {
+            let read = read_scores(reply, &labels);
+            let read = read.map(|it| it.into_iter().map(|(_, score)| score).collect());
+            let read = read.map_err(|flaw| flaw.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+        }
+    }
+}

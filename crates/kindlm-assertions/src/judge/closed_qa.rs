@@ -1,0 +1,108 @@
+//! What the checks of one yes-or-no criterion share.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
+    RubricPrompt, Scores, Slot, Table, Unasked, asked, at, at_end, choice_schema, data_rule,
+    fenced_together, read_choice, short,
+};
+use crate::judge::factual::worth;
+use crate::{Built, Evidence, Own, Setup};
+
+const KINDS: &[Kind] = &[
+    Kind { letter: "Y", meaning: "The output meets the criterion." },
+    Kind { letter: "N", meaning: "The output does not meet the criterion." },
+];
+
+const YES_OR_NO: Preset = Preset { name: "yes-or-no", scores: &[1.0, 0.0] };
+
+/// The criterion that the output must meet.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ClosedQaConfig")]
+pub(crate) struct Config {
+    /// The criterion, in words.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// What each answer is worth: `yes-or-no`, or a score for each of Y and N.
+    #[serde(default)]
+    scores: Option<Scores>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ input }}`, `{{ criteria }}` and
+    /// `{{ completion }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("model_graded_closedqa/prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 3] = ["input", "criteria", "completion"];
+const MAX_TOKENS: u32 = 1024;
+
+/// A check of one criterion.
+#[derive(Debug)]
+pub(crate) struct ClosedQa {
+    frame: Frame,
+    criterion: String,
+    table: Table,
+}
+
+impl ClosedQa {
+    /// Makes the check out of its configuration.
+    pub(crate) fn build(id: &'static str, config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+        let config: Config = read(config)?;
+        let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+        let table = Table::new(KINDS, &[YES_OR_NO], config.scores.as_ref());
+        let table = table.map_err(|it| at("/scores", it))?;
+        let about = short(&Value::String(config.value.clone()), 80);
+        let frame = Frame::new(id, "Closed QA", &about, own, prompt).by(&config.value);
+        One::built(Self { frame, criterion: config.value, table })
+    }
+}
+
+impl Grader for ClosedQa {
+    type Reading = Choice;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let input = asked(evidence.execution);
+        let vars = [
+            ("input", json!(input)),
+            ("criteria", json!(self.criterion)),
+            ("completion", json!(output)),
+        ];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let criterion = format!("Criterion:\n{}", self.criterion);
+            let data = fenced_together(&[("task", &input), ("output", output)]);
+            OwnWords::about(&criterion, data, ("answer", choice_schema("choice", KINDS)))
+        })
+    }
+
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
+        let input = asked(evidence.execution);
+        let judged = [&*input, &*evidence.execution.output];
+        read_choice(reply, &["choice"], KINDS, |it| at_end(it, KINDS, &judged))
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, choice: Choice) -> Graded {
+        let (letter, meaning, score) = self.table.get(&choice);
+        let said = if choice.reason.is_empty() { meaning } else { &choice.reason };
+        let does = if letter == "Y" { "meets" } else { "does not meet" };
+        let reason = format!("The submission {does} the criterion:\n{said}");
+        let (pass, reason) = worth(score, self.frame.own.threshold, reason);
+        Graded::from(Grade { pass, score, reason }).with("choice", letter)
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        let (pass, reason) = worth(score, self.frame.own.threshold, String::new());
+        Some(Grade { pass, score, reason })
+    }
+}

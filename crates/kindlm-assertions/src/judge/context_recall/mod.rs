@@ -1,0 +1,261 @@
+//! `context-recall`: how much of a known answer the retrieved context supports.
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
+    fenced_together, objects, only, share_held, unmarked,
+};
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "context-recall";
+
+/// Has a judge say which statements of a known answer the context supports.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The retrieved context supports the statements of an answer that is known to be right.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "Too few statements of the answer are supported by the context.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+            Code { code: EVIDENCE_MISSING, summary: "There is no context." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// The answer that the context must support.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ContextRecallConfig")]
+struct Config {
+    /// An answer that is known to be right.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// A script that takes the context out of the output; the variable `context` if it is not given.
+    #[serde(default)]
+    context_transform: Option<String>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ context }}` and `{{ groundTruth }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["context", "groundTruth"];
+const MAX_TOKENS: u32 = 2048;
+
+#[derive(Debug)]
+struct ContextRecall {
+    frame: Frame,
+    truth: String,
+    context: ContextSource,
+}
+
+/// A statement, and whether the context supports it.
+#[derive(Debug, PartialEq)]
+struct Statement {
+    text: String,
+    attributed: bool,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let context = ContextSource::new(config.context_transform.as_deref(), setup);
+    let context = context.map_err(|it| at("/contextTransform", it))?;
+    let frame = Frame::new(ID, "Context recall", "", own, prompt);
+    One::built(ContextRecall { frame, truth: config.value, context })
+}
+
+impl Grader for ContextRecall {
+    type Reading = Vec<Statement>;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let context = context_of(&self.frame, &self.context, evidence)?;
+        let vars = [("context", context.value), ("groundTruth", json!(self.truth))];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("context", &context.text), ("answer", &self.truth)]);
+            OwnWords::about("", data, ("attribution", reply_schema()))
+        })
+    }
+
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Statement>, Flaw> {
+        read_statements(reply)
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, statements: Vec<Statement>) -> Graded {
+        let supported = statements.iter().filter(|it| it.attributed).count();
+        let listed =
+            statements.iter().map(|it| json!({"sentence": it.text, "attributed": it.attributed}));
+        let grade = share_held("Recall", supported, statements.len(), self.frame.own.threshold);
+        Graded::from(grade)
+            .with("sentenceAttributions", listed.collect::<Value>())
+            .with("totalSentences", statements.len())
+            .with("attributedSentences", supported)
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        Some(crate::core::judging::held("Recall", score, self.frame.own.threshold))
+    }
+}
+
+/// The statements in a reply: in JSON, or lines that end with `[Attributed]` or `[Not Attributed]`.
+fn read_statements(reply: &str) -> Result<Vec<Statement>, Flaw> {
+    let objects = objects(reply)?;
+    let statements: Vec<Statement> = match only(&objects, "statements")? {
+        Some(Value::Array(items)) => items.iter().map(statement).collect::<Result<_, _>>()?,
+        Some(_) => return Err("`statements` is not a list".into()),
+        None => in_lines(reply)?,
+    };
+    if statements.is_empty() { Err("it classifies no statement".into()) } else { Ok(statements) }
+}
+
+fn statement(item: &Value) -> Result<Statement, Flaw> {
+    let text = item.get("statement").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match item.get("attributed") {
+        Some(Value::Bool(attributed)) => Ok(Statement { text, attributed: *attributed }),
+        _ => Err("`attributed` of a statement is neither true nor false".into()),
+    }
+}
+
+/// The statements of lines, each with its label. A line of the list without one is a statement that nobody classified.
+fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
+    let mut found = Vec::new();
+    for line in reply.lines() {
+        found.extend(tagged(line)?);
+    }
+    let numbered = reply.lines().filter(|it| unmarked(it) != it.trim()).count();
+    if !found.is_empty() && numbered > found.len() {
+        return Err(
+            format!("it lists {numbered} statements, and classifies {}", found.len()).into()
+        );
+    }
+    Ok(found)
+}
+
+/// The statement of a line, if the line has a label: the last brackets that are one. One that is negated, or none of the
+/// two, says neither. Other brackets belong to the statement.
+fn tagged(line: &str) -> Result<Option<Statement>, Flaw> {
+    let lower = line.to_ascii_lowercase();
+    let mut found: Option<(usize, bool)> = None;
+    for (start, _) in lower.match_indices('[') {
+        let Some((label, _)) = lower[start + 1..].split_once(']') else { continue };
+        let attributed = match label.trim() {
+            "attributed" => true,
+            "not attributed" => false,
+            other if other.ends_with("attributed") => {
+                return Err(format!(
+                    "`[{other}]` is neither `[Attributed]` nor `[Not Attributed]`"
+                )
+                .into());
+            }
+            _ => continue,
+        };
+        if found.is_some_and(|(_, other)| other != attributed) {
+            return Err(Flaw::Contradiction("it gives a statement both labels".to_owned()));
+        }
+        found = Some((start, attributed));
+    }
+    let Some((end, attributed)) = found else { return Ok(None) };
+    let before = lower[..end].trim_end();
+    let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
+    if matches!(word, "not" | "never" | "cannot") || word.ends_with("n't") {
+        let label = if attributed { "attributed" } else { "not attributed" };
+        return Err(format!("it says that a statement is `{word} [{label}]`").into());
+    }
+    let text = unmarked(&line[..end]).trim_end().to_owned();
+    Ok(Some(Statement { text, attributed }))
+}
+
+fn reply_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "statements": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "statement": { "type": "string" },
+                        "attributed": { "type": "boolean" },
+                    },
+                    "required": ["statement", "attributed"],
+                    "additionalProperties": false,
+                },
+            },
+        },
+        "required": ["statements"],
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_has_one_label() {
+        for (reply, expected) in [
+            ("1. a. [Attributed]\n2. b. [Not Attributed]", Ok(vec![("a.", true), ("b.", false)])),
+            (
+                "Here:\na [attributed]\n- b: [NOT ATTRIBUTED] as c says",
+                Ok(vec![("a", true), ("b:", false)]),
+            ),
+            ("1. a\n   [Attributed]", Ok(vec![("", true)])),
+            ("a, [see 1]. [Attributed]", Ok(vec![("a, [see 1].", true)])),
+            (
+                "1. It reads `[data-attribute]`. [Attributed]\n2. The answer is no [Not Attributed]",
+                Ok(vec![("It reads `[data-attribute]`.", true), ("The answer is no", false)]),
+            ),
+            ("1. a. Not [Attributed]", Err("it says that a statement is `not [attributed]`")),
+            (
+                "1. a. It isn't [Attributed]",
+                Err("it says that a statement is `isn't [attributed]`"),
+            ),
+            (
+                "1. a. [Partially Attributed]",
+                Err("`[partially attributed]` is neither `[Attributed]` nor `[Not Attributed]`"),
+            ),
+            (
+                "1. a. [Unattributed]",
+                Err("`[unattributed]` is neither `[Attributed]` nor `[Not Attributed]`"),
+            ),
+            ("1. a. [Attributed] or [Not Attributed]", Err("it gives a statement both labels")),
+            ("1. a. [Attributed]\n2. b.", Err("it lists 2 statements, and classifies 1")),
+            (
+                r#"{"statements": []} {"statements": [{"statement": "a", "attributed": true}]}"#,
+                Err("it gives several different `statements`"),
+            ),
+            ("no labels", Err("it classifies no statement")),
+        ] {
+            let read = read_statements(reply)
+                .map(|it| it.into_iter().map(|it| (it.text, it.attributed)).collect::<Vec<_>>());
+            let expected = expected.map(|it: Vec<(&str, bool)>| {
+                it.into_iter().map(|(text, held)| (text.to_owned(), held)).collect()
+            });
+            let read = read.map_err(|flaw| flaw.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+        }
+    }
+}

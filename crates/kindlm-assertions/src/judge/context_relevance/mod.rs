@@ -1,0 +1,206 @@
+//! `context-relevance`: how much of the retrieved context is needed for what was asked.
+
+mod units;
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, One, OwnWords, RubricPrompt, Slot, Unasked, at, context_of, data_rule,
+    fenced_together, held, objects, only, question_of, share_held, unmarked,
+};
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "context-relevance";
+
+/// Has a judge pick out of the context what is needed for the question.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The retrieved context is what is needed for the question, and little else.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "Too small a part of the context is needed for the question.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "There is no context, or it is not known what was asked.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// Where the context comes from.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "ContextRelevanceConfig")]
+struct Config {
+    /// A script that takes the context out of the output; the variable `context` if it is not given.
+    context_transform: Option<String>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ context }}` and `{{ query }}`.
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["context", "query"];
+const MAX_TOKENS: u32 = 4096;
+/// What a judge writes where the context does not help.
+const INSUFFICIENT: &str = "insufficient information";
+
+#[derive(Debug)]
+struct ContextRelevance {
+    frame: Frame,
+    context: ContextSource,
+}
+
+/// What is needed of a context.
+#[derive(Debug)]
+struct Needed {
+    /// What the judge picked out.
+    picked: Vec<String>,
+    /// The parts of the context.
+    units: Vec<String>,
+    /// How many of the parts are needed.
+    relevant: usize,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let context = ContextSource::new(config.context_transform.as_deref(), setup);
+    let context = context.map_err(|it| at("/contextTransform", it))?;
+    let frame = Frame::new(ID, "Context relevance", "", own, prompt);
+    One::built(ContextRelevance { frame, context })
+}
+
+impl Grader for ContextRelevance {
+    type Reading = Needed;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let query = question_of(&self.frame, evidence.execution)?;
+        let context = context_of(&self.frame, &self.context, evidence)?;
+        let vars = [("context", context.value), ("query", json!(query))];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("context", &context.text), ("question", &query)]);
+            OwnWords::about("", data, ("sentences", reply_schema()))
+        })
+    }
+
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Needed, Flaw> {
+        let context = context_of(&self.frame, &self.context, evidence);
+        let context = context.map_err(|_| "the context is not known".to_owned())?;
+        let units = units::split(&context.text);
+        let picked = picked(reply)?;
+        let relevant = units::quoted(&units, &picked);
+        if relevant == 0 && !picked.is_empty() {
+            return Err("what it quotes is not in the context".into());
+        }
+        Ok(Needed { picked, units, relevant })
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, needed: Needed) -> Graded {
+        let threshold = self.frame.own.threshold;
+        let all = needed.units.len();
+        Graded::from(share_held("Context relevance", needed.relevant, all, threshold))
+            .with("insufficientInformation", needed.picked.is_empty())
+            .with("extractedSentences", needed.picked)
+            .with("contextUnits", needed.units)
+            .with("totalContextUnits", all)
+            .with("relevantSentenceCount", needed.relevant)
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        Some(held("Context relevance", score, self.frame.own.threshold))
+    }
+}
+
+/// What a judge picked out of the context: in JSON, or a line for each.
+fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
+    let objects = objects(reply)?;
+    if let Some(sentences) = only(&objects, "sentences")? {
+        let items = sentences.as_array().ok_or("`sentences` is not a list")?;
+        let text = |it: &Value| it.as_str().map(str::to_owned).ok_or("a sentence is not a text");
+        return Ok(items.iter().map(text).collect::<Result<_, _>>()?);
+    }
+    if reply.trim().is_empty() {
+        return Err("it is empty".into());
+    }
+    let lines = reply.lines().map(|it| unmarked(it).to_owned());
+    let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
+    // What follows those words alone says why.
+    if lines.first().is_some_and(|it| is_insufficient(it)) {
+        return Ok(Vec::new());
+    }
+    let says_so = |it: &String| it.to_lowercase().contains(INSUFFICIENT);
+    match lines.iter().filter(|it| says_so(it)).count() {
+        0 => Ok(lines),
+        1 if lines.len() == 1 && !lines.iter().any(|it| is_negated(it)) => Ok(Vec::new()),
+        _ => Err("it is not clear whether it says that the information is insufficient".into()),
+    }
+}
+
+/// Whether a line is those words and nothing else.
+fn is_insufficient(line: &str) -> bool {
+    line.trim_matches(|it: char| !it.is_alphanumeric()).eq_ignore_ascii_case(INSUFFICIENT)
+}
+
+fn is_negated(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let before = lower.split(INSUFFICIENT).next().unwrap_or_default();
+    before.split(|it: char| !it.is_alphanumeric()).any(|it| matches!(it, "no" | "not" | "never"))
+}
+
+fn reply_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "sentences": { "type": "array", "items": { "type": "string" } } },
+        "required": ["sentences"],
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::picked;
+
+    #[test]
+    fn insufficient_information_is_said_alone() {
+        let unclear = "it is not clear whether it says that the information is insufficient";
+        for (reply, expected) in [
+            ("Insufficient Information.", Ok(vec![])),
+            ("**Insufficient Information**\nThe context is about Rome.", Ok(vec![])),
+            ("a.\nInsufficient Information", Err(unclear)),
+            ("a.\n- b.", Ok(vec!["a.", "b."])),
+            ("There is not insufficient information.", Err(unclear)),
+            ("a.\nThere is no insufficient information.", Err(unclear)),
+            (
+                r#"{"sentences": []} {"sentences": ["a"]}"#,
+                Err("it gives several different `sentences`"),
+            ),
+        ] {
+            let expected = expected.map(|it| it.into_iter().map(str::to_owned).collect());
+            let read = picked(reply).map_err(|flaw| flaw.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+        }
+    }
+}

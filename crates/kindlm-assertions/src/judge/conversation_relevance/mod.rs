@@ -1,0 +1,195 @@
+//! `conversation-relevance`: whether each answer of a conversation fits what was said before.
+
+use kindlm_types::{AssertionResult, Class, Execution, Question, Score, Verdict, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Choice, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, Kind, OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked,
+    choice_schema, data_rule, fenced, read_choice,
+};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "conversation-relevance";
+
+/// Has a judge look at each answer of a conversation with what was said before it.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Every answer of a conversation fits what was said before.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "Too few answers of the conversation fit." },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// How much of a conversation is looked at.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "ConversationRelevanceConfig")]
+struct Config {
+    /// How many turns are looked at together, the last of which is judged; 5 if it is not given.
+    #[schemars(range(min = 1, max = 100))]
+    window_size: Option<usize>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ messages }}`.
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 1] = ["messages"];
+const MAX_TOKENS: u32 = 512;
+/// How many turns are looked at together where the check does not say.
+const WINDOW: usize = 5;
+/// The least share of answers that must fit where the check does not say.
+const THRESHOLD: f64 = 0.5;
+
+const KINDS: &[Kind] = &[
+    Kind { letter: "yes", meaning: "The last answer fits." },
+    Kind { letter: "no", meaning: "The last answer does not fit." },
+];
+
+#[derive(Debug)]
+struct ConversationRelevance {
+    frame: Frame,
+    window: usize,
+}
+
+/// What one side said, and what the other answered.
+#[derive(Debug, PartialEq)]
+struct Exchange {
+    input: String,
+    output: String,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let frame = Frame::new(ID, "Conversation relevance", "", own, prompt);
+    let window = config.window_size.unwrap_or(WINDOW);
+    Ok(std::sync::Arc::new(ConversationRelevance { frame, window }))
+}
+
+/// The conversation: the variable `_conversation`, else the turns, else the one exchange that there is.
+fn conversation(execution: &Execution) -> Vec<Exchange> {
+    let text = |it: &Value, key: &str| match it.get(key) {
+        Some(value) => crate::core::grade::text(value).into_owned(),
+        None => String::new(),
+    };
+    if let Some(Value::Array(items)) = execution.vars.get("_conversation") {
+        let exchange =
+            |it: &Value| Exchange { input: text(it, "input"), output: text(it, "output") };
+        return items.iter().map(exchange).collect();
+    }
+    if execution.turns.is_empty() {
+        return vec![Exchange { input: asked(execution), output: execution.output.clone() }];
+    }
+    let turns = execution.turns.iter();
+    turns
+        .map(|it| Exchange { input: it.user.clone().unwrap_or_default(), output: it.text.clone() })
+        .collect()
+}
+
+impl ConversationRelevance {
+    /// One question for each answer of the conversation.
+    fn inquiries(&self, evidence: &Evidence<'_>) -> Result<Vec<Inquiry>, Unasked> {
+        let all = conversation(evidence.execution);
+        let windows = (1..=all.len()).map(|end| &all[end.saturating_sub(self.window)..end]);
+        windows.map(|it| self.inquiry(evidence, it)).collect()
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>, window: &[Exchange]) -> Result<Inquiry, Unasked> {
+        let said = window.iter().flat_map(|it| [("user", &it.input), ("assistant", &it.output)]);
+        let said: Vec<(&str, &String)> = said.filter(|(_, text)| !text.is_empty()).collect();
+        let messages: Value =
+            said.iter().map(|(role, text)| json!({"role": role, "content": text})).collect();
+        let vars = [("messages", json!(ecma::stringify(&messages)))];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let lines: Vec<String> =
+                said.iter().map(|(role, text)| format!("{role}: {text}")).collect();
+            let data = fenced("conversation", &lines.join("\n"));
+            OwnWords::about("", data, ("verdict", choice_schema("verdict", KINDS)))
+        })
+    }
+
+    fn held(&self, score: f64, reason: String) -> Grade {
+        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+        Grade { pass: score >= threshold - TOLERANCE, score, reason }
+    }
+
+    fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, Unasked> {
+        let mut verdicts: Vec<Choice> = Vec::new();
+        let mut by = Respondent::default();
+        for inquiry in self.inquiries(evidence)? {
+            let verdict = inquiry.verdict(evidence.answers, read_verdict);
+            let (verdict, respondent) =
+                verdict.map_err(|it| Unasked::Never(Box::new(self.frame.lost(&it))))?;
+            by = respondent.after(by);
+            verdicts.push(verdict);
+        }
+        let count = |it: usize| u32::try_from(it).map_or(f64::NAN, f64::from);
+        let misfits: Vec<(usize, &Choice)> =
+            verdicts.iter().enumerate().filter(|(_, it)| it.index != 0).collect();
+        let relevant = verdicts.len() - misfits.len();
+        let mut reason =
+            format!("{relevant} out of {} conversation windows were relevant", verdicts.len());
+        for (index, misfit) in &misfits {
+            let why = if misfit.reason.is_empty() { "it does not fit" } else { &misfit.reason };
+            reason = format!("{reason}; answer {}: {why}", index + 1);
+        }
+        let graded = Graded::from(self.held(count(relevant) / count(verdicts.len()), reason))
+            .with("windows", verdicts.len())
+            .with("relevantWindows", relevant);
+        Ok(by.note(self.frame.result(graded)))
+    }
+}
+
+impl Assertion for ConversationRelevance {
+    fn sees_turns(&self) -> bool {
+        true
+    }
+
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let Ok(inquiries) = self.inquiries(evidence) else { return Vec::new() };
+        inquiries.iter().flat_map(|it| it.questions(evidence.answers, read_verdict)).collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        vec![match self.found(evidence) {
+            Ok(result) => result,
+            Err(Unasked::Never(result)) => *result,
+            Err(Unasked::First(_)) => self.frame.unfinished(),
+        }]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::of([&self.frame.prompt]).beyond("the turns of the conversation"))
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        self.frame.decided(score, |it| Some(self.held(it, String::new())))
+    }
+}
+
+fn read_verdict(reply: &str) -> Result<Choice, Flaw> {
+    read_choice(
+        reply,
+        &["verdict"],
+        KINDS,
+        |_| Err("it holds no JSON object with `verdict`".into()),
+    )
+}

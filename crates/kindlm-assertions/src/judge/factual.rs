@@ -1,0 +1,154 @@
+//! What the checks of facts share: five ways in which an answer may relate to a reference.
+
+use kindlm_types::ecma;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, One, OwnWords, Preset,
+    RubricPrompt, Scores, Slot, Table, Unasked, asked, at, choice_schema, data_rule,
+    fenced_together, in_brackets, read_choice, short,
+};
+use crate::{Built, Evidence, Own, Setup};
+
+/// How an answer may relate to a reference.
+#[rustfmt::skip]
+const KINDS: &[Kind] = &[
+    Kind { letter: "A", meaning: "The answer says a part of what the reference says, and nothing against it." },
+    Kind { letter: "B", meaning: "The answer says all that the reference says and more, and nothing against it." },
+    Kind { letter: "C", meaning: "The answer says just what the reference says." },
+    Kind { letter: "D", meaning: "The answer contradicts the reference." },
+    Kind { letter: "E", meaning: "The answer differs from the reference in what does not matter for the facts." },
+];
+
+const PROMPTFOO: Preset = Preset { name: "promptfoo", scores: &[1.0, 1.0, 1.0, 0.0, 1.0] };
+const AUTOEVALS: Preset = Preset { name: "autoevals", scores: &[0.4, 0.6, 1.0, 0.0, 1.0] };
+
+/// Which table of scores is the default.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Flavour {
+    /// Everything but a contradiction is worth 1.
+    Promptfoo,
+    /// A part, and more than the reference, are worth less than the same.
+    Autoevals,
+}
+
+/// The reference that the output is compared with.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "FactualityConfig")]
+pub(crate) struct Config {
+    /// The reference: an answer that is known to be right.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// What each finding is worth: `promptfoo`, `autoevals`, or a score for each of A to E.
+    #[serde(default)]
+    scores: Option<Scores>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ input }}`, `{{ ideal }}` and
+    /// `{{ completion }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("factuality/prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 3] = ["input", "ideal", "completion"];
+const MAX_TOKENS: u32 = 1024;
+
+/// A check of the output's facts.
+#[derive(Debug)]
+pub(crate) struct Factuality {
+    frame: Frame,
+    reference: String,
+    table: Table,
+}
+
+impl Factuality {
+    /// Makes the check out of its configuration.
+    pub(crate) fn build(
+        id: &'static str,
+        flavour: Flavour,
+        config: &Value,
+        own: Own,
+        setup: &Setup<'_>,
+    ) -> Built {
+        let config: Config = read(config)?;
+        let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+        let presets: &'static [Preset] = match flavour {
+            Flavour::Promptfoo => &[PROMPTFOO, AUTOEVALS],
+            Flavour::Autoevals => &[AUTOEVALS, PROMPTFOO],
+        };
+        let table = Table::new(KINDS, presets, config.scores.as_ref());
+        let table = table.map_err(|it| at("/scores", it))?;
+        let about = short(&Value::String(config.value.clone()), 80);
+        let frame = Frame::new(id, "Factuality", &about, own, prompt);
+        One::built(Self { frame, reference: config.value, table })
+    }
+}
+
+impl Grader for Factuality {
+    type Reading = Choice;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let input = asked(evidence.execution);
+        let vars = [
+            ("input", json!(input)),
+            ("ideal", json!(self.reference)),
+            ("completion", json!(output)),
+        ];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[
+                ("question", &input),
+                ("reference answer", &self.reference),
+                ("submitted answer", output),
+            ]);
+            OwnWords::about("", data, ("finding", choice_schema("category", KINDS)))
+        })
+    }
+
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
+        let input = asked(evidence.execution);
+        let judged = [&*input, &*self.reference, &*evidence.execution.output];
+        read_choice(reply, &["category", "choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, choice: Choice) -> Graded {
+        let (letter, meaning, score) = self.table.get(&choice);
+        let reason = if choice.reason.is_empty() {
+            format!("Category {letter}: {meaning}")
+        } else {
+            choice.reason
+        };
+        let (pass, reason) = worth(score, self.frame.own.threshold, reason);
+        Graded::from(Grade { pass, score, reason })
+            .with("category", letter)
+            .with("scores", self.table.name.as_str())
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        let (pass, reason) = worth(score, self.frame.own.threshold, String::new());
+        Some(Grade { pass, score, reason })
+    }
+}
+
+/// Whether a score is enough: at least the threshold, or anything but nothing where there is none.
+pub(crate) fn worth(score: f64, threshold: Option<f64>, reason: String) -> (bool, String) {
+    match threshold {
+        None => (score > 0.0, reason),
+        Some(threshold) if score >= threshold - TOLERANCE => (true, reason),
+        Some(threshold) => {
+            let (score, threshold) = (ecma::number(score), ecma::number(threshold));
+            let below = format!("Score {score} below threshold {threshold}");
+            (false, if reason.is_empty() { below } else { format!("{below}: {reason}") })
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! `g-eval`: a judge works out steps for a criterion, follows them, and gives a score.
+
+use kindlm_types::{AssertionResult, Class, Question, Score, Verdict, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together, objects,
+    only, read_in_range, short,
+};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "g-eval";
+
+/// Has a judge work out steps for a criterion and score the output by them.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A judge works out steps for a criterion, follows them, and scores the output.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The score is below the threshold, 0.7 unless it is given.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// The criteria that the output is scored by.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "GEvalConfig")]
+struct Config {
+    /// A criterion, or several whose scores are averaged.
+    value: Criteria,
+    /// Replaces the prompts.
+    #[serde(default)]
+    rubric_prompt: Prompts,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "GEvalCriteria")]
+enum Criteria {
+    /// This one.
+    One(#[schemars(length(min = 1))] String),
+    /// The mean of these.
+    Several(#[schemars(length(min = 1))] Vec<String>),
+}
+
+/// The two prompts of the check.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "GEvalPrompts")]
+struct Prompts {
+    /// Asks for the steps, with `{{ criteria }}`.
+    steps: Option<RubricPrompt>,
+    /// Asks for the score, with `{{ criteria }}`, `{{ steps }}`, `{{ maxScore }}`, `{{ input }}` and `{{ output }}`.
+    evaluate: Option<RubricPrompt>,
+}
+
+const STEPS: &str = include_str!("steps.md");
+const EVALUATE: &str = concat!(include_str!("evaluate.md"), data_rule!());
+/// What the check tells a prompt that replaces this one.
+const STEPS_GIVES: [&str; 1] = ["criteria"];
+/// What the check tells a prompt that replaces this one.
+const GIVES: [&str; 5] = ["criteria", "steps", "maxScore", "input", "output"];
+const MAX_TOKENS: u32 = 1024;
+/// The judge scores from 0 to this.
+const MAX_SCORE: f64 = 10.0;
+/// The least score that passes where the check does not say.
+const THRESHOLD: f64 = 0.7;
+
+#[derive(Debug)]
+struct GEval {
+    /// Its prompt is the one that asks for the score.
+    frame: Frame,
+    steps: GradingPrompt,
+    criteria: Vec<String>,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let Prompts { steps, evaluate } = config.rubric_prompt;
+    let steps =
+        GradingPrompt::new(STEPS, steps, Slot::new("/rubricPrompt/steps", &STEPS_GIVES), setup)?;
+    let prompt =
+        GradingPrompt::new(EVALUATE, evaluate, Slot::new("/rubricPrompt/evaluate", &GIVES), setup)?;
+    let criteria = match config.value {
+        Criteria::One(one) => vec![one],
+        Criteria::Several(several) => several,
+    };
+    let all = criteria.join("; ");
+    let frame = Frame::new(ID, "G-Eval", &short(&json!(all), 80), own, prompt).by(&all);
+    Ok(std::sync::Arc::new(GEval { frame, steps, criteria }))
+}
+
+/// A judge's score with its reason.
+struct Scored {
+    score: f64,
+    reason: String,
+}
+
+impl GEval {
+    /// Asks for the steps by which a criterion is judged: the same question for every output.
+    fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, Unasked> {
+        let vars = [("criteria", json!(criterion))];
+        self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || OwnWords {
+            user: format!("Criterion:\n{criterion}"),
+            mark: None,
+            format: Some(("steps", steps_schema())),
+        })
+    }
+
+    fn ask_score(
+        &self,
+        evidence: &Evidence<'_>,
+        criterion: &str,
+        steps: &[String],
+    ) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let input = asked(evidence.execution);
+        let listed = steps.join("\n- ");
+        let vars = [
+            ("criteria", json!(criterion)),
+            ("steps", json!(listed)),
+            ("maxScore", json!(ecma::number(MAX_SCORE))),
+            ("input", json!(input)),
+            ("output", json!(output)),
+        ];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let steps = format!("Criterion:\n{criterion}\n\nSteps:\n- {listed}");
+            let data = fenced_together(&[("input", &input), ("output", output)]);
+            OwnWords::about(&steps, data, ("score", score_schema()))
+        })
+    }
+
+    fn questions_about(&self, evidence: &Evidence<'_>, criterion: &str) -> Vec<Question> {
+        let Ok(first) = self.ask_steps(evidence, criterion) else { return Vec::new() };
+        let mut questions = first.questions(evidence.answers, read_steps);
+        if let Ok((steps, _)) = first.verdict(evidence.answers, read_steps)
+            && let Ok(second) = self.ask_score(evidence, criterion, &steps)
+        {
+            questions.extend(second.questions(evidence.answers, read_scored));
+        }
+        questions
+    }
+
+    /// The score for one criterion with the judge that gave it, or the result of a check that has none.
+    fn score<'a>(
+        &self,
+        evidence: &Evidence<'a>,
+        criterion: &str,
+    ) -> Result<(Scored, Respondent<'a>), Box<AssertionResult>> {
+        let unasked = |it: Unasked| match it {
+            Unasked::Never(result) => result,
+            Unasked::First(_) => Box::new(self.frame.unfinished()),
+        };
+        let lost = |obstacle: &_| Box::new(self.frame.lost(obstacle));
+        let first = self.ask_steps(evidence, criterion).map_err(unasked)?;
+        let (steps, by) = first.verdict(evidence.answers, read_steps).map_err(|it| lost(&it))?;
+        let second = self.ask_score(evidence, criterion, &steps).map_err(unasked)?;
+        let (scored, respondent) =
+            second.verdict(evidence.answers, read_scored).map_err(|it| lost(&it))?;
+        Ok((scored, respondent.after(by)))
+    }
+
+    fn held(&self, score: f64, reason: String) -> Grade {
+        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+        Grade { pass: score >= threshold - TOLERANCE, score, reason }
+    }
+}
+
+impl Assertion for GEval {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        self.criteria.iter().flat_map(|it| self.questions_about(evidence, it)).collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let mut scored = Vec::new();
+        for criterion in &self.criteria {
+            match self.score(evidence, criterion) {
+                Ok(found) => scored.push(found),
+                Err(result) => return vec![*result],
+            }
+        }
+        let count = u32::try_from(scored.len()).map_or(f64::NAN, f64::from);
+        let score = scored.iter().map(|(it, _)| it.score).sum::<f64>() / count;
+        let reasons: Vec<&str> = scored.iter().map(|(it, _)| it.reason.as_str()).collect();
+        let graded = Graded::from(self.held(score, reasons.join("\n\n")));
+        let by = scored.iter().map(|(_, by)| *by).reduce(|before, by| by.after(before));
+        vec![by.unwrap_or_default().note(self.frame.result(graded))]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(self.frame.instructions([&self.steps, &self.frame.prompt]))
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        self.frame.decided(score, |it| Some(self.held(it, String::new())))
+    }
+}
+
+/// The steps in a reply: every one a text that says something.
+fn read_steps(reply: &str) -> Result<Vec<String>, Flaw> {
+    let objects = objects(reply)?;
+    if objects.is_empty() {
+        return Err("it holds no JSON object".into());
+    }
+    let Some(steps) = only(&objects, "steps")? else {
+        return Err("`steps` is missing".into());
+    };
+    let steps = steps.as_array().ok_or("`steps` is not a list")?;
+    if steps.is_empty() {
+        return Err("`steps` is empty".into());
+    }
+    let step = |it: &Value| {
+        let text = it.as_str().map(str::trim).filter(|it| !it.is_empty());
+        text.map(str::to_owned)
+            .ok_or_else(|| Flaw::from("a step is not a text that says something"))
+    };
+    steps.iter().map(step).collect()
+}
+
+fn read_scored(reply: &str) -> Result<Scored, Flaw> {
+    let (score, reason) = read_in_range(reply, "score", MAX_SCORE)?;
+    Ok(Scored { score: score / MAX_SCORE, reason })
+}
+
+fn steps_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "steps": { "type": "array", "items": { "type": "string" } } },
+        "required": ["steps"],
+        "additionalProperties": false,
+    })
+}
+
+fn score_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "reason": { "type": "string" },
+            "score": { "type": "number", "minimum": 0, "maximum": MAX_SCORE },
+        },
+        "required": ["reason", "score"],
+        "additionalProperties": false,
+    })
+}

@@ -1,0 +1,38 @@
+//! `judge:closedQA`: whether the output meets a criterion, as a score to watch.
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::judging::{JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR};
+use crate::judge::closed_qa::{ClosedQa, Config};
+use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+
+const ID: &str = "judge:closedQA";
+
+/// Asks a judge whether the output meets one criterion: yes or no.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Whether the output meets a criterion, yes or no, as a score to watch.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The judge says that the criterion is not met.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    ClosedQa::build(ID, config, own, setup)
+}

@@ -1,0 +1,130 @@
+//! `judge:summarizes`: how well the output summarises a source document.
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
+    JUDGE_PARSE_ERROR, Kind, One, OwnWords, Preset, RubricPrompt, Scores, Slot, Table, Unasked, at,
+    choice_schema, data_rule, fenced_together, in_brackets, read_choice, short,
+};
+use crate::judge::factual::worth;
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "judge:summarizes";
+
+/// Has a judge compare the output, a summary, with the document that it summarises.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "How faithfully and fully the output summarises a source document.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "What the judge found is worth nothing, or less than the threshold.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// How a summary may relate to its source.
+const KINDS: &[Kind] = &[
+    Kind { letter: "A", meaning: "The summary is faithful, and nothing of importance is missing." },
+    Kind {
+        letter: "B",
+        meaning: "The summary is faithful, but something of importance is missing.",
+    },
+    Kind { letter: "C", meaning: "The source does not support something that matters little." },
+    Kind { letter: "D", meaning: "The source does not support something that matters." },
+    Kind { letter: "E", meaning: "The summary is not about the source." },
+];
+
+const FAITHFUL: Preset = Preset { name: "faithful", scores: &[1.0, 0.6, 0.4, 0.0, 0.0] };
+const STRICT: Preset = Preset { name: "strict", scores: &[1.0, 0.0, 0.0, 0.0, 0.0] };
+
+/// The document that the output summarises.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "SummarizesConfig")]
+struct Config {
+    /// The source document.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// What each finding is worth: `faithful`, `strict`, or a score for each of A to E.
+    #[serde(default)]
+    scores: Option<Scores>,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ source }}` and `{{ output }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["source", "output"];
+const MAX_TOKENS: u32 = 1024;
+
+#[derive(Debug)]
+struct Summarizes {
+    frame: Frame,
+    source: String,
+    table: Table,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let table = Table::new(KINDS, &[FAITHFUL, STRICT], config.scores.as_ref());
+    let table = table.map_err(|it| at("/scores", it))?;
+    let about = short(&Value::String(config.value.clone()), 40);
+    let frame = Frame::new(ID, "Summary of", &about, own, prompt);
+    One::built(Summarizes { frame, source: config.value, table })
+}
+
+impl Grader for Summarizes {
+    type Reading = Choice;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let vars = [("source", json!(self.source)), ("output", json!(output))];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let data = fenced_together(&[("source document", &self.source), ("summary", output)]);
+            OwnWords::about("", data, ("finding", choice_schema("choice", KINDS)))
+        })
+    }
+
+    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
+        let judged = [&*self.source, &*evidence.execution.output];
+        read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, choice: Choice) -> Graded {
+        let (letter, meaning, score) = self.table.get(&choice);
+        let reason = if choice.reason.is_empty() { meaning.to_owned() } else { choice.reason };
+        let (pass, reason) = worth(score, self.frame.own.threshold, reason);
+        Graded::from(Grade { pass, score, reason })
+            .with("choice", letter)
+            .with("scores", self.table.name.as_str())
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        let (pass, reason) = worth(score, self.frame.own.threshold, String::new());
+        Some(Grade { pass, score, reason })
+    }
+}

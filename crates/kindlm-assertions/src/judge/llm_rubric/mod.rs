@@ -1,0 +1,108 @@
+//! `llm-rubric`: a judge says whether the output meets a rubric.
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config::read;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, One,
+    OwnWords, RubricPrompt, Ruling, Slot, Unasked, data_rule, fenced, output_for_templates,
+    read_ruling, ruling_schema, short, too_low,
+};
+use crate::{Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "llm-rubric";
+
+/// Has a judge hold the output against a rubric.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output meets a rubric, as a judge model sees it.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The judge says that the rubric is not met, or its score is below the threshold.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// What the output is judged by.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "LlmRubricConfig")]
+struct Config {
+    /// The rubric: a text, or any other value, which the judge sees as JSON.
+    value: Value,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ output }}` and `{{ rubric }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["output", "rubric"];
+const MAX_TOKENS: u32 = 1024;
+
+#[derive(Debug)]
+struct Rubric {
+    frame: Frame,
+    value: Value,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt)
+        .by(&crate::core::grade::text(&config.value));
+    One::built(Rubric { frame, value: config.value })
+}
+
+impl Grader for Rubric {
+    type Reading = Ruling;
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, Unasked> {
+        let output = &evidence.execution.output;
+        let rubric = crate::core::grade::text(&self.value);
+        let vars = [
+            ("output", output_for_templates(output)),
+            ("rubric", Value::String(rubric.clone().into_owned())),
+        ];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let rubric = format!("Rubric:\n{rubric}");
+            OwnWords::about(&rubric, fenced("output", output), ("ruling", ruling_schema()))
+        })
+    }
+
+    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {
+        let ruling = read_ruling(reply)?;
+        if ruling.pass.is_none() && self.frame.own.threshold.is_none() {
+            return Err("`pass` is missing, and there is no threshold for the score".into());
+        }
+        Ok(ruling)
+    }
+
+    fn grade(&self, _evidence: &Evidence<'_>, ruling: Ruling) -> Graded {
+        ruling.graded(self.frame.own, ("Grading passed", "Grading failed"))
+    }
+
+    fn decide(&self, score: f64) -> Option<Grade> {
+        too_low(self.frame.own, score)
+    }
+}

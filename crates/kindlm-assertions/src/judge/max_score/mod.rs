@@ -1,0 +1,223 @@
+//! `max-score`: the output whose other checks have the highest score, over all models of a test.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Verdict, ecma, pointer};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::contest::{Candidate, Contest};
+use crate::core::grade::Grade;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "max-score";
+const LABEL: &str = "Highest score";
+const NO_SCORE: FailureCode = FailureCode::new("MAX_SCORE_UNKNOWN");
+
+/// Chooses the output with the highest score.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The other checks of the test give the output the highest score, over all models.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "Another output has a higher score, or the score is below the threshold.",
+            },
+            Code {
+                code: NO_SCORE,
+                summary: "No other check gives a score, or one of them could not be made, so nobody can say who has the highest.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The output of another model is missing, so nobody can say who has the highest score.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// How scores are compared.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "MaxScoreConfig")]
+struct Config {
+    /// How the scores of an output's checks become one, and how high it must be.
+    #[serde(default)]
+    value: Option<How>,
+}
+
+/// How the scores of an output's checks become one.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "MaxScoreHow")]
+struct How {
+    /// `average` or `sum` of the weighted scores.
+    method: Method,
+    /// A weight for each type of check; the weight of the check itself where its type is not named.
+    weights: BTreeMap<String, f64>,
+    /// The least score that the best output must have; the same as `threshold` beside `type`.
+    threshold: Option<f64>,
+}
+
+/// How weighted scores become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "MaxScoreMethod")]
+enum Method {
+    /// The weighted mean.
+    #[default]
+    Average,
+    /// The weighted sum.
+    Sum,
+}
+
+#[derive(Debug)]
+struct MaxScore {
+    how: How,
+    threshold: Option<f64>,
+    label: String,
+    own: Own,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let how = config.value.unwrap_or_default();
+    let mut problems = Vec::new();
+    for (kind, weight) in &how.weights {
+        let at = format!("/value/weights/{}", pointer::segment(kind));
+        if setup.registry.find(kind).is_none() {
+            let plain = kind.strip_prefix("not-").unwrap_or(kind);
+            let problem = if setup.registry.find(plain).is_some() {
+                let message = "results do not tell checks with `not-` from those without";
+                Problem::key(&at, message)
+                    .with_help(format!("give the entry of `{kind}` a `weight` of its own"))
+            } else {
+                let ids = setup.registry.iter().map(|it| it.meta.id);
+                Problem::key(&at, format!("there is no assertion `{plain}`"))
+                    .with_help(kindlm_types::suggest(plain, "assertions", ids))
+            };
+            problems.push(problem);
+        }
+        if !(weight.is_finite() && *weight >= 0.0) {
+            problems.push(Problem::new(at, "a weight is a number from 0 on"));
+        }
+    }
+    if own.threshold.is_some() && how.threshold.is_some() {
+        problems.push(
+            Problem::new("/value/threshold", "`threshold` is given as well")
+                .with_help("both mean the same: keep one of the two"),
+        );
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let threshold = own.threshold.or(how.threshold);
+    Ok(Arc::new(MaxScore { how, threshold, label: own.label(LABEL), own }))
+}
+
+impl MaxScore {
+    /// What the checks of an output add up to; the error says why nobody knows.
+    fn score(&self, candidate: &Candidate<'_>) -> Result<f64, String> {
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for result in candidate.results {
+            if let Verdict::Errored { message, .. } = &result.verdict {
+                let (label, name) = (&result.label, &candidate.name);
+                return Err(format!("`{label}` could not be judged on `{name}`: {message}"));
+            }
+            let Some(score) = result.score else { continue };
+            let weight = self.how.weights.get(&result.assertion).copied().unwrap_or(result.weight);
+            sum += weight * score.get();
+            weights += weight;
+        }
+        match (self.how.method, weights > 0.0) {
+            (_, false) => Err(format!("no other check gives a score of `{}`", candidate.name)),
+            (Method::Average, true) => Ok(sum / weights),
+            (Method::Sum, true) => Ok(sum),
+        }
+    }
+
+    fn result(&self, contest: &Contest<'_>, scores: &[f64]) -> AssertionResult {
+        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let same = |it: f64| (it - most).abs() <= TOLERANCE;
+        // The first of several that are equally good, so that there is one, and always the same one.
+        let winner = scores.iter().position(|it| same(*it));
+        let ties = scores.iter().filter(|it| same(**it)).count();
+        let own = scores.get(contest.own).copied().unwrap_or(f64::NEG_INFINITY);
+        let is_high = self.threshold.is_none_or(|it| own >= it - TOLERANCE);
+        let is_winner = winner == Some(contest.own);
+        let shown = |it: f64| ecma::to_fixed(it, 3);
+        let best = winner.and_then(|it| contest.candidates.get(it)).map_or("", |it| &it.name);
+        let reason = match (is_winner, is_high, self.threshold) {
+            (true, true, _) => {
+                format!("Selected as highest scoring output (score: {})", shown(own))
+            }
+            (true, false, Some(threshold)) => format!(
+                "Not selected: the highest score is {}, below the threshold {}",
+                shown(own),
+                ecma::number(threshold)
+            ),
+            _ if same(own) => {
+                format!(
+                    "Not selected: `{best}` has the same score ({}) and comes first",
+                    shown(own)
+                )
+            }
+            _ => format!("Not selected (score: {}, max: {} of `{best}`)", shown(own), shown(most)),
+        };
+        let all: serde_json::Map<String, Value> = contest
+            .candidates
+            .iter()
+            .zip(scores)
+            .map(|(it, score)| (it.name.to_string(), json!(score)))
+            .collect();
+        let pass = (is_winner && is_high) != self.own.negate;
+        let result = Grade::with(pass, reason).result(ID, &self.label);
+        let result = result.with_metadata("scores", all);
+        if ties > 1 && same(own) { result.with_metadata("tie", true) } else { result }
+    }
+}
+
+impl Assertion for MaxScore {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let contest = match Contest::open(evidence, ID, &self.label) {
+            Ok(contest) => contest,
+            Err(result) => return vec![*result],
+        };
+        let scores: Result<Vec<f64>, String> =
+            contest.candidates.iter().map(|it| self.score(it)).collect();
+        vec![match scores {
+            Ok(scores) => self.result(&contest, &scores),
+            Err(why) => {
+                let message = format!("Nobody can say which score is the highest: {why}");
+                AssertionResult::errored(ID, &self.label, NO_SCORE, message)
+            }
+        }]
+    }
+
+    fn compares(&self) -> bool {
+        true
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn measures(&self) -> bool {
+        self.how.method == Method::Sum
+    }
+}

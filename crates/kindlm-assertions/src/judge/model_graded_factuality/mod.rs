@@ -1,0 +1,38 @@
+//! `model-graded-factuality`: the older name of `factuality`.
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::judging::{JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR};
+use crate::judge::factual::{Config, Factuality, Flavour};
+use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+
+const ID: &str = "model-graded-factuality";
+
+/// Has a judge compare the facts of the output with those of a reference.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The older name of `factuality`.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "What the judge found is worth nothing, or less than the threshold.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    Factuality::build(ID, Flavour::Promptfoo, config, own, setup)
+}

@@ -1,0 +1,317 @@
+//! `prompt-assertion`: rules that a prompt sets, all judged in one call.
+
+mod question;
+mod reply;
+mod rule;
+mod when;
+
+use std::borrow::Cow;
+use std::cell::LazyCell;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kindlm_types::{
+    Answers, AssertionResult, Class, Execution, FailureCode, PROMPT_ASSERTION as ID, Problem,
+    Question, ecma,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::check::negate;
+use crate::core::judging::{
+    CRITERION, Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Obstacle, Reading, answer,
+    cannot_be_put, digest,
+};
+use crate::shared::template::Env;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+use question::{SYSTEM, inquiry};
+use reply::{Judgement, Judgements};
+use rule::Rule;
+use when::{Applies, When};
+
+const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
+const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
+
+/// The most rules that one question is about: models give so many verdicts within the limit of their answers.
+const MOST_RULES: usize = 100;
+
+/// Has a model judge a set of rules in one call.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output must keep every rule of a set, as a judge model sees it in one call.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code { code: FAILED, summary: "A criterion of the rule is not met." },
+            Code {
+                code: PARSE_ERROR,
+                summary: "Two replies of the judge had no verdict on the rule, or the judge contradicts itself.",
+            },
+            JUDGE_EVAL_ERROR,
+            Code {
+                code: FailureCode::SCRIPT_ERROR,
+                summary: "The script of `when` did not say whether the rule applies.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// Rules that the output must keep.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The rules, each with an id of its own.
+    #[schemars(length(min = 1))]
+    assertions: Vec<Rule>,
+    /// The id of the model that judges; the suite's `defaults.judge.model` if it is not given.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    model: Option<String>,
+}
+
+#[derive(Debug)]
+struct PromptAssertion {
+    /// Each with when it applies.
+    rules: Vec<(Rule, When)>,
+    model: Option<String>,
+    negate: bool,
+    env: Env,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let mut problems: Vec<Problem> = config
+        .model
+        .as_deref()
+        .and_then(|model| setup.check_model("/model", model))
+        .into_iter()
+        .collect();
+    if own.threshold.is_some() {
+        let message =
+            "a rule is kept or not: there is no score of its own to hold against a threshold";
+        let help = "for a share of the rules, give the test or its prompt a `threshold`, or put this into an \
+                    `assert-set` with one";
+        problems.push(Problem::key("/threshold", message).with_help(help));
+    }
+    let mut ids = HashSet::new();
+    let mut rules = Vec::with_capacity(config.assertions.len());
+    for (index, mut rule) in config.assertions.into_iter().enumerate() {
+        if !ids.insert(rule.id.clone()) {
+            let pointer = format!("/assertions/{index}/id");
+            problems.push(
+                Problem::new(pointer, format!("the id `{}` is given twice", rule.id))
+                    .with_help("give every assertion an id of its own"),
+            );
+        }
+        problems.extend(rule.faults().map(|it| it.under(&format!("/assertions/{index}"))));
+        match When::new(rule.when.take(), setup) {
+            Ok(when) => rules.push((rule, when)),
+            Err(problem) => problems.push(problem.under(&format!("/assertions/{index}/when"))),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let (model, negate, env) = (config.model, own.negate, Env::of(setup));
+    Ok(Arc::new(PromptAssertion { rules, model, negate, env }))
+}
+
+impl PromptAssertion {
+    /// What is known about each rule, in their order.
+    fn applies(&self, evidence: &Evidence<'_>) -> Vec<(&Rule, Applies)> {
+        self.rules.iter().map(|(rule, when)| (rule, when.applies(evidence))).collect()
+    }
+
+    /// The rules as the judge is told them, or why that cannot be done.
+    fn told<'r>(
+        &self,
+        rules: &[&'r Rule],
+        execution: &Execution,
+    ) -> Result<Vec<Cow<'r, Rule>>, String> {
+        let variables = LazyCell::new(|| self.env.with(&execution.vars));
+        let told = |rule: &&'r Rule| {
+            if rule.is_template() {
+                rule.filled(&variables).map(Cow::Owned)
+            } else {
+                Ok(Cow::Borrowed(*rule))
+            }
+        };
+        rules.iter().map(told).collect()
+    }
+
+    /// The questions about these rules, with the rules of each: one for a set of usual size.
+    fn inquiries<'s, 'r>(
+        &'s self,
+        rules: &'r [Cow<'r, Rule>],
+        execution: &'s Execution,
+    ) -> impl Iterator<Item = (&'r [Cow<'r, Rule>], Inquiry)> + use<'s, 'r> {
+        let parts = rules.len().div_ceil(MOST_RULES).max(1);
+        let each = rules.len().div_ceil(parts).max(1);
+        rules.chunks(each).map(|part| (part, inquiry(self.model.as_ref(), part, execution)))
+    }
+
+    /// The results of the rules that apply, in their order.
+    fn judged(&self, rules: &[&Rule], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let rules = match self.told(rules, evidence.execution) {
+            Ok(rules) => rules,
+            Err(why) => return rules.iter().map(|rule| unasked(rule, &why)).collect(),
+        };
+        let inquiries = self.inquiries(&rules, evidence.execution);
+        inquiries.flat_map(|(part, inquiry)| judged(part, &inquiry, evidence.answers)).collect()
+    }
+}
+
+/// The results of rules that one question is about.
+fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<AssertionResult> {
+    let lost = |rule: &Rule, obstacle: &Obstacle<'_>| obstacle.result(ID, &rule.id, PARSE_ERROR);
+    let mut reply = match answer(answers, &inquiry.first()) {
+        Ok(reply) => reply,
+        Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
+    };
+    let mut judgements = read(rules, inquiry, &reply);
+    let (mut asked, mut unanswered) = (1, None);
+    if let Some(again) = again(inquiry, &judgements, &reply) {
+        match answer(answers, &again) {
+            Ok(second) => {
+                judgements = judgements.completed_by(read(rules, inquiry, &second));
+                (reply, asked) = (second, 2);
+            }
+            Err(obstacle) => unanswered = Some(obstacle),
+        }
+    }
+    let result = |rule: &Cow<'_, Rule>| {
+        let judgement = judgements.of(&rule.id);
+        let result = match (judgement, &unanswered) {
+            (Err(Flaw::Unreadable(_)), Some(obstacle)) => return lost(rule, obstacle),
+            (judgement, _) => known(rule, judgement, &reply),
+        };
+        let result = reply.respondent(asked).note(result);
+        match judgements.unknown() {
+            [] => result,
+            unknown => result.with_metadata("unknownIds", unknown),
+        }
+    };
+    rules.iter().map(result).collect()
+}
+
+/// The verdicts of a reply, by rule.
+fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judgements {
+    let own = inquiry.own_words(reply);
+    let ids = rules.iter().map(|rule| rule.id.as_str());
+    Judgements::read(own.as_deref().map_err(String::as_str), ids)
+}
+
+/// The question about the rules that the reply has left open; none if it left none.
+fn again(inquiry: &Inquiry, judgements: &Judgements, reply: &Reading<'_>) -> Option<Question> {
+    let (open, why) = judgements.open()?;
+    let only = format!(", only for these ids: {}", ecma::stringify(&open.into()));
+    Some(inquiry.again(reply.text, &why, &only))
+}
+
+/// The rules that apply.
+fn applicable<'r>(applies: &[(&'r Rule, Applies)]) -> Vec<&'r Rule> {
+    applies.iter().filter(|(_, it)| matches!(it, Applies::Yes)).map(|(rule, _)| *rule).collect()
+}
+
+impl Assertion for PromptAssertion {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let mut applies = self.applies(evidence);
+        let scripts = applies.iter_mut().filter_map(|(_, it)| match it {
+            Applies::Ask(question) => Some((**question).clone()),
+            Applies::Yes | Applies::No(_) | Applies::Unknown(..) => None,
+        });
+        let scripts: Vec<Question> = scripts.collect();
+        let rules = applicable(&applies);
+        // All rules are judged in one call, so it waits until it is known which they are.
+        if !scripts.is_empty() || rules.is_empty() {
+            return scripts;
+        }
+        let Ok(rules) = self.told(&rules, evidence.execution) else { return Vec::new() };
+        let mut questions = Vec::new();
+        for (part, inquiry) in self.inquiries(&rules, evidence.execution) {
+            let first = inquiry.first();
+            let reply = answer(evidence.answers, &first).ok();
+            let judgements = reply.as_ref().map(|it| read(part, &inquiry, it));
+            questions.push(first);
+            questions
+                .extend(judgements.zip(reply).and_then(|(it, reply)| again(&inquiry, &it, &reply)));
+        }
+        questions
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let applies = self.applies(evidence);
+        let mut judged = self.judged(&applicable(&applies), evidence).into_iter();
+        let mut results = Vec::with_capacity(applies.len());
+        for (rule, applies) in applies {
+            let result = match applies {
+                Applies::Yes => judged.next(),
+                Applies::No(reason) => Some(AssertionResult::skipped(ID, &rule.id, reason)),
+                Applies::Unknown(code, message) => {
+                    Some(AssertionResult::errored(ID, &rule.id, code, message))
+                }
+                Applies::Ask(_) => {
+                    let message = "The script of `when` has not been run";
+                    let code = FailureCode::INTERNAL_ERROR;
+                    Some(AssertionResult::errored(ID, &rule.id, code, message))
+                }
+            };
+            results.extend(result.map(|it| {
+                AssertionResult {
+                    weight: rule.weight.unwrap_or(it.weight),
+                    ..it.with_metadata("id", rule.id.as_str())
+                        .with_metadata("promptDigest", digest(&[SYSTEM]))
+                        .with_metadata(CRITERION, rule.digest())
+                }
+            }));
+        }
+        if self.negate { negate(ID, results) } else { results }
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        let criteria = self.rules.iter().map(|(rule, _)| (rule.id.clone(), rule.digest()));
+        Some(Instructions::fixed(SYSTEM).by(criteria))
+    }
+
+    fn weighs(&self) -> bool {
+        self.rules.iter().any(|(rule, _)| rule.weight != Some(0.0))
+    }
+}
+
+/// The result for a rule that nobody is asked about.
+fn unasked(rule: &Rule, why: &str) -> AssertionResult {
+    AssertionResult::errored(ID, &rule.id, JUDGE_EVAL_ERROR.code, cannot_be_put(why))
+}
+
+/// The result for one of the rules.
+fn known(
+    rule: &Rule,
+    judgement: Result<&Judgement, &Flaw>,
+    reply: &Reading<'_>,
+) -> AssertionResult {
+    match judgement {
+        Ok(Judgement { pass: true, reasoning }) => {
+            AssertionResult::pass(ID, &rule.id).with_reasoning(reasoning)
+        }
+        Ok(Judgement { pass: false, reasoning }) => {
+            let message = if reasoning.is_empty() { &rule.instruction } else { reasoning };
+            let message = format!("Assertion \"{}\" not met: {message}", rule.id);
+            AssertionResult::fail(ID, &rule.id, FAILED, message).with_reasoning(reasoning)
+        }
+        Err(why) => {
+            let message = format!("The judge gave no verdict: {why}. {}", reply.told());
+            AssertionResult::errored(ID, &rule.id, PARSE_ERROR, message)
+                .with_metadata("reply", reply.shown())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! `select-best`: a judge says which output of a test is best, over all its models.
+
+mod choice;
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config::read;
+use crate::core::contest::Contest;
+use crate::core::grade::Grade;
+use crate::core::judging::{
+    Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR,
+    OwnWords, Respondent, RubricPrompt, Slot, Unasked, asked, data_rule, fenced_together,
+    output_for_templates, short,
+};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+use choice::Choice;
+
+const ID: &str = "select-best";
+
+/// Has a judge choose the best output of a test.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output is the best of the test's outputs, over all its models, as a judge model sees it.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "The judge has chosen another output." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The output of another model is missing, so nobody can say which one is best.",
+            },
+            JUDGE_PARSE_ERROR,
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Graded(build),
+};
+
+/// What the best output is best in.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "SelectBestConfig")]
+struct Config {
+    /// The criterion: a text, or any other value, which the judge sees as JSON.
+    value: Value,
+    /// In which orders the judge is shown the outputs: `one` asks once, `both` forth and back, `rotations` once for each
+    /// output that can stand first.
+    #[serde(default)]
+    orders: Orders,
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ criteria }}` and `{{ outputs }}`.
+    #[serde(default)]
+    rubric_prompt: Option<RubricPrompt>,
+}
+
+/// In which orders a judge reads the outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "SelectBestOrders")]
+enum Orders {
+    /// As they stand in the file: the judge may prefer what it reads first.
+    One,
+    /// Forth and back.
+    #[default]
+    Both,
+    /// As many as there are outputs: each stands once at every place.
+    Rotations,
+}
+
+impl Orders {
+    fn of(self, count: usize) -> Vec<Vec<usize>> {
+        let forth: Vec<usize> = (0..count).collect();
+        match self {
+            Self::One => vec![forth],
+            Self::Both => vec![forth.clone(), forth.into_iter().rev().collect()],
+            Self::Rotations => (0..count)
+                .map(|first| forth.iter().map(|it| (it + first) % count).collect())
+                .collect(),
+        }
+    }
+}
+
+const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
+/// What the check tells a prompt that replaces its own.
+const GIVES: [&str; 2] = ["criteria", "outputs"];
+const MAX_TOKENS: u32 = 1024;
+
+#[derive(Debug)]
+struct SelectBest {
+    frame: Frame,
+    criterion: String,
+    orders: Orders,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let config: Config = read(config)?;
+    let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
+    let criterion = crate::core::grade::text(&config.value).into_owned();
+    if criterion.trim().is_empty() {
+        return Err(vec![
+            Problem::new("/value", "the criterion is empty")
+                .with_help("say what the best output is best in"),
+        ]);
+    }
+    let frame = Frame::new(ID, "Best", &short(&config.value, 80), own, prompt);
+    Ok(Arc::new(SelectBest { frame, criterion, orders: config.orders }))
+}
+
+/// The different outputs of a contest, as a judge is shown them, and who gave each.
+struct Field {
+    outputs: Vec<String>,
+    /// Of each candidate, its place among the outputs.
+    of: Vec<usize>,
+}
+
+impl Field {
+    fn new(contest: &Contest<'_>) -> Self {
+        let (mut outputs, mut of) = (Vec::<String>::new(), Vec::new());
+        for candidate in contest.candidates {
+            let output = &candidate.execution.output;
+            let known = outputs.iter().position(|it| it == output);
+            of.push(known.unwrap_or(outputs.len()));
+            if known.is_none() {
+                outputs.push(output.clone());
+            }
+        }
+        Self { outputs, of }
+    }
+
+    /// Who gave an output.
+    fn names(&self, contest: &Contest<'_>, output: usize) -> String {
+        let all = self.of.iter().zip(contest.candidates).filter(|(of, _)| **of == output);
+        all.map(|(_, it)| format!("`{}`", it.name)).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+impl SelectBest {
+    /// The question for each order, with the order; none if all outputs are equal.
+    fn inquiries(
+        &self,
+        evidence: &Evidence<'_>,
+        field: &Field,
+    ) -> Result<Vec<(Vec<usize>, Inquiry)>, Unasked> {
+        if field.outputs.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let orders = self.orders.of(field.outputs.len()).into_iter();
+        orders
+            .map(|order| {
+                let shown: Vec<&str> = order
+                    .iter()
+                    .filter_map(|it| field.outputs.get(*it))
+                    .map(String::as_str)
+                    .collect();
+                let inquiry = self.inquiry(evidence, &shown)?;
+                Ok((order, inquiry))
+            })
+            .collect()
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>, shown: &[&str]) -> Result<Inquiry, Unasked> {
+        let outputs: Vec<Value> = shown.iter().map(|it| output_for_templates(it)).collect();
+        let vars = [("criteria", json!(self.criterion)), ("outputs", Value::Array(outputs))];
+        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+            let task = asked(evidence.execution);
+            let names: Vec<String> = (0..shown.len()).map(|it| format!("output {it}")).collect();
+            let mut texts = vec![("task", task.as_str())];
+            texts.extend(names.iter().map(String::as_str).zip(shown.iter().copied()));
+            let criterion = format!("Criterion:\n{}", self.criterion);
+            let form = ("best", choice::schema(shown.len()));
+            OwnWords::about(&criterion, fenced_together(&texts), form)
+        })
+    }
+
+    /// The result for the execution that is judged: what was chosen in each order.
+    fn decided(
+        &self,
+        contest: &Contest<'_>,
+        field: &Field,
+        choices: &[(Vec<usize>, Choice)],
+    ) -> AssertionResult {
+        let mut best: Vec<usize> = Vec::new();
+        for (_, choice) in choices {
+            if !best.contains(&choice.best) {
+                best.push(choice.best);
+            }
+        }
+        if choices.is_empty() {
+            best.push(0);
+        }
+        best.sort_unstable();
+        let winners = field.of.iter().filter(|it| best.contains(it)).count();
+        let own = field.of.get(contest.own).copied();
+        let is_best = own.is_some_and(|it| best.contains(&it));
+        let share = if is_best { 1.0 / count(winners) } else { 0.0 };
+        let pass = match self.frame.own.threshold {
+            Some(threshold) => share >= threshold - TOLERANCE,
+            None => is_best,
+        };
+        let criterion = &self.criterion;
+        let who: Vec<String> = best.iter().map(|it| field.names(contest, *it)).collect();
+        let is_tie = winners > 1;
+        let why = if is_tie && best.len() > 1 {
+            format!("the choice depends on the order: {}", who.join(", or "))
+        } else if is_tie {
+            format!("{} said the same", who.join(" and "))
+        } else {
+            String::new()
+        };
+        let reason = match (is_best, is_tie) {
+            (true, false) => format!("Output selected as the best: {criterion}"),
+            (true, true) => format!("A tie for the best: {criterion} ({why})"),
+            (false, _) => format!("Output not selected: {criterion}"),
+        };
+        let said = choices.first().map(|(_, it)| it.reason.as_str()).filter(|it| !it.is_empty());
+        let message = (!is_best).then(|| {
+            let who = if is_tie { why } else { format!("{} was chosen", who.join(" and ")) };
+            let said = said.map(|it| format!(": {it}")).unwrap_or_default();
+            format!("{reason}. Of what was compared, {who}{said}")
+        });
+        let told: Vec<Value> = choices
+            .iter()
+            .map(|(order, choice)| {
+                let order: Vec<String> = order.iter().map(|it| field.names(contest, *it)).collect();
+                let best = field.names(contest, choice.best);
+                json!({"order": order, "best": best, "reason": choice.reason})
+            })
+            .collect();
+        let graded = Graded { message, ..Graded::from(Grade { pass, score: share, reason }) };
+        let graded = graded.with("choices", told);
+        self.frame.result(if is_tie {
+            graded.with("tie", true).with("borderline", true)
+        } else {
+            graded
+        })
+    }
+}
+
+impl Assertion for SelectBest {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let Ok(contest) = Contest::open(evidence, ID, &self.frame.label) else { return Vec::new() };
+        let field = Field::new(&contest);
+        match self.inquiries(evidence, &field) {
+            Ok(inquiries) => inquiries
+                .iter()
+                .flat_map(|(order, it)| {
+                    it.questions(evidence.answers, |reply| choice::read(reply, order))
+                })
+                .collect(),
+            Err(Unasked::First(question)) => vec![*question],
+            Err(Unasked::Never(_)) => Vec::new(),
+        }
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let contest = match Contest::open(evidence, ID, &self.frame.label) {
+            Ok(contest) => contest,
+            Err(result) => return vec![*result],
+        };
+        let field = Field::new(&contest);
+        let inquiries = match self.inquiries(evidence, &field) {
+            Ok(inquiries) => inquiries,
+            Err(Unasked::Never(result)) => return vec![*result],
+            Err(Unasked::First(_)) => return vec![self.frame.unfinished()],
+        };
+        let mut choices = Vec::with_capacity(inquiries.len());
+        let mut by: Option<Respondent<'_>> = None;
+        for (order, inquiry) in inquiries {
+            match inquiry.verdict(evidence.answers, |reply| choice::read(reply, &order)) {
+                Ok((choice, respondent)) => {
+                    by = Some(respondent.after(by.unwrap_or_default()));
+                    choices.push((order, choice));
+                }
+                Err(obstacle) => return vec![self.frame.lost(&obstacle)],
+            }
+        }
+        let result = self.decided(&contest, &field, &choices);
+        vec![match by {
+            Some(by) => by.note(result),
+            None => result,
+        }]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        Some(Instructions::of([&self.frame.prompt]).beyond("the other outputs of the test"))
+    }
+
+    fn compares(&self) -> bool {
+        true
+    }
+}
+
+fn count(it: usize) -> f64 {
+    u32::try_from(it).map_or(f64::INFINITY, f64::from)
+}

@@ -1,0 +1,154 @@
+//! `cost`: what the execution cost.
+
+use std::sync::Arc;
+
+use kindlm_schema::normalise_numbers;
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind, Verdict, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::{hold_against, negate};
+use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
+use crate::core::config::read;
+use crate::core::evidence::reported;
+use crate::core::grade::PASSED;
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup};
+
+const ID: &str = "cost";
+const BUDGET_EXCEEDED: FailureCode = FailureCode::new("BUDGET_EXCEEDED");
+
+/// Checks what the execution cost.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/cost", list: false }),
+        summary: "The execution cost no more than an amount.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: BUDGET_EXCEEDED, summary: "The execution cost more than it may." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The cost is not known, because the price of the model is not.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the execution may cost.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The highest cost that passes, in US dollars, over all requests of the execution.
+    #[serde(default)]
+    #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
+    max_usd: Option<f64>,
+}
+
+/// As KindLM words it: `threshold` and `not-` apply to the whole check.
+#[derive(Debug)]
+struct Cost {
+    max_usd: f64,
+    threshold: Option<f64>,
+    negate: bool,
+}
+
+/// As promptfoo words it.
+#[derive(Debug)]
+struct Threshold {
+    max_usd: f64,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config: Config = read(config)?;
+    match (config.max_usd, own.threshold) {
+        // As with any other assertion, `threshold` is then about the score.
+        (Some(max_usd), threshold) => {
+            Ok(Arc::new(Cost { max_usd, threshold, negate: own.negate }))
+        }
+        (None, Some(max_usd)) => Ok(Arc::new(Threshold { max_usd, negate: own.negate })),
+        (None, None) => Err(vec![
+            Problem::new("", "`maxUsd` is required")
+                .with_kind(ProblemKind::MissingKey { key: "maxUsd".to_owned() })
+                .with_help("`maxUsd`: The highest cost that passes, in US dollars, over all requests of the execution"),
+        ]),
+    }
+}
+
+/// The cost, or the result of a check that cannot be made without it.
+fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<AssertionResult>> {
+    let execution = evidence.execution;
+    let told = || reported(execution, "cost").and_then(Value::as_f64);
+    execution.cost_usd.or_else(told).ok_or_else(|| {
+        let message = format!(
+            "The cost is not known, so it cannot be held against ${max}; {}",
+            execution.why_uncounted().unwrap_or("configure the price of the model")
+        );
+        vec![AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)]
+    })
+}
+
+impl Assertion for Cost {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let max = ecma::number(self.max_usd);
+        let label = format!("Cost <= ${max}");
+        let cost = match cost(evidence, &label, &max) {
+            Ok(cost) => cost,
+            Err(errored) => return errored,
+        };
+        let result = if cost <= self.max_usd {
+            AssertionResult::pass(ID, label)
+        } else {
+            let message = format!("Cost ${} exceeds max ${max}", ecma::to_fixed(cost, 4));
+            AssertionResult::fail(ID, label, BUDGET_EXCEEDED, message)
+        };
+        let mut result = result.with_metadata("costUsd", normalise_numbers(json!(cost)));
+        if let Some(threshold) = self.threshold {
+            hold_against(threshold, &mut result);
+        }
+        if self.negate { negate(ID, vec![result]) } else { vec![result] }
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}
+
+impl Assertion for Threshold {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let max = ecma::number(self.max_usd);
+        let sign = if self.negate { ">" } else { "<=" };
+        let label = format!("Cost {sign} ${max}");
+        let cost = match cost(evidence, &label, &max) {
+            Ok(cost) => cost,
+            Err(errored) => return errored,
+        };
+        let shown = ecma::to_precision(cost, 2);
+        let (verdict, reason) = match (cost <= self.max_usd, self.negate) {
+            (true, false) | (false, true) => (Verdict::Pass, PASSED.to_owned()),
+            (false, false) => {
+                let message = format!("Cost {shown} is greater than threshold {max}");
+                (Verdict::Fail { code: BUDGET_EXCEEDED, message: message.clone() }, message)
+            }
+            (true, true) => {
+                let message = format!("Cost {shown} is less than or equal to threshold {max}");
+                (Verdict::Fail { code: NEGATION_FAILED, message: message.clone() }, message)
+            }
+        };
+        let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
+        vec![result.with_metadata("costUsd", normalise_numbers(json!(cost)))]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,149 @@
+//! `latency`: how long the model took.
+
+use std::sync::Arc;
+
+use kindlm_schema::normalise_numbers;
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind, Verdict, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::{hold_against, negate};
+use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
+use crate::core::config::read;
+use crate::core::grade::PASSED;
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Own, Registration, Setup};
+
+const ID: &str = "latency";
+
+/// Checks how long the model took.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/latency", list: false }),
+        summary: "The model answered within a time.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: FailureCode::PROVIDER_TIMEOUT,
+                summary: "The answer took longer than it may.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "No latency was recorded." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// How long the model may take.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The longest time that passes, in milliseconds, over all requests of the execution.
+    #[serde(default)]
+    #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
+    max_ms: Option<f64>,
+}
+
+/// As KindLM words it: `threshold` and `not-` apply to the whole check.
+#[derive(Debug)]
+struct Latency {
+    max_ms: f64,
+    threshold: Option<f64>,
+    negate: bool,
+}
+
+/// As promptfoo words it.
+#[derive(Debug)]
+struct Threshold {
+    max_ms: f64,
+    negate: bool,
+}
+
+fn build(config: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config: Config = read(config)?;
+    match (config.max_ms, own.threshold) {
+        // As with any other assertion, `threshold` is then about the score.
+        (Some(max_ms), threshold) => {
+            Ok(Arc::new(Latency { max_ms, threshold, negate: own.negate }))
+        }
+        (None, Some(max_ms)) => Ok(Arc::new(Threshold { max_ms, negate: own.negate })),
+        (None, None) => Err(vec![
+            Problem::new("", "`maxMs` is required")
+                .with_kind(ProblemKind::MissingKey { key: "maxMs".to_owned() })
+                .with_help("`maxMs`: The longest time that passes, in milliseconds, over all requests of the execution"),
+        ]),
+    }
+}
+
+/// The latency, or the result of a check that cannot be made without it.
+fn latency(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<AssertionResult>> {
+    evidence.execution.latency_ms.ok_or_else(|| {
+        let message = format!("No latency was recorded, so it cannot be held against {max}ms");
+        vec![AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)]
+    })
+}
+
+impl Assertion for Latency {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let max = ecma::number(self.max_ms);
+        let label = format!("Latency <= {max}ms");
+        let latency = match latency(evidence, &label, &max) {
+            Ok(latency) => latency,
+            Err(errored) => return errored,
+        };
+        let result = if latency <= self.max_ms {
+            AssertionResult::pass(ID, label)
+        } else {
+            let message = format!("Latency {}ms exceeds max {max}ms", ecma::number(latency));
+            AssertionResult::fail(ID, label, FailureCode::PROVIDER_TIMEOUT, message)
+        };
+        let mut result = result.with_metadata("latencyMs", normalise_numbers(json!(latency)));
+        if let Some(threshold) = self.threshold {
+            hold_against(threshold, &mut result);
+        }
+        if self.negate { negate(ID, vec![result]) } else { vec![result] }
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}
+
+impl Assertion for Threshold {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let max = ecma::number(self.max_ms);
+        let sign = if self.negate { ">" } else { "<=" };
+        let label = format!("Latency {sign} {max}ms");
+        let latency = match latency(evidence, &label, &max) {
+            Ok(latency) => latency,
+            Err(errored) => return errored,
+        };
+        let shown = ecma::number(latency);
+        let (verdict, reason) = match (latency <= self.max_ms, self.negate) {
+            (true, false) | (false, true) => (Verdict::Pass, PASSED.to_owned()),
+            (false, false) => {
+                let message = format!("Latency {shown}ms is greater than threshold {max}ms");
+                let code = FailureCode::PROVIDER_TIMEOUT;
+                (Verdict::Fail { code, message: message.clone() }, message)
+            }
+            (true, true) => {
+                let message =
+                    format!("Latency {shown}ms is less than or equal to threshold {max}ms");
+                (Verdict::Fail { code: NEGATION_FAILED, message: message.clone() }, message)
+            }
+        };
+        let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
+        vec![result.with_metadata("latencyMs", normalise_numbers(json!(latency)))]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}

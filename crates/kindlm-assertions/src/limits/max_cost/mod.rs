@@ -1,0 +1,72 @@
+//! `max-cost`: the execution cost at most so much.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::Limit;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "max-cost";
+
+/// Holds a measure against its limit.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The execution cost at most so many US dollars.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The measure is above the limit; with `not-` it is not.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The cost is not known." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The limit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The highest cost in US dollars.
+    #[schemars(range(min = 0))]
+    value: f64,
+}
+
+#[derive(Debug)]
+struct MaxCost(Limit);
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: most } = config::read(value)?;
+    let label = own.label(&format!("At most ${most}"));
+    Ok(Arc::new(MaxCost(Limit { most, label, own })))
+}
+
+impl Assertion for MaxCost {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let shown = |cost: f64| format!("${cost}");
+        let no_price = "give the model a price with `models[].price`, or `cost_usd` in the record";
+        let why = evidence.execution.why_uncounted().unwrap_or(no_price);
+        let unknown = format!("It is not known what it cost: {why}");
+        self.0.result(ID, evidence.execution.cost_usd, shown, &unknown)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,70 @@
+//! `max-latency`: the execution took at most so long.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::Limit;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "max-latency";
+
+/// Holds a measure against its limit.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The execution took at most so many milliseconds.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The measure is above the limit; with `not-` it is not.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The time is not known." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The limit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The longest time in milliseconds.
+    #[schemars(range(min = 0))]
+    value: f64,
+}
+
+#[derive(Debug)]
+struct MaxLatency(Limit);
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: most } = config::read(value)?;
+    let label = own.label(&format!("At most {most} ms"));
+    Ok(Arc::new(MaxLatency(Limit { most, label, own })))
+}
+
+impl Assertion for MaxLatency {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let shown = |ms: f64| format!("{ms} ms");
+        let unknown = "It is not known how long it took: give `latency_ms` in the record";
+        self.0.result(ID, evidence.execution.latency_ms, shown, unknown)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

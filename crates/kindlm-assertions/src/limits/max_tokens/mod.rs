@@ -1,0 +1,84 @@
+//! `max-tokens`: the execution took at most so many tokens.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::Limit;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "max-tokens";
+
+/// Holds a measure against its limit.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The execution took at most so many tokens, input and output together.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The measure is above the limit; with `not-` it is not.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not count tokens, or not all.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The limit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The highest number of tokens, input and output together.
+    #[schemars(range(min = 0))]
+    value: u32,
+}
+
+#[derive(Debug)]
+struct MaxTokens(Limit);
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: most } = config::read(value)?;
+    let label = own.label(&format!("At most {most} tokens"));
+    Ok(Arc::new(MaxTokens(Limit { most: most.into(), label, own })))
+}
+
+impl Assertion for MaxTokens {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let usage = &execution.usage;
+        // A source that counts no token at all, or only a part of them, has not counted.
+        let known = usage.is_whole() && execution.tells_all(Channel::Usage);
+        let tokens = if usage.input_tokens > 0 && usage.output_tokens > 0 {
+            usage.input_tokens.saturating_add(usage.output_tokens)
+        } else {
+            usage.total_tokens
+        };
+        let shown = |count: f64| format!("{count} tokens");
+        #[expect(clippy::cast_precision_loss, reason = "counts of tokens stay far below 2^52")]
+        let measured = known.then_some(tokens as f64);
+        let unknown = "It is not known how many tokens it took: the source tells none, or not all";
+        self.0.result(ID, measured, shown, unknown)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

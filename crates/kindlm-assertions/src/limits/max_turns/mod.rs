@@ -1,0 +1,78 @@
+//! `max-turns`: the agent took at most so many turns.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Channel, Class, Facts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::Limit;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "max-turns";
+
+/// Holds a measure against its limit.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent took at most so many turns: answers of the model.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The measure is above the limit; with `not-` it is not.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell all messages." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The limit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The highest number of turns.
+    #[schemars(range(min = 0))]
+    value: u32,
+}
+
+#[derive(Debug)]
+struct MaxTurns(Limit);
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value: most } = config::read(value)?;
+    let label = own.label(&format!("At most {most} turns"));
+    Ok(Arc::new(MaxTurns(Limit { most: most.into(), label, own })))
+}
+
+impl Assertion for MaxTurns {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let events = execution.events();
+        let told = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
+        // Of models that KindLM asks itself it counts the answers.
+        let answered = if execution.exit_code.is_none() { execution.requests } else { 0 };
+        let known = execution.tells_all(Channel::Messages);
+        let turns = Some(told.max(answered)).filter(|it| known && *it > 0).map(f64::from);
+        let shown = |turns: f64| format!("{turns} turns");
+        let unknown =
+            "It is not known how many turns it took: the source does not tell all messages";
+        self.0.result(ID, turns, shown, unknown)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.0.label)
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+}

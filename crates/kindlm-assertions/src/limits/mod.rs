@@ -1,0 +1,24 @@
+//! Time, tokens, turns and money.
+
+mod cost;
+mod latency;
+mod max_cost;
+mod max_latency;
+mod max_tokens;
+mod max_turns;
+mod perplexity;
+mod perplexity_score;
+
+use crate::Registration;
+
+/// Its assertions, in the order in which an `expect` block evaluates them.
+pub(crate) static REGISTRY: &[&Registration] = &[
+    &latency::REGISTRATION,
+    &cost::REGISTRATION,
+    &perplexity::REGISTRATION,
+    &perplexity_score::REGISTRATION,
+    &max_tokens::REGISTRATION,
+    &max_cost::REGISTRATION,
+    &max_latency::REGISTRATION,
+    &max_turns::REGISTRATION,
+];

@@ -1,0 +1,83 @@
+//! `perplexity`: how surprised the model was by its own words.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::evidence::{NO_LOG_PROBS, log_probs, missing, perplexity};
+use crate::core::grade::Grade;
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "perplexity";
+
+/// Holds the perplexity of the answer against a threshold.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The perplexity of the answer, by its tokens' probabilities, is no higher than a threshold.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The perplexity is above the threshold, or with `not-` is not.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The probabilities of the answer's tokens are not known.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Perplexity";
+
+/// There is nothing to configure but `threshold`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct Perplexity {
+    threshold: Option<f64>,
+    negate: bool,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "others have problems to report")]
+fn build(_: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    Ok(Arc::new(Perplexity { threshold: own.threshold, negate: own.negate }))
+}
+
+impl Assertion for Perplexity {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let Some(log_probs) = log_probs(evidence.execution) else {
+            return missing(ID, LABEL, NO_LOG_PROBS);
+        };
+        let perplexity = perplexity(&log_probs);
+        let within = self.threshold.map(|it| perplexity <= it);
+        let pass = within.is_none_or(|it| it != self.negate);
+        let grade = Grade::of(pass, || {
+            let is = if self.negate { "less than or equal to" } else { "greater than" };
+            let (shown, threshold) =
+                (ecma::to_fixed(perplexity, 2), self.threshold.unwrap_or(f64::NAN));
+            format!("Perplexity {shown} is {is} threshold {}", ecma::number(threshold))
+        });
+        vec![grade.result(ID, LABEL)]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,88 @@
+//! `perplexity-score`: how sure the model was of its words, as a score.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::check::TOLERANCE;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::evidence::{NO_LOG_PROBS, log_probs, missing, perplexity};
+use crate::core::grade::{Grade, PASSED};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "perplexity-score";
+
+/// Holds a score of how sure the model was against a threshold.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The model was sure of its words: 1 / (1 + perplexity) reaches a threshold.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The score is below the threshold, or with `not-` reaches it.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The probabilities of the answer's tokens are not known.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+const LABEL: &str = "Perplexity score";
+
+/// There is nothing to configure but `threshold`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct PerplexityScore {
+    threshold: Option<f64>,
+    negate: bool,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "others have problems to report")]
+fn build(_: &Value, own: Own, _setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    Ok(Arc::new(PerplexityScore { threshold: own.threshold, negate: own.negate }))
+}
+
+impl Assertion for PerplexityScore {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let Some(log_probs) = log_probs(evidence.execution) else {
+            return missing(ID, LABEL, NO_LOG_PROBS);
+        };
+        let score = 1.0 / (1.0 + perplexity(&log_probs));
+        let reached = self.threshold.map(|it| score >= it - TOLERANCE);
+        let pass = reached.is_none_or(|it| it != self.negate);
+        let reason = match self.threshold.filter(|_| !pass) {
+            None => PASSED.to_owned(),
+            Some(threshold) => {
+                let is = if self.negate { "greater than or equal to" } else { "less than" };
+                let shown = ecma::to_fixed(score, 2);
+                format!("Perplexity score {shown} is {is} threshold {}", ecma::number(threshold))
+            }
+        };
+        let score = if self.negate { 1.0 - score } else { score };
+        vec![Grade { pass, score, reason }.result(ID, LABEL)]
+    }
+
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    /// promptfoo takes any number here, although the score is from 0 to 1/2.
+    fn measures(&self) -> bool {
+        true
+    }
+}

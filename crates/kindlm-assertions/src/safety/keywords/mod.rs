@@ -1,0 +1,161 @@
+//! `keywords`: words that must not appear in the output, and words of which one must.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Verdict};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::evidence::said;
+use crate::core::needles::empty_texts;
+use crate::shared::folded::Folded;
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+
+const ID: &str = "keywords";
+const KEYWORD_DENIED: FailureCode = FailureCode::new("KEYWORD_DENIED");
+const KEYWORD_MISSING: FailureCode = FailureCode::new("KEYWORD_MISSING");
+
+/// Looks for words in the output, ignoring case.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/guardrails/keywords", list: false }),
+        summary: "Denied words must not appear in the output, and one of the allowed ones must.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: KEYWORD_DENIED, summary: "The output contains a denied word." },
+            Code {
+                code: KEYWORD_MISSING,
+                summary: "The output contains none of the allowed words.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Plain(build),
+};
+
+/// Words that the output must not or must contain, ignoring case.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// Texts that must not appear anywhere in the output.
+    #[serde(default)]
+    deny: Vec<String>,
+    /// Texts of which at least one must appear in the output.
+    #[serde(default)]
+    allow: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Keywords {
+    deny: Vec<Keyword>,
+    allow: Vec<Keyword>,
+}
+
+#[derive(Debug)]
+struct Keyword {
+    written: String,
+    plain: Plain,
+}
+
+impl Keyword {
+    fn new(written: String) -> Self {
+        Self { plain: Plain::new(&written), written }
+    }
+
+    fn is_in(&self, output: &Plain) -> bool {
+        // A keyword that cannot be seen is looked for as it is written.
+        output.lower.contains(&self.plain.lower)
+            || !self.plain.folded().is_empty() && output.folded().contains(self.plain.folded())
+    }
+}
+
+/// A text in lower case, as it is written and as it is read.
+#[derive(Debug)]
+struct Plain {
+    lower: String,
+    /// Without what hides words: characters without width, full-width and decomposed letters.
+    folded: Option<String>,
+}
+
+impl Plain {
+    fn new(text: &str) -> Self {
+        let folded = Folded::new(text).map(|it| it.text.to_lowercase());
+        Self { lower: text.to_lowercase(), folded }
+    }
+
+    fn folded(&self) -> &str {
+        self.folded.as_deref().unwrap_or(&self.lower)
+    }
+}
+
+fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    let empty = [("deny", &config.deny), ("allow", &config.allow)]
+        .into_iter()
+        .flat_map(|(key, words)| empty_texts(key, words))
+        .collect::<Vec<_>>();
+    if !empty.is_empty() {
+        return Err(empty);
+    }
+    let keywords = |words: Vec<String>| words.into_iter().map(Keyword::new).collect();
+    Ok(Arc::new(Keywords { deny: keywords(config.deny), allow: keywords(config.allow) }))
+}
+
+impl Assertion for Keywords {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let said: Vec<(Option<&str>, Plain)> = said(evidence.execution)
+            .into_iter()
+            .map(|(turn, text)| (turn, Plain::new(text)))
+            .collect();
+        let found = |keyword: &Keyword| {
+            let turn = said.iter().find(|(_, text)| keyword.is_in(text))?.0;
+            Some(denied(keyword, turn))
+        };
+        let mut results: Vec<AssertionResult> = self.deny.iter().filter_map(found).collect();
+        if results.is_empty() && !self.deny.is_empty() {
+            results.push(AssertionResult::pass(ID, "Keyword deny list"));
+        }
+        if !self.allow.is_empty() {
+            results.push(self.allowed(&Plain::new(&evidence.execution.output)));
+        }
+        results
+    }
+
+    /// A keyword that was found is there.
+    fn stands(&self, result: &AssertionResult) -> bool {
+        (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
+    }
+
+    fn sees_turns(&self) -> bool {
+        !self.deny.is_empty()
+    }
+}
+
+const ALLOWED: &str = "Keyword allow list";
+
+fn denied(keyword: &Keyword, turn: Option<&str>) -> AssertionResult {
+    let word = &keyword.written;
+    let place = turn.map(|it| format!(" in turn `{it}`")).unwrap_or_default();
+    AssertionResult::fail(
+        ID,
+        format!("Keyword deny: \"{word}\""),
+        KEYWORD_DENIED,
+        format!("Output contains denied keyword \"{word}\"{place}"),
+    )
+}
+
+impl Keywords {
+    fn allowed(&self, output: &Plain) -> AssertionResult {
+        if self.allow.iter().any(|it| it.is_in(output)) {
+            return AssertionResult::pass(ID, ALLOWED);
+        }
+        let words: Vec<&str> = self.allow.iter().map(|it| it.written.as_str()).collect();
+        let message = format!("Output must contain at least one of: {}", words.join(", "));
+        AssertionResult::fail(ID, ALLOWED, KEYWORD_MISSING, message)
+    }
+}

@@ -1,0 +1,18 @@
+//! Personal data, denied words, refusals, guardrails.
+
+mod guardrails;
+mod is_refusal;
+mod keywords;
+mod moderation;
+mod pii;
+
+use crate::Registration;
+
+/// Its assertions, in the order in which an `expect` block evaluates them.
+pub(crate) static REGISTRY: &[&Registration] = &[
+    &pii::REGISTRATION,
+    &keywords::REGISTRATION,
+    &is_refusal::REGISTRATION,
+    &guardrails::REGISTRATION,
+    &moderation::REGISTRATION,
+];

@@ -1,0 +1,260 @@
+//! `assert-set`: several checks that count as one.
+
+mod scoring;
+
+use std::sync::Arc;
+
+use kindlm_types::workspace::Gather;
+use kindlm_types::{
+    ASSERT_SET, AssertionResult, Class, FailureCode, NOT_ASSERT_SET, Outcome, Problem, Question,
+    Score, Severity, Verdict, ecma, named_scores, weighted_score,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::Built;
+use crate::core::check::TOLERANCE;
+use crate::core::codes::{ASSERTION_FAILED, SCORE_BELOW_THRESHOLD};
+use crate::core::grade::ALL_PASSED;
+use crate::{Assertion, Build, Check, Code, Evidence, Meta, Own, Registration, Setup};
+use scoring::Scoring;
+
+const ID: &str = ASSERT_SET;
+const LABEL: &str = "Set";
+const PART_ERRORED: FailureCode = FailureCode::new("SET_PART_ERRORED");
+const SCORING_FAILED: FailureCode = FailureCode::new("SET_SCORING_FAILED");
+
+/// Counts several checks as one.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "Several checks count as one: all of them hold, or their mean score reaches a threshold.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "A check of the set failed." },
+            Code {
+                code: SCORE_BELOW_THRESHOLD,
+                summary: "The set's mean score is below its threshold.",
+            },
+            Code {
+                code: PART_ERRORED,
+                summary: "A check of the set could not be made, so there is no verdict about the set.",
+            },
+            Code {
+                code: SCORING_FAILED,
+                summary: "The scoring function of the set threw, or returned no verdict.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Set(build),
+};
+
+/// Checks that count as one.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The checks of the set: entries of the list form, sets included.
+    #[schemars(length(min = 1))]
+    #[serde(default)]
+    #[expect(dead_code, reason = "the checks are made of it before")]
+    assert: Vec<Map<String, Value>>,
+    /// A function that decides in the place of the checks: `file://score.js`. It is given the named scores and, as
+    /// `{ componentResults, threshold }`, what the checks found; it returns `{ pass, score, reason }`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    scoring: Option<String>,
+}
+
+#[derive(Debug)]
+struct Set {
+    checks: Vec<Check>,
+    threshold: Option<f64>,
+    negate: bool,
+    scoring: Option<Scoring>,
+}
+
+fn build(config: &Value, checks: Vec<Check>, own: Own, setup: &Setup<'_>) -> Built {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    // A share of nothing is neither reached nor missed.
+    if let Some(threshold) = own.threshold.filter(|_| config.scoring.is_none())
+        && !checks.is_empty()
+        && !checks.iter().any(Check::weighs)
+    {
+        let message = format!(
+            "a threshold of {} of nothing: every check of the set has the weight 0",
+            ecma::number(threshold)
+        );
+        let help = "leave `threshold` out, or give a check a `weight`";
+        return Err(vec![Problem::key("/threshold", message).with_help(help)]);
+    }
+    let scoring = config.scoring.map(|it| Scoring::new(&it, setup)).transpose();
+    let scoring = scoring.map_err(|problem| vec![problem.under("/scoring")])?;
+    Ok(Arc::new(Set { checks, threshold: own.threshold, negate: own.negate, scoring }))
+}
+
+impl Assertion for Set {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let mut questions: Vec<Question> =
+            self.checks.iter().flat_map(|it| it.questions(evidence)).collect();
+        if let Some(scoring) = &self.scoring {
+            // It is told what the checks found, so it is asked when they have found it.
+            let is_open = |it: &Question| evidence.answers.get(it).is_none();
+            if !questions.iter().any(is_open) {
+                questions.push(scoring.question(&self.parts(evidence), self.threshold));
+            }
+        }
+        questions
+    }
+
+    fn gathers(&self) -> Vec<Gather> {
+        self.checks.iter().flat_map(Check::gathers).collect()
+    }
+
+    fn needs_workspace(&self) -> bool {
+        self.checks.iter().any(Check::needs_workspace)
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        vec![self.result(self.parts(evidence), evidence)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(LABEL)
+    }
+
+    fn sees_output(&self) -> bool {
+        self.checks.iter().all(|it| it.assertion.sees_output())
+    }
+
+    fn compares(&self) -> bool {
+        self.checks.iter().any(Check::compares)
+    }
+
+    fn parts(&self) -> &[Check] {
+        &self.checks
+    }
+
+    fn weighs(&self) -> bool {
+        self.checks.iter().any(Check::weighs)
+    }
+
+    fn needs_output(&self) -> bool {
+        false
+    }
+}
+
+impl Set {
+    fn parts(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        self.checks.iter().flat_map(|it| it.evaluate(evidence)).collect()
+    }
+
+    fn result(&self, parts: Vec<AssertionResult>, evidence: &Evidence<'_>) -> AssertionResult {
+        let score = weighted_score(&parts);
+        // What threw has said nothing that could be turned round.
+        let threw = parts.iter().find_map(thrown).filter(|_| self.negate);
+        let mut result = match (Outcome::of(&parts), &self.scoring) {
+            (Outcome::Errored, _) => errored(&parts),
+            _ if threw.is_some() => not_judged(&parts, threw),
+            (_, Some(scoring)) => scoring.result(&parts, self.threshold, self.negate, evidence),
+            _ if parts.iter().all(|it| matches!(it.verdict, Verdict::Skipped { .. })) => {
+                AssertionResult::skipped(ID, LABEL, "no check of the set applies")
+            }
+            // A share of nothing is neither reached nor missed.
+            _ if self.threshold.is_some() && score.is_none() => {
+                AssertionResult::skipped(ID, LABEL, "no check of the set that weighs applies")
+            }
+            _ => self.judged(&parts, score.unwrap_or_default()),
+        };
+        let kind = if self.negate { NOT_ASSERT_SET } else { ID };
+        let mut about = json!({"type": kind, "assertionCount": self.checks.len()});
+        if let Some(threshold) = self.threshold {
+            about["threshold"] = json!(threshold);
+        }
+        result.metadata.insert("assertionSet".to_owned(), about);
+        result.named_scores = named_scores(&parts);
+        result.components = parts;
+        result
+    }
+
+    /// The verdict about parts that could all be judged.
+    fn judged(&self, parts: &[AssertionResult], score: f64) -> AssertionResult {
+        let failures: Vec<&str> = parts.iter().filter_map(failure).collect();
+        let (held, code, reason) = match self.threshold {
+            Some(threshold) => {
+                let held = score >= threshold - TOLERANCE;
+                let sign = if held { '≥' } else { '<' };
+                let (score, limit) = (ecma::to_fixed(score, 2), ecma::number(threshold));
+                let reason = format!("Aggregate score {score} {sign} {limit} threshold");
+                (held, SCORE_BELOW_THRESHOLD, reason)
+            }
+            None if failures.is_empty() => (true, ASSERTION_FAILED, held(parts)),
+            None => (false, ASSERTION_FAILED, failures.join("\n")),
+        };
+        let verdict = match held != self.negate {
+            true => Verdict::Pass,
+            false if self.negate => {
+                let message = format!("must not hold, but does: {reason}");
+                Verdict::Fail { code: ASSERTION_FAILED, message }
+            }
+            false => Verdict::Fail { code, message: reason.clone() },
+        };
+        let score = if self.negate { 1.0 - score } else { score };
+        let result = AssertionResult::new(ID, LABEL, verdict).with_reasoning(reason);
+        match Score::new(score) {
+            Ok(score) => result.with_score(score),
+            Err(err) => AssertionResult::errored(ID, LABEL, PART_ERRORED, err.to_string()),
+        }
+    }
+}
+
+/// The reason of a set of which nothing failed that must hold.
+fn held(parts: &[AssertionResult]) -> String {
+    let missed = parts.iter().filter(|it| matches!(it.verdict, Verdict::Fail { .. }));
+    let missed: Vec<&str> = missed.map(|it| it.label.as_str()).collect();
+    if missed.is_empty() {
+        return ALL_PASSED.to_owned();
+    }
+    format!("All assertions that must hold passed; missed: {}", missed.join(", "))
+}
+
+/// What speaks against the set, if this part does: soft ones only count with their scores.
+fn failure(part: &AssertionResult) -> Option<&str> {
+    match &part.verdict {
+        Verdict::Fail { message, .. } if part.severity == Severity::Gate => Some(message),
+        _ => None,
+    }
+}
+
+/// The part, or the part of a part, whose script threw.
+fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
+    match &part.verdict {
+        Verdict::Fail { code, .. } if *code == FailureCode::SCRIPT_THREW => Some(part),
+        _ => part.components.iter().find_map(thrown),
+    }
+}
+
+/// What could not be judged may be what decides, so there is no verdict; what failed for certain is told as well.
+fn errored(parts: &[AssertionResult]) -> AssertionResult {
+    not_judged(parts, parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. })))
+}
+
+fn not_judged(parts: &[AssertionResult], obstacle: Option<&AssertionResult>) -> AssertionResult {
+    let Some(Verdict::Errored { message, code } | Verdict::Fail { message, code }) =
+        obstacle.map(|it| &it.verdict)
+    else {
+        return AssertionResult::errored(ID, LABEL, PART_ERRORED, "A check could not be made");
+    };
+    let cause = obstacle.and_then(|it| it.metadata.get("cause")).cloned();
+    let cause = cause.unwrap_or_else(|| code.as_str().into());
+    let label = obstacle.map(|it| it.label.as_str()).unwrap_or_default();
+    let failed = parts.iter().filter_map(failure).filter(|it| it != message);
+    let failed = failed.fold(String::new(), |all, it| all + "\n" + it);
+    let message = format!("`{label}` could not be judged: {message}{failed}");
+    AssertionResult::errored(ID, LABEL, PART_ERRORED, message).with_metadata("cause", cause)
+}

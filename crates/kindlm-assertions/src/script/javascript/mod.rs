@@ -1,0 +1,160 @@
+//! `javascript`: a script of the user decides.
+
+mod grading;
+
+use std::sync::Arc;
+
+use kindlm_types::script::{ScriptErrorKind, ScriptQuestion, ScriptSource};
+use kindlm_types::{Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::core::scripting::{
+    JAVASCRIPT, ScriptSettings, ScriptsBlock, body, compiled, context, label, output, script_file,
+    told,
+};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "javascript";
+
+/// Asks a script of the user.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A script of yours decides: an expression, a function, or a file.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The script says that the output is not right.",
+            },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "The script threw, cannot be read, or returned what is no verdict.",
+            },
+            Code {
+                code: FailureCode::SCRIPT_ERROR,
+                summary: "The script was stopped, or could not be run, so there is no verdict.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Script::json_schema,
+    build: Build::Script(build),
+};
+
+/// A script that says whether the output is right.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Script {
+    /// An expression, the body of a function of `output` and `context`, or `file://check.js` or `file://check.js:function`.
+    value: String,
+    /// Anything that the script finds in `context.config`.
+    #[serde(default)]
+    config: Option<Value>,
+    /// Who runs the script and what it may do, where that is not what the suite says.
+    #[serde(default)]
+    scripts: Option<ScriptsBlock>,
+}
+
+#[derive(Debug)]
+struct JavaScript {
+    /// As written, with variables filled in; part of reasons.
+    code: String,
+    label: String,
+    source: ScriptSource,
+    config: Option<Value>,
+    settings: ScriptSettings,
+    own: Own,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Script::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    if let Some(name) = config.value.strip_prefix("package:") {
+        let message = format!("scripts cannot come from the npm package `{name}`");
+        let help = "write a file that requires it, with `scripts: { runtime: node }`";
+        return Err(vec![Problem::new("/value", message).with_help(help)]);
+    }
+    let source = match script_file(&config.value, &JAVASCRIPT, setup) {
+        Some(Err(problem)) => return Err(vec![problem.under("/value")]),
+        Some(Ok(file)) => ScriptSource::File { path: file.path, function: file.function },
+        None => inline(&config.value),
+    };
+    let settings = ScriptSettings::of(setup, config.scripts.as_ref())?;
+    compiled(setup, settings.runtime, &settings, &source)
+        .map_err(|problem| vec![problem.under("/value")])?;
+    let label = own.label(&label("JavaScript", &config.value));
+    Ok(Arc::new(JavaScript {
+        code: config.value,
+        label,
+        source,
+        config: config.config,
+        settings,
+        own,
+    }))
+}
+
+/// The script that a text is.
+fn inline(code: &str) -> ScriptSource {
+    // The third has no argument: it stands for the global of its name, as promptfoo has it.
+    let params = ["output", "context", "process"].map(str::to_owned).to_vec();
+    ScriptSource::Body { params, code: body(code).into() }
+}
+
+impl JavaScript {
+    fn question(&self, evidence: &Evidence<'_>) -> Question {
+        Question::Script(ScriptQuestion {
+            runtime: self.settings.runtime,
+            source: self.source.clone(),
+            args: vec![output(evidence), context(evidence, self.config.as_ref())],
+            permissions: Arc::clone(&self.settings.permissions),
+            timeout: self.settings.timeout,
+        })
+    }
+
+    fn errored(&self, code: FailureCode, message: String) -> AssertionResult {
+        AssertionResult::errored(ID, &self.label, code, message)
+    }
+}
+
+impl Assertion for JavaScript {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        vec![self.question(evidence)]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let (result, console) = match evidence.answers.get(&self.question(evidence)) {
+            Some(Ok(Answer::Script(answer))) => {
+                (self.grade(&answer.outcome), answer.console.as_slice())
+            }
+            // What cannot be read is the script's fault, as what it throws is.
+            Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Load => {
+                (self.threw(&err.message, "", None), err.console.as_slice())
+            }
+            Some(Err(AskError::Script(err))) => (
+                self.errored(FailureCode::SCRIPT_ERROR, err.message.clone()),
+                err.console.as_slice(),
+            ),
+            Some(Err(err)) => (self.errored(err.failure_code(), err.to_string()), &[][..]),
+            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+                let message = "The script has not been run".to_owned();
+                (self.errored(FailureCode::INTERNAL_ERROR, message), &[][..])
+            }
+        };
+        vec![told(result, self.settings.runtime, console)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}

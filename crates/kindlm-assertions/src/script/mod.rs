@@ -1,0 +1,20 @@
+//! A rule of your own: a script, a service, a set of checks.
+
+mod assert_set;
+mod javascript;
+mod python;
+mod ruby;
+mod satisfies;
+mod webhook;
+
+use crate::Registration;
+
+/// Its assertions, in the order in which an `expect` block evaluates them.
+pub(crate) static REGISTRY: &[&Registration] = &[
+    &assert_set::REGISTRATION,
+    &javascript::REGISTRATION,
+    &python::REGISTRATION,
+    &ruby::REGISTRATION,
+    &webhook::REGISTRATION,
+    &satisfies::REGISTRATION,
+];

@@ -1,0 +1,48 @@
+//! `ruby`: a Ruby script of the user decides.
+
+use std::sync::Arc;
+
+use kindlm_types::script::ScriptRuntime;
+use kindlm_types::{Class, FailureCode, Problem};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::core::scripting::interpreted::{Interpreted, Language, Script};
+use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
+
+static LANGUAGE: Language =
+    Language { id: "ruby", name: "Ruby", endings: &[".rb"], runtime: ScriptRuntime::Ruby };
+
+/// Asks a Ruby script of the user.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: LANGUAGE.id,
+        path: None,
+        summary: "A Ruby script of yours decides; the installed interpreter runs it, outside the sandbox.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The script says that the output is not right.",
+            },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "The script raised, cannot be read, or returned what is no verdict.",
+            },
+            Code {
+                code: FailureCode::SCRIPT_ERROR,
+                summary: "The script was stopped, or could not be run, so there is no verdict.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Script::json_schema,
+    build: Build::Script(build),
+};
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    Interpreted::build(&LANGUAGE, config, own, setup)
+}

@@ -1,0 +1,106 @@
+//! `satisfies`: a script says that the value is right.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, FailureCode, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::Undecided;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::core::on::{seen, shown};
+use crate::core::scripting::grading::SCRIPT_THREW;
+use crate::core::scripting::{Predicate, ScriptSettings, ScriptsBlock, label};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "satisfies";
+
+/// Asks a script about a value.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A script of yours says `true` of the value.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The script says `false`; with `not-` it says `true`.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+            Code {
+                code: SCRIPT_THREW,
+                summary: "The script threw, cannot be read, or said neither yes nor no.",
+            },
+            Code {
+                code: FailureCode::SCRIPT_ERROR,
+                summary: "The script was stopped, or could not be run.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Script(build),
+};
+
+/// The script that says whether the value is right.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// An expression of `value` and `context`, a function of the two, the body of one, or `file://check.js`.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// Who runs the script and what it may do, where that is not what the suite says.
+    scripts: Option<ScriptsBlock>,
+}
+
+#[derive(Debug)]
+struct Satisfies {
+    predicate: Predicate,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, setup: &Setup<'_>) -> Built {
+    let Config { value, scripts } = config::read(value)?;
+    let settings = ScriptSettings::of(setup, scripts.as_ref())?;
+    let predicate = Predicate::new(&value, "value", settings, setup)
+        .map_err(|problem| vec![problem.under("/value")])?;
+    let label = own.label(&label("Satisfies", &value));
+    Ok(Arc::new(Satisfies { predicate, label, own }))
+}
+
+impl Satisfies {
+    fn result(&self, value: &Value, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let holds = match self.predicate.holds(value, evidence) {
+            Ok(holds) => holds,
+            Err(no_verdict) => return Undecided::from(no_verdict).result(ID, &self.label),
+        };
+        let reason = format!("The script says `{holds}` of {}", shown(value));
+        vec![Grade::with(holds != self.own.negate, reason).result(ID, &self.label)]
+    }
+}
+
+impl Assertion for Satisfies {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let value = seen(evidence.execution, ID, &self.label);
+        value.into_iter().map(|it| self.predicate.question(&it, evidence)).collect()
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let value = match seen(evidence.execution, ID, &self.label) {
+            Ok(value) => value,
+            Err(results) => return results,
+        };
+        let results = self.result(&value, evidence).into_iter();
+        results.map(|it| self.predicate.told(it, &value, evidence)).collect()
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,150 @@
+//! `webhook`: a service of the user decides.
+
+mod reply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_types::script::ScriptErrorKind;
+use kindlm_types::{Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config::read;
+use crate::core::scripting::{ScriptSettings, ScriptsBlock, output_value, prompt};
+use crate::core::service::{self, TIMEOUT};
+use crate::{Assertion, Build, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "webhook";
+const WEBHOOK_FAILED: FailureCode = FailureCode::new("WEBHOOK_FAILED");
+
+/// Asks a service of the user.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A service of yours decides: it is sent the output, and answers with a verdict.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The service says that the output is not right.",
+            },
+            Code {
+                code: WEBHOOK_FAILED,
+                summary: "The service could not be asked, or its answer has no verdict.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// A service that says whether the output is right.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "WebhookConfig")]
+struct Config {
+    /// Where the output is sent with `POST`; `http` or `https`.
+    value: String,
+    /// Which hosts may be reached, and how long the service may take, where that is not what the suite says.
+    #[serde(default)]
+    scripts: Option<Block>,
+}
+
+/// What a webhook may do.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "WebhookScripts")]
+struct Block {
+    /// Hosts that may be reached, such as `example.com`, `*.example.com` or `localhost:8080`.
+    #[schemars(inner(length(min = 1)))]
+    #[serde(default)]
+    net: Option<Vec<String>>,
+    /// How long the service may take, in milliseconds: 5000 by default.
+    #[schemars(range(min = 1, max = 3_600_000))]
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Webhook {
+    url: String,
+    label: String,
+    settings: ScriptSettings,
+    timeout: Duration,
+    own: Own,
+}
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config: Config = read(config)?;
+    let url = config.value;
+    let Some(host) = service::host(&url) else {
+        let problem = Problem::new("/value", "a webhook needs the URL of a service")
+            .with_help("such as `https://checks.example.com/refunds`");
+        return Err(vec![problem]);
+    };
+    let (net, timeout_ms) = config.scripts.map_or((None, None), |it| (it.net, it.timeout_ms));
+    let block = ScriptsBlock { net, ..ScriptsBlock::default() };
+    let settings = ScriptSettings::of(setup, Some(&block))?;
+    if settings.permissions.net.is_empty() {
+        return Err(vec![service::not_permitted("/value", host)]);
+    }
+    let label = own.label(&format!("Webhook: {host}"));
+    let timeout = timeout_ms.map_or(TIMEOUT, Duration::from_millis);
+    Ok(Arc::new(Webhook { url, label, settings, timeout, own }))
+}
+
+impl Webhook {
+    fn question(&self, evidence: &Evidence<'_>) -> Question {
+        let execution = evidence.execution;
+        let body = json!({
+            "output": output_value(execution),
+            "context": {"prompt": prompt(&execution.input), "vars": execution.vars},
+        });
+        service::question(&self.url, &body, None, &self.settings, self.timeout)
+    }
+
+    fn failed(&self, message: impl Into<String>) -> AssertionResult {
+        AssertionResult::errored(ID, &self.label, WEBHOOK_FAILED, message)
+    }
+}
+
+impl Assertion for Webhook {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        vec![self.question(evidence)]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        vec![match evidence.answers.get(&self.question(evidence)) {
+            Some(Ok(Answer::Script(answer))) => match service::body(&answer.outcome) {
+                Ok(body) => self.grade(&body),
+                Err(why) => self.failed(format!("The webhook {why}")),
+            },
+            Some(Err(AskError::Script(err))) if err.kind == ScriptErrorKind::Timeout => {
+                let message = format!(
+                    "The webhook did not answer within {} s: give it more time with `scripts: {{ timeoutMs: … }}`",
+                    self.timeout.as_secs_f64()
+                );
+                self.failed(message)
+            }
+            Some(Err(err)) => self.failed(format!("The webhook could not be asked: {err}")),
+            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+                let message = "The webhook has not been asked";
+                AssertionResult::errored(ID, &self.label, FailureCode::INTERNAL_ERROR, message)
+            }
+        }]
+    }
+
+    fn hides_its_value(&self) -> bool {
+        true
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

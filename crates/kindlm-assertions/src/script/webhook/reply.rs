@@ -1,0 +1,92 @@
+//! What the service's answer means: a JSON object with `pass`, and `score` and `reason` if it likes.
+
+use kindlm_types::AssertionResult;
+use serde_json::{Map, Value};
+
+use super::{ID, Webhook};
+use crate::core::grade::{Grade, PASSED};
+use crate::core::scripting::grading::with_rest;
+use crate::core::service;
+
+impl Webhook {
+    /// The verdict of an answer.
+    pub(super) fn grade(&self, body: &str) -> AssertionResult {
+        match read(body) {
+            Ok(reply) => self.graded(&reply),
+            Err(why) => {
+                let shown = service::shown(body);
+                let message = format!("The webhook {why}. It replied: {shown:?}");
+                self.failed(message).with_metadata("reply", shown)
+            }
+        }
+    }
+
+    fn graded(&self, Reply { held, score: given, object: reply }: &Reply) -> AssertionResult {
+        let negate = self.own.negate;
+        let pass = *held != negate;
+        let score = match given {
+            Some(score) if negate => 1.0 - score,
+            Some(score) => *score,
+            None => f64::from(u8::from(pass)),
+        };
+        let reason = reply.get("reason").and_then(Value::as_str).filter(|it| !it.is_empty());
+        let reason = match reason {
+            Some(reason) => reason.to_owned(),
+            None if pass => PASSED.to_owned(),
+            None => format!("Webhook returned {negate}"),
+        };
+        with_rest(ID, Grade { pass, score, reason }.result(ID, &self.label), reply)
+    }
+}
+
+/// A reply that can be made use of.
+struct Reply {
+    held: bool,
+    /// From 0 to 1, if it gives one.
+    score: Option<f64>,
+    object: Map<String, Value>,
+}
+
+/// What a reply says; the error says what is wrong with it, after the name of the service.
+fn read(body: &str) -> Result<Reply, String> {
+    let object = match serde_json::from_str(body) {
+        Ok(Value::Object(reply)) => reply,
+        Ok(_) => return Err("did not answer with a JSON object".to_owned()),
+        Err(err) => return Err(format!("did not answer with JSON: {err}")),
+    };
+    let held = object.get("pass").and_then(Value::as_bool);
+    let held = held.ok_or("gave no verdict: its answer needs a boolean `pass`")?;
+    let score = match object.get("score") {
+        None | Some(Value::Null) => None,
+        Some(score) => Some(service::score(score)?),
+    };
+    // They are metrics of the report; one that is no score must not get there, nor be left out of it.
+    if let Some(Value::Object(named)) = object.get("namedScores") {
+        for (name, score) in named {
+            service::score(score).map_err(|it| format!("{it}: `{name}` of its `namedScores`"))?;
+        }
+    }
+    Ok(Reply { held, score, object })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn named_scores_are_scores() {
+        for (body, expected) in [
+            (r#"{"pass": true, "namedScores": {"a": 0, "b": 1}}"#, None),
+            (
+                r#"{"pass": true, "namedScores": {"a": 0, "b": 7}}"#,
+                Some("gave a score of 7, which is not between 0 and 1: `b` of its `namedScores`"),
+            ),
+            (
+                r#"{"pass": true, "namedScores": {"a": null}}"#,
+                Some("gave null as a score, which is no number: `a` of its `namedScores`"),
+            ),
+        ] {
+            assert_eq!(read(body).err().as_deref(), expected, "{body}");
+        }
+    }
+}

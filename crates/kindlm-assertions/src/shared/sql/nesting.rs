@@ -1,0 +1,173 @@
+//! How deep SQL is nested. The parser, and whoever walks its tree, calls itself for each level, and a stack is finite.
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::Token;
+
+/// How many brackets, `CASE`s and prefixes may be around one place.
+const DEEPEST: usize = 16;
+
+/// How many tokens may stand in one chain, such as `a = 1 OR a = 2 OR …`: each operator is a level of the tree.
+const LONGEST: usize = 300;
+
+/// Words after which an expression or a statement begins anew, one level deeper.
+const PREFIXES: &[Keyword] = &[
+    Keyword::ALL,
+    Keyword::ANALYZE,
+    Keyword::ANY,
+    Keyword::ARRAY,
+    Keyword::AS,
+    Keyword::BEGIN,
+    Keyword::BINARY,
+    Keyword::CONNECT_BY_ROOT,
+    Keyword::DESC,
+    Keyword::DESCRIBE,
+    Keyword::EXPLAIN,
+    Keyword::IF,
+    Keyword::INTERVAL,
+    Keyword::NOT,
+    Keyword::OF,
+    Keyword::PREPARE,
+    Keyword::PRIOR,
+    Keyword::TABLE,
+];
+
+/// Words after which another chain begins, beside the one before.
+const BREAKS: &[Keyword] = &[
+    Keyword::FROM,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::JOIN,
+    Keyword::ON,
+    Keyword::ORDER,
+    Keyword::WHERE,
+];
+
+/// Words that chain whole queries.
+const UNIONS: &[Keyword] = &[Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::MINUS];
+
+/// What stands between two brackets.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    /// Tokens since the last comma, and what else begins a chain.
+    chain: usize,
+    /// Queries that were chained.
+    unions: usize,
+}
+
+/// Whether the statements are nested too deeply to be read safely.
+pub(super) fn is_too_deep(tokens: &[Token]) -> bool {
+    // The outermost level stands at the beginning, and is never closed.
+    let mut levels = vec![Level::default()];
+    let mut prefixes = 0;
+    for token in tokens {
+        let keyword = match token {
+            Token::Whitespace(_) => continue,
+            Token::Word(word) => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        prefixes = if is_prefix(token, keyword) { prefixes + 1 } else { 0 };
+        if opens(token, keyword) {
+            levels.push(Level::default());
+        } else if closes(token, keyword) && levels.len() > 1 {
+            levels.pop();
+        }
+        if let Some(level) = levels.last_mut() {
+            if *token == Token::SemiColon {
+                *level = Level::default();
+            } else if *token == Token::Comma || BREAKS.contains(&keyword) {
+                level.chain = 0;
+            }
+            level.chain += 1;
+            level.unions += usize::from(UNIONS.contains(&keyword));
+        }
+        let chained: usize = levels.iter().map(|it| it.chain + 10 * it.unions).sum();
+        if levels.len() + prefixes > DEEPEST || chained > LONGEST {
+            return true;
+        }
+    }
+    false
+}
+
+fn opens(token: &Token, keyword: Keyword) -> bool {
+    matches!(token, Token::LParen | Token::LBracket | Token::LBrace) || keyword == Keyword::CASE
+}
+
+fn closes(token: &Token, keyword: Keyword) -> bool {
+    matches!(token, Token::RParen | Token::RBracket | Token::RBrace) || keyword == Keyword::END
+}
+
+fn is_prefix(token: &Token, keyword: Keyword) -> bool {
+    let sign = matches!(
+        token,
+        Token::Minus | Token::Plus | Token::Tilde | Token::ExclamationMark | Token::Lt
+    );
+    sign || PREFIXES.contains(&keyword)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlparser::dialect::{GenericDialect, MySqlDialect};
+    use sqlparser::parser::Parser;
+    use sqlparser::tokenizer::Tokenizer;
+
+    fn tokens(text: &str) -> Vec<Token> {
+        Tokenizer::new(&MySqlDialect {}, text).tokenize().unwrap()
+    }
+
+    #[test]
+    fn deep_nesting_and_long_chains_are_found() {
+        for (before, open, middle, close) in [
+            ("SELECT ", "(", "1", ")"),
+            ("SELECT * FROM ", "(", "t", ""),
+            ("SELECT ", "CASE WHEN 1 THEN ", "1", " END"),
+            ("SELECT ", "NOT ", "1", ""),
+            ("SELECT ", "- ", "1", ""),
+            ("SELECT ", "f(", "1", ")"),
+            ("", "EXPLAIN ", "SELECT 1", ""),
+            ("SELECT a FROM t WHERE ", "a = 1 OR ", "a = 1", ""),
+            ("SELECT a", "::int", "", ""),
+            ("", "SELECT a, b FROM t UNION ", "SELECT 1, 2", ""),
+            ("SELECT ", "EXISTS (SELECT ", "1", ")"),
+        ] {
+            for (count, expected) in [(2_000, true), (4, false)] {
+                let text = format!("{before}{}{middle}{}", open.repeat(count), close.repeat(count));
+                assert_eq!(is_too_deep(&tokens(&text)), expected, "{count} × {open}");
+            }
+        }
+        let rows = format!("INSERT INTO t VALUES (1, -2){}", ", (3, f(-4))".repeat(1_000));
+        assert!(!is_too_deep(&tokens(&rows)));
+    }
+
+    /// Without optimisation the parser needs most of the stack of a thread for less; it asks for more then.
+    #[test]
+    fn what_is_let_through_can_be_read() {
+        for (before, open, middle, close) in [
+            ("SELECT ", "(", "1", ")"),
+            ("SELECT * FROM ", "(", "t", ")"),
+            ("SELECT * FROM ", "(SELECT * FROM ", "t", ") AS x"),
+            ("SELECT ", "CASE WHEN 1 THEN ", "1", " END"),
+            ("SELECT ", "NOT ", "1", ""),
+            ("SELECT ", "- ", "1", ""),
+            ("SELECT ", "f(", "1", ")"),
+            ("", "EXPLAIN ", "SELECT 1", ""),
+            ("SELECT a FROM t WHERE ", "a OR ", "a", ""),
+            ("SELECT a", "::int", "", ""),
+            ("", "SELECT a FROM t UNION ", "SELECT 1", ""),
+            ("SELECT ", "(SELECT ", "1", ")"),
+        ] {
+            let text =
+                |count| format!("{before}{}{middle}{}", open.repeat(count), close.repeat(count));
+            let fits = |count: &usize| !is_too_deep(&tokens(&text(*count)));
+            let steps = (1..DEEPEST).chain((DEEPEST..LONGEST).step_by(20));
+            let deepest = steps.take_while(fits).last().unwrap();
+            for dialect in
+                [&MySqlDialect {} as &dyn sqlparser::dialect::Dialect, &GenericDialect {}]
+            {
+                if let Ok(statements) = Parser::parse_sql(dialect, &text(deepest)) {
+                    crate::shared::sql::authority::touched(&statements);
+                }
+            }
+        }
+    }
+}

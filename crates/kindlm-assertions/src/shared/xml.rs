@@ -1,0 +1,133 @@
+//! XML documents and the elements that they must have: what the two checks of XML share.
+
+use kindlm_types::Problem;
+use roxmltree::{Document, Error, Node, ParsingOptions};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::core::grade::Grade;
+
+/// The most attributes of one element. The parser compares each with all before it.
+const MOST_ATTRIBUTES: usize = 10_000;
+
+/// The most declarations of namespaces. The parser copies those of the elements around.
+const MOST_NAMESPACES: usize = 1_000;
+
+/// Reads a text as XML; `None` if that would take too long.
+pub(crate) fn parse(text: &str) -> Option<Result<Document<'_>, Error>> {
+    let readable = text.matches("xmlns").nth(MOST_NAMESPACES).is_none()
+        && text.split('<').all(|tag| attributes(tag) <= MOST_ATTRIBUTES);
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    readable.then(|| Document::parse_with_options(text, options))
+}
+
+/// How many values in quotes a tag has.
+fn attributes(tag: &str) -> usize {
+    let (mut quote, mut count) = (None, 0);
+    for c in tag.chars() {
+        match (quote, c) {
+            (None, '>') => break,
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => {
+                quote = None;
+                count += 1;
+            }
+            _ => {}
+        }
+    }
+    count
+}
+
+/// What is said of XML that would take too long to read.
+pub(crate) const TOO_INVOLVED: &str = "the XML has too many attributes or namespaces to be read in \
+    reasonable time; write an assertion of type `regex` or `javascript` for such output";
+
+/// Paths of elements, in one of the ways of writing them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum RequiredElements {
+    /// Paths separated by commas.
+    Separated(String),
+    /// A path in each item.
+    List(Vec<String>),
+    /// The same under a name.
+    Named(Named),
+}
+
+/// The paths, under a name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "RequiredElementsConfig")]
+pub(crate) struct Named {
+    /// A path in each item.
+    required_elements: Vec<String>,
+}
+
+impl RequiredElements {
+    /// The paths: names separated by full stops.
+    pub(crate) fn paths(self) -> Result<Vec<String>, Vec<Problem>> {
+        let paths: Vec<String> = match self {
+            Self::Separated(paths) => paths.split(',').map(|it| it.trim().to_owned()).collect(),
+            Self::List(paths) | Self::Named(Named { required_elements: paths }) => paths,
+        };
+        match paths.iter().find(|path| path.split('.').any(str::is_empty)) {
+            Some(path) => {
+                let message = format!("`{path}` is not the path of an element");
+                let help =
+                    "write the names of elements from the outermost on, such as `order.items.item`";
+                Err(vec![Problem::new("/value", message).with_help(help)])
+            }
+            None => Ok(paths),
+        }
+    }
+}
+
+/// Those of the paths that lead to no element below any of these roots.
+///
+/// An element that occurs several times in its parent is addressed by name and place: `items.item.1`.
+fn missing<'p>(paths: &'p [String], roots: &[Node<'_, '_>]) -> Vec<&'p str> {
+    paths.iter().map(String::as_str).filter(|path| !leads_somewhere(path, roots)).collect()
+}
+
+fn leads_somewhere(path: &str, roots: &[Node<'_, '_>]) -> bool {
+    let mut names = path.split('.');
+    let Some(first) = names.next() else { return false };
+    let mut found: Vec<Node<'_, '_>> =
+        roots.iter().copied().filter(|it| written_name(it) == first).collect();
+    for name in names {
+        found = match found.as_slice() {
+            [only] => only.children().filter(|it| written_name(it) == name).collect(),
+            several => name
+                .parse()
+                .ok()
+                .and_then(|at: usize| several.get(at))
+                .copied()
+                .into_iter()
+                .collect(),
+        };
+    }
+    !found.is_empty()
+}
+
+/// The name of an element as it is written, with its prefix; empty for texts and comments.
+fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
+    if !node.is_element() {
+        return "";
+    }
+    let text = node.document().input_text();
+    let tag = text.get(node.range()).unwrap_or_default().trim_start_matches('<');
+    let end = tag.find(|c: char| c.is_whitespace() || c == '/' || c == '>');
+    &tag[..end.unwrap_or(tag.len())]
+}
+
+/// What is said of XML that is well-formed.
+pub(crate) fn grade(paths: &[String], roots: &[Node<'_, '_>], negate: bool) -> Grade {
+    let missing = missing(paths, roots);
+    Grade::of(missing.is_empty() != negate, || {
+        if missing.is_empty() {
+            "XML is valid and contains all required elements".to_owned()
+        } else {
+            format!("XML is missing required elements: {}", missing.join(", "))
+        }
+    })
+}

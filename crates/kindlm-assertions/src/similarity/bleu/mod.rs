@@ -1,0 +1,147 @@
+//! `bleu`: how much of the output's wording is found in reference texts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::shared::words::{common, lower_words, runs, share};
+use crate::similarity::likeness::{Limit, References};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "bleu";
+
+/// Measures the output by BLEU.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output's runs of words are found in a reference text (BLEU).",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The texts are less alike than the threshold demands, or with `not-` more.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What to compare the output with.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The reference text, or several of which each is as good.
+    value: References,
+}
+
+#[derive(Debug)]
+struct Bleu {
+    references: Vec<String>,
+    limit: Limit,
+    label: String,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let limit = Limit::new(own, 0.5);
+    Ok(Arc::new(Bleu { references: config.value.texts()?, limit, label: own.label("BLEU") }))
+}
+
+impl Assertion for Bleu {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let references: Vec<Vec<String>> =
+            self.references.iter().map(|it| lower_words(it)).collect();
+        let score = bleu(&lower_words(&evidence.execution.output), &references);
+        let grade = self.limit.grade("BLEU", score);
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}
+
+/// The longest runs of words that are compared.
+const LONGEST: usize = 4;
+
+/// Stands for a precision of 0, so that the geometric mean does not forget the others.
+const NOTHING: f64 = 1e-7;
+
+/// BLEU of one sentence: Papineni, Roukos, Ward and Zhu, "BLEU: a Method for Automatic Evaluation of Machine
+/// Translation", ACL 2002, sections 2.1 to 2.3, with uniform weights.
+///
+/// The geometric mean of the clipped precisions of runs of 1 to 4 words, times the brevity penalty. Runs that
+/// are longer than the output are left out of the mean. Between 0 and 1; no words at all give 0.
+fn bleu(words: &[String], references: &[Vec<String>]) -> f64 {
+    let orders = LONGEST.min(words.len());
+    if orders == 0 {
+        return 0.0;
+    }
+    let mut logs = 0.0;
+    for length in 1..=orders {
+        let (found, total) = runs(words, length);
+        let mut known: HashMap<&[String], usize> = HashMap::new();
+        for (run, count) in references.iter().flat_map(|it| runs(it, length).0) {
+            let most = known.entry(run).or_default();
+            *most = count.max(*most);
+        }
+        let precision = share(common(&found, &known), total);
+        logs += if precision > 0.0 { precision.ln() } else { NOTHING.ln() };
+    }
+    #[expect(clippy::cast_precision_loss, reason = "at most four")]
+    let mean = (logs / orders as f64).exp();
+    brevity(words.len(), references) * mean
+}
+
+/// The penalty of an output that is shorter than the reference whose length is nearest to its own.
+fn brevity(length: usize, references: &[Vec<String>]) -> f64 {
+    let nearest = references.iter().map(Vec::len).min_by_key(|it| (it.abs_diff(length), *it));
+    match nearest {
+        Some(nearest) if length <= nearest => (1.0 - 1.0 / share(length, nearest)).exp(),
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn measure(text: &str, references: &[&str]) -> f64 {
+        bleu(&lower_words(text), &references.iter().map(|it| lower_words(it)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn has_the_values_of_the_formula() {
+        // 1-grams 5/6, 2-grams 3/5, 3-grams 1/4, 4-grams 0 of 3; as long as the reference.
+        let expected = (5.0 / 6.0 * 3.0 / 5.0 / 4.0 * NOTHING).powf(0.25);
+        let found = measure("the cat sat on the mat", &["the cat is on the mat"]);
+        assert!((found - expected).abs() < 1e-12, "{found}");
+        // Two of three words in a reference of six: brevity alone is e^(1 - 6/3).
+        let found = measure("a b c", &["a b c d e f"]);
+        assert!((found - (-1.0_f64).exp()).abs() < 1e-12, "{found}");
+        // The nearest length counts, and of two as near the shorter.
+        assert!((measure("a b c", &["a b c d", "a b"]) - 1.0).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn lies_between_0_and_1_and_is_1_for_the_same(text in "[a-c.]( [a-c.]{1,2}){0,8}", other in "[a-c.]( [a-c.]{1,2}){0,8}") {
+            let measured = measure(&text, &[&other]);
+            prop_assert!((0.0..=1.0 + 1e-12).contains(&measured), "{measured}");
+            prop_assert!((measure(&text, &[&other, &text]) - 1.0).abs() < 1e-12);
+        }
+    }
+}

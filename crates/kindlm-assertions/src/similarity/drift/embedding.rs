@@ -1,0 +1,56 @@
+//! The distance between two texts as the distance between their embeddings.
+
+use kindlm_types::ask::EmbeddingQuestion;
+use kindlm_types::{Answer, AskError, AssertionResult, FailureCode, Question};
+
+use crate::Evidence;
+use crate::core::judging::JUDGE_EVAL_ERROR;
+use crate::core::nearness::Metric;
+
+/// Why there is no distance.
+pub(super) enum Obstacle<'a> {
+    /// A text could not be embedded.
+    Unanswered(Option<&'a AskError>),
+    /// The two vectors cannot be compared; why, in words.
+    Incomparable(String),
+}
+
+pub(super) fn question(model: Option<&String>, text: &str) -> Question {
+    Question::Embedding(EmbeddingQuestion { model: model.cloned(), text: text.to_owned() })
+}
+
+/// The drift of the output from the baseline: 0 for the same direction, 1 for no common one or the opposite.
+pub(super) fn drift<'a>(
+    evidence: &Evidence<'a>,
+    model: Option<&String>,
+    baseline: &str,
+) -> Result<f64, Obstacle<'a>> {
+    let vector = |text| match evidence.answers.get(&question(model, text)) {
+        Some(Ok(Answer::Vector(vector))) => Ok(vector.as_ref()),
+        Some(Err(err)) => Err(Obstacle::Unanswered(Some(err))),
+        Some(Ok(Answer::Text { .. } | Answer::Script(_))) | None => Err(Obstacle::Unanswered(None)),
+    };
+    let (old, new) = (vector(baseline)?, vector(&evidence.execution.output)?);
+    let cosine = Metric::Cosine.measure(old, new).map_err(Obstacle::Incomparable)?;
+    Ok((1.0 - cosine).clamp(0.0, 1.0))
+}
+
+impl Obstacle<'_> {
+    pub(super) fn result(&self, assertion: &str, label: &str) -> AssertionResult {
+        let errored = |code: FailureCode, message: String| {
+            AssertionResult::errored(assertion, label, code, message)
+        };
+        match self {
+            Self::Unanswered(Some(err @ AskError::Provider(_))) => {
+                errored(JUDGE_EVAL_ERROR.code.clone(), format!("The embedding failed: {err}"))
+                    .with_metadata("cause", err.failure_code().as_str())
+            }
+            Self::Unanswered(Some(err)) => errored(err.failure_code(), err.to_string()),
+            Self::Unanswered(None) => errored(
+                FailureCode::INTERNAL_ERROR,
+                "The texts have not been given to any embedding model".to_owned(),
+            ),
+            Self::Incomparable(why) => errored(JUDGE_EVAL_ERROR.code.clone(), why.clone()),
+        }
+    }
+}

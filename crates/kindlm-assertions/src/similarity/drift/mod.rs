@@ -1,0 +1,338 @@
+//! `drift`: how far the output has moved from the baseline's.
+
+mod embedding;
+mod field_diff;
+
+use std::sync::Arc;
+
+use kindlm_types::{
+    AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Verdict, ecma,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::check::TOLERANCE;
+use crate::core::judging::{
+    Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, TIE, data_rule, fenced_together,
+    read_score,
+};
+use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup};
+
+const ID: &str = "drift";
+const DRIFT_EXCEEDED: FailureCode = FailureCode::new("DRIFT_EXCEEDED");
+const DRIFT_PARSE_ERROR: FailureCode = FailureCode::new("DRIFT_PARSE_ERROR");
+const DRIFT_FIELD_UNKNOWN: FailureCode = FailureCode::new("DRIFT_FIELD_UNKNOWN");
+const BASELINE_MISSING: FailureCode = FailureCode::new("BASELINE_MISSING");
+
+/// Compares the output with the baseline's.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/baseline/drift", list: false }),
+        summary: "The output must not have moved too far from the baseline's.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code { code: DRIFT_EXCEEDED, summary: "The drift is greater than `maxScore`." },
+            Code {
+                code: DRIFT_PARSE_ERROR,
+                summary: "Two replies of the judge had no readable score, or the baseline is not JSON, so there is no verdict.",
+            },
+            Code {
+                code: DRIFT_FIELD_UNKNOWN,
+                summary: "A field to compare is neither in the output nor in the baseline, so there is no verdict.",
+            },
+            Code {
+                code: BASELINE_MISSING,
+                summary: "There is no baseline although `requireBaseline` is set, so there is no verdict.",
+            },
+            JUDGE_EVAL_ERROR,
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Judged(build),
+};
+
+/// How to compare the output with the baseline's, and how far it may have moved.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The greatest drift that passes: 0 is equal, 1 is entirely different.
+    #[serde(default = "default_max_score")]
+    #[schemars(range(min = 0, max = 1))]
+    max_score: f64,
+    /// How the two are compared.
+    #[serde(default)]
+    method: Method,
+    /// For `field-diff`: the fields of the JSON output to compare, as paths such as `order.items.0.id`; all
+    /// top-level fields if none are given.
+    #[serde(default)]
+    fields: Vec<String>,
+    /// Whether a missing baseline is an error; without it the check is skipped.
+    #[serde(default)]
+    require_baseline: bool,
+    /// The id of the model that judges or embeds; the suite's default if it is not given.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    model: Option<String>,
+}
+
+/// How two outputs are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Method {
+    /// A judge model compares their meaning.
+    #[default]
+    Judge,
+    /// The distance between their embeddings.
+    Embedding,
+    /// The share of JSON fields that differ.
+    FieldDiff,
+}
+
+/// In which order a judge reads the two outputs.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    BaselineFirst,
+    CurrentFirst,
+}
+
+impl Order {
+    const BOTH: [Self; 2] = [Self::BaselineFirst, Self::CurrentFirst];
+}
+
+fn default_max_score() -> f64 {
+    0.15
+}
+
+/// The judge's instructions. They never vary, so that prompt caches hit.
+const SYSTEM: &str = concat!(
+    "You compare two outputs of an AI system for the same request: an earlier one, the baseline, and the \
+     current one. You measure how far the current one has drifted from the baseline.\n\n",
+    data_rule!(),
+    "\n\nHow to measure:\n\
+     - 0 means that both say and do the same, whatever the wording; 1 means that they contradict each other \
+     or have nothing in common.\n\
+     - Weigh, in this order: facts and conclusions, decisions and actions, what was left out or added, tone, \
+     form. Different words for the same thing are hardly any drift.\n\
+     - Neither output is to be preferred: an improvement is drift as well.\n\n\
+     Answer with one JSON object and nothing else: ",
+    r#"{"mark": "the mark of the BEGIN line", "driftScore": a number from 0 to 1, "reasoning": "one or two sentences that say why"}"#
+);
+
+const MAX_TOKENS: u32 = 512;
+
+#[derive(Debug)]
+struct Drift(Config);
+
+fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    let config =
+        Config::deserialize(config).map_err(|err| vec![Problem::new("", err.to_string())])?;
+    match config.model.as_deref().and_then(|model| setup.check_model("/model", model)) {
+        Some(problem) => Err(vec![problem]),
+        None => Ok(Arc::new(Drift(config))),
+    }
+}
+
+impl Assertion for Drift {
+    fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
+        let Some(baseline) = baseline(evidence) else { return Vec::new() };
+        match self.0.method {
+            Method::Judge => {
+                let orders = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
+                orders.iter().flat_map(|it| it.questions(evidence.answers, read)).collect()
+            }
+            Method::Embedding => {
+                let texts = [baseline, &evidence.execution.output];
+                texts.map(|text| embedding::question(self.0.model.as_ref(), text)).to_vec()
+            }
+            Method::FieldDiff => Vec::new(),
+        }
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let result = match baseline(evidence) {
+            None => self.without_baseline(),
+            Some(baseline) => match self.0.method {
+                Method::Judge => self.by_judge(evidence, baseline),
+                Method::Embedding => self.by_embedding(evidence, baseline),
+                Method::FieldDiff => self.by_fields(&evidence.execution.output, baseline),
+            },
+        };
+        vec![result]
+    }
+
+    fn instructions(&self) -> Option<Instructions<'_>> {
+        let is_judged = self.0.method == Method::Judge;
+        is_judged.then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline"))
+    }
+
+    fn is_tie(&self, result: &AssertionResult) -> bool {
+        result.metadata.contains_key(TIE)
+    }
+
+    fn decide(&self, score: Score) -> Option<Verdict> {
+        (self.0.method == Method::Judge)
+            .then(|| self.measured("judge", 1.0 - score.get(), "").verdict)
+    }
+}
+
+/// The baseline's output; one that is empty is none.
+fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
+    evidence.baseline.filter(|it| !it.is_empty())
+}
+
+fn read(reply: &str) -> Result<Scored, Flaw> {
+    read_score(reply, "driftScore")
+}
+
+impl Drift {
+    fn without_baseline(&self) -> AssertionResult {
+        let label = "Baseline drift";
+        if self.0.require_baseline {
+            let message =
+                "There is no baseline to compare with: save one with `kindlm baseline set`";
+            return AssertionResult::errored(ID, label, BASELINE_MISSING, message);
+        }
+        AssertionResult::skipped(ID, label, "no baseline")
+    }
+
+    /// The result for a drift from 0 to 1; `details` is added to the message of a failure.
+    fn measured(&self, method: &str, drift: f64, details: &str) -> AssertionResult {
+        let max_score = self.0.max_score;
+        let verdict = if drift <= max_score + TOLERANCE {
+            Verdict::Pass
+        } else {
+            Verdict::Fail {
+                code: DRIFT_EXCEEDED,
+                message: format!(
+                    "Drift score {} exceeds max {}{details}",
+                    ecma::to_fixed(drift, 3),
+                    ecma::number(max_score)
+                ),
+            }
+        };
+        AssertionResult::new(ID, format!("Baseline drift ({method})"), verdict)
+            .with_score(Score::clamped(1.0 - drift).unwrap_or(Score::ZERO))
+            .with_metadata("driftScore", drift)
+            .with_metadata("method", method)
+    }
+
+    fn inquiry(&self, evidence: &Evidence<'_>, baseline: &str, order: Order) -> Inquiry {
+        let baseline = ("baseline output", baseline);
+        let current = ("current output", evidence.execution.output.as_str());
+        let data = match order {
+            Order::BaselineFirst => fenced_together(&[baseline, current]),
+            Order::CurrentFirst => fenced_together(&[current, baseline]),
+        };
+        Inquiry {
+            model: self.0.model.clone(),
+            system: SYSTEM.into(),
+            user: data.text,
+            mark: Some(data.mark),
+            format: Some(ResponseFormat { name: "drift".to_owned(), schema: reply_schema() }),
+            max_tokens: MAX_TOKENS,
+            sample: 0,
+            filled: Vec::new(),
+        }
+    }
+
+    /// A judge may prefer what it reads first, so it is asked in both orders, and the mean of the two counts.
+    fn by_judge(&self, evidence: &Evidence<'_>, baseline: &str) -> AssertionResult {
+        let [forth, back] = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
+        let forth = forth.verdict(evidence.answers, read);
+        let back = back.verdict(evidence.answers, read);
+        let ((forth, by), (back, respondent)) = match (forth, back) {
+            (Ok(forth), Ok(back)) => (forth, back),
+            (Err(obstacle), _) | (_, Err(obstacle)) => {
+                return obstacle.result(ID, "Baseline drift (judge)", DRIFT_PARSE_ERROR);
+            }
+        };
+        let (first, second) = (forth.score.get(), back.score.get());
+        let exceeds = |it: f64| it > self.0.max_score + TOLERANCE;
+        let is_tie = exceeds(first) != exceeds(second);
+        let shown = |it: f64| ecma::to_fixed(it, 3);
+        let split = if is_tie {
+            format!(
+                " (a tie: {} with the baseline first, {} with the output first)",
+                shown(first),
+                shown(second)
+            )
+        } else {
+            String::new()
+        };
+        // The reasoning is that of the order that found more drift: it names what has changed.
+        let reasoning = if second > first { back.reasoning } else { forth.reasoning };
+        let result = self
+            .measured("judge", first.midpoint(second), &split)
+            .with_reasoning(&reasoning)
+            .with_metadata("reasoning", reasoning)
+            .with_metadata("driftByOrder", json!([first, second]));
+        let result = respondent.after(by).note(result);
+        if is_tie {
+            result.with_metadata(TIE, true).with_metadata("borderline", true)
+        } else {
+            result
+        }
+    }
+
+    fn by_embedding(&self, evidence: &Evidence<'_>, baseline: &str) -> AssertionResult {
+        let model = self.0.model.as_ref();
+        match embedding::drift(evidence, model, baseline) {
+            Ok(drift) => {
+                self.measured("embedding", drift, "").with_metadata("similarity", 1.0 - drift)
+            }
+            Err(obstacle) => obstacle.result(ID, "Baseline drift (embedding)"),
+        }
+    }
+
+    fn by_fields(&self, output: &str, baseline: &str) -> AssertionResult {
+        let label = "Baseline drift (field-diff)";
+        let Ok(baseline) = serde_json::from_str(baseline) else {
+            let message = "The baseline is not JSON, so its fields cannot be compared";
+            return AssertionResult::errored(ID, label, DRIFT_PARSE_ERROR, message);
+        };
+        let Ok(output) = serde_json::from_str(output) else {
+            let details = ". The output is not JSON";
+            return self
+                .measured("field-diff", 1.0, details)
+                .with_metadata("mismatched", json!([]));
+        };
+        match field_diff::compare(&output, &baseline, &self.0.fields) {
+            Ok(comparison) => {
+                let mismatched = comparison.mismatched();
+                let details = format!(". Mismatched: [{}]", mismatched.join(", "));
+                let fields: Vec<Value> = comparison
+                    .fields
+                    .iter()
+                    .map(|it| json!({"field": it.name, "drift": it.drift}))
+                    .collect();
+                self.measured("field-diff", comparison.drift(), &details)
+                    .with_metadata("mismatched", mismatched)
+                    .with_metadata("fields", fields)
+            }
+            Err(unknown) => {
+                let message = format!(
+                    "There is no field {} in the output or the baseline: check the spelling",
+                    unknown.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
+                );
+                AssertionResult::errored(ID, label, DRIFT_FIELD_UNKNOWN, message)
+                    .with_metadata("unknownFields", unknown)
+            }
+        }
+    }
+}
+
+fn reply_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "driftScore": { "type": "number", "minimum": 0, "maximum": 1 },
+            "reasoning": { "type": "string" },
+        },
+        "required": ["driftScore", "reasoning"],
+        "additionalProperties": false,
+    })
+}

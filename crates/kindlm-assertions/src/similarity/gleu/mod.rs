@@ -1,0 +1,123 @@
+//! `gleu`: how many runs of words the output shares with reference texts.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::shared::words::{common, plain_words, runs, share};
+use crate::similarity::likeness::{Limit, References};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "gleu";
+
+/// Measures the output by GLEU.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output shares its runs of words with a reference text (GLEU).",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code {
+            code: ASSERTION_FAILED,
+            summary: "The texts are less alike than the threshold demands, or with `not-` more.",
+        }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What to compare the output with.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The reference text, or several of which the best match counts.
+    value: References,
+}
+
+#[derive(Debug)]
+struct Gleu {
+    references: Vec<String>,
+    limit: Limit,
+    label: String,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let limit = Limit::new(own, 0.5);
+    Ok(Arc::new(Gleu { references: config.value.texts()?, limit, label: own.label("GLEU") }))
+}
+
+impl Assertion for Gleu {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let words = plain_words(&evidence.execution.output);
+        let score = self.references.iter().map(|it| gleu(&words, &plain_words(it)));
+        let grade = self.limit.grade("GLEU", score.fold(0.0, f64::max));
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}
+
+/// The longest runs of words that are compared.
+const LONGEST: usize = 4;
+
+/// GLEU: Wu and others, "Google's Neural Machine Translation System", arXiv 1609.08144, section 4.3.
+///
+/// The lesser of precision and recall over all runs of 1 to 4 words. Symmetric, and between 0 and 1.
+fn gleu(words: &[String], reference: &[String]) -> f64 {
+    let (mut shared, mut here, mut there) = (0, 0, 0);
+    for length in 1..=LONGEST {
+        let (found, total) = runs(words, length);
+        let (known, expected) = runs(reference, length);
+        shared += common(&found, &known);
+        here += total;
+        there += expected;
+    }
+    share(shared, here.max(there))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn measure(text: &str, reference: &str) -> f64 {
+        gleu(&plain_words(text), &plain_words(reference))
+    }
+
+    #[test]
+    fn has_the_values_of_the_formula() {
+        for (text, reference, shared, runs) in [
+            // 5 + 3 + 1 + 0 of 6 + 5 + 4 + 3 runs.
+            ("The cat sat on the mat.", "the cat is on the mat", 9, 18),
+            ("a b", "a b c d", 3, 10),
+            ("the the the the", "the cat", 1, 10),
+            ("", "a", 0, 1),
+        ] {
+            assert!((measure(text, reference) - share(shared, runs)).abs() < 1e-12, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn is_symmetric_between_0_and_1_and_1_for_the_same(text in "[a-c.]( [a-c.]{1,2}){0,8}", other in "[a-c.]( [a-c.]{1,2}){0,8}") {
+            let measured = measure(&text, &other);
+            prop_assert!((0.0..=1.0).contains(&measured), "{measured}");
+            prop_assert!((measured - measure(&other, &text)).abs() < 1e-12);
+            prop_assert!((measure(&text, &text) - 1.0).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `levenshtein`: how many letters must be changed to turn the output into a text.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::edit_distance::{Distance, distance};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "levenshtein";
+
+/// The distance that is allowed unless the entry says otherwise.
+const DEFAULT: f64 = 5.0;
+
+/// Compares the output with a text by their edit distance.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output differs from a text in no more than a few letters.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The output differs in more letters." }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What to compare the output with.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The text that the output is compared with.
+    value: String,
+}
+
+#[derive(Debug)]
+struct Levenshtein {
+    /// In UTF-16 units, which is what JavaScript counts.
+    value: Vec<u16>,
+    threshold: f64,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let threshold = own.threshold.unwrap_or(DEFAULT);
+    if threshold < 0.0 {
+        let problem = Problem::new("/threshold", "no distance is below 0")
+            .with_help("write the greatest number of letters that may differ");
+        return Err(vec![problem]);
+    }
+    let label = own.label("Levenshtein distance");
+    let value = config.value.encode_utf16().collect();
+    Ok(Arc::new(Levenshtein { value, threshold, label, negate: own.negate }))
+}
+
+impl Levenshtein {
+    fn grade(&self, distance: &Distance) -> Option<Grade> {
+        #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 letters")]
+        let (near, shown) = match distance {
+            Distance::Exactly(distance) => {
+                (*distance as f64 <= self.threshold, distance.to_string())
+            }
+            Distance::MoreThan(least) => (false, format!("of more than {least}")),
+            Distance::Unknown => return None,
+        };
+        let relation = if near { "less than or equal to" } else { "greater than" };
+        Some(Grade::of(near != self.negate, || {
+            let threshold = ecma::number(self.threshold);
+            format!("Levenshtein distance {shown} is {relation} threshold {threshold}")
+        }))
+    }
+}
+
+impl Assertion for Levenshtein {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let output: Vec<u16> = evidence.execution.output.encode_utf16().collect();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "thresholds are not negative, and one above the length means the length"
+        )]
+        let distance = distance(&output, &self.value, self.threshold as usize);
+        let result = match self.grade(&distance) {
+            Some(grade) => grade.result(ID, &self.label),
+            None => AssertionResult::errored(
+                ID,
+                &self.label,
+                CHECK_GIVEN_UP,
+                format!(
+                    "comparing texts of {} and {} letters up to a distance of {} takes too long; \
+                     choose a smaller `threshold`, or another check for long texts",
+                    output.len(),
+                    self.value.len(),
+                    ecma::number(self.threshold),
+                ),
+            ),
+        };
+        vec![result]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,41 @@
+//! `similar`: how near the output is to a text in meaning.
+
+use std::sync::Arc;
+
+use kindlm_types::{Class, Problem};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::nearness::{Config, EMBEDDING_FAILED, Metric, Similar};
+use crate::{Assertion, Build, Code, Meta, Own, Registration, Setup};
+
+const ID: &str = "similar";
+
+/// Compares the embeddings of the output and of texts.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output is near to a text in meaning, by the cosine of their embeddings.",
+        since: "0.1.0",
+        class: Class::Probabilistic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The output is not near enough, or with `not-` too near.",
+            },
+            Code {
+                code: EMBEDDING_FAILED,
+                summary: "A text could not be embedded, or the embeddings cannot be compared.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+fn build(config: &Value, own: Own, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    Similar::build(ID, Metric::Cosine, config, own, setup)
+}

@@ -1,0 +1,100 @@
+//! `similarity`: how alike the value and a text are, letter by letter.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::grade::text;
+use crate::core::on::seen;
+use crate::shared::edit_distance::{Distance, distance};
+use crate::similarity::likeness::Limit;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+/// The similarity that is wanted unless the entry says otherwise.
+const DEFAULT: f64 = 0.6;
+
+const ID: &str = "similarity";
+
+/// Compares a value with a text by their edit distance.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "How alike the value and a text are: 1 minus the edit distance divided by the greater length.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The similarity is below the threshold; with `not-` it is not.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What to compare the value with.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The text. A value that is no text is taken as JSON.
+    value: String,
+}
+
+#[derive(Debug)]
+struct Similarity {
+    value: Vec<char>,
+    limit: Limit,
+    label: String,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    let limit = Limit::new(own, DEFAULT);
+    if !(0.0..=1.0).contains(&limit.threshold) {
+        let message = format!("no similarity is {}", ecma::number(limit.threshold));
+        let problem = Problem::new("/threshold", message)
+            .with_help("write a number from 0 (nothing alike) to 1 (the same)");
+        return Err(vec![problem]);
+    }
+    let label = own.label("Similarity");
+    Ok(Arc::new(Similarity { value: value.chars().collect(), limit, label }))
+}
+
+impl Assertion for Similarity {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let value = match seen(evidence.execution, ID, &self.label) {
+            Ok(value) => value,
+            Err(results) => return results,
+        };
+        let letters: Vec<char> = text(&value).chars().collect();
+        let longest = letters.len().max(self.value.len());
+        let Distance::Exactly(distance) = distance(&letters, &self.value, longest) else {
+            let (value, reference) = (letters.len(), self.value.len());
+            let message = format!(
+                "comparing texts of {value} and {reference} letters takes too long; compare a part of it (`on`)"
+            );
+            return vec![AssertionResult::errored(ID, &self.label, CHECK_GIVEN_UP, message)];
+        };
+        #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 letters")]
+        let measure = if longest == 0 { 1.0 } else { 1.0 - distance as f64 / longest as f64 };
+        let grade = self.limit.grade("Similarity", measure);
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
+    fn wants(&self) -> Option<f64> {
+        Some(self.limit.turned(self.limit.threshold))
+    }
+}

@@ -1,0 +1,43 @@
+//! `contains`: a text is in the output.
+
+use std::sync::Arc;
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::needles::{Needles, One};
+use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+
+const ID: &str = "contains";
+
+/// The output contains a text.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output contains a text.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The text is not in the output." }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The text to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The text that must be in the output; not empty.
+    value: One,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    Ok(Arc::new(Needles::one(ID, config.value, false, own)?))
+}

@@ -1,0 +1,77 @@
+//! `equals`: the output is exactly this text, or this value.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Execution};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::grade::{Grade, parsed, text};
+use crate::shared::compare::equal;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "equals";
+
+/// Compares the output with a text or a value.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output is exactly a text, or as JSON exactly a value.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The output is another." }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What the output must be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// A text (or number, or boolean) that the output must be, or an object or list that it must be as JSON.
+    value: Value,
+}
+
+#[derive(Debug)]
+struct Equals {
+    value: Value,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    Ok(Arc::new(Equals { value: config.value, label: own.label("Equals"), negate: own.negate }))
+}
+
+impl Equals {
+    fn holds(&self, execution: &Execution) -> bool {
+        match &self.value {
+            Value::Object(_) | Value::Array(_) => {
+                parsed(execution).is_some_and(|it| equal(&it, &self.value))
+            }
+            value => execution.output == text(value),
+        }
+    }
+}
+
+impl Assertion for Equals {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let output = &evidence.execution.output;
+        let grade = Grade::of(self.holds(evidence.execution) != self.negate, || {
+            let not = if self.negate { "not " } else { "" };
+            format!("Expected output \"{output}\" to {not}equal \"{}\"", text(&self.value))
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

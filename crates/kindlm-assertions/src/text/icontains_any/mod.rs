@@ -1,0 +1,43 @@
+//! `icontains-any`: at least one of several texts is in the output, ignoring case.
+
+use std::sync::Arc;
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::needles::{Needles, Several};
+use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+
+const ID: &str = "icontains-any";
+
+/// The output contains at least one of several texts, ignoring case.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output contains at least one of several texts, ignoring case.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code { code: ASSERTION_FAILED, summary: "None of the texts is in the output." }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The texts to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// A list of texts, or texts separated by commas, of which one must be in the output.
+    value: Several,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    Ok(Arc::new(Needles::any(ID, config.value, true, own)?))
+}

@@ -1,0 +1,55 @@
+//! `includes`: a text is in the value.
+
+use std::sync::Arc;
+
+use kindlm_types::Class;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::Phrase;
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::occurs::Occurs;
+use crate::{Build, Built, Code, Meta, Own, Registration, Setup};
+
+const ID: &str = "includes";
+
+/// Looks for a text in a value.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The value includes a text, or a match of a pattern.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The text is not in the value; with `not-` it is.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The source does not tell the output." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must be in the value.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The text, or a pattern for it. A value that is no text is taken as JSON.
+    value: Phrase,
+    /// Whether `//` and `/* … */` comments in the value do not count: for a value that is source code.
+    #[serde(default)]
+    strip_comments: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value, strip_comments } = config::read(value)?;
+    let phrase = value.pattern("/value")?;
+    let label = own.label(&format!("Includes {phrase}"));
+    Ok(Arc::new(Occurs { id: ID, phrase, label, wanted: !own.negate, strip_comments }))
+}

@@ -1,0 +1,86 @@
+//! `regex`: the output matches a regular expression, written as in JavaScript.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, Verdict};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::core::needles::quoted;
+use crate::shared::pattern::Pattern;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "regex";
+
+/// Searches the output with a regular expression.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output matches a regular expression.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code { code: ASSERTION_FAILED, summary: "Nothing in the output matches." }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What to search the output for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The pattern as in JavaScript, without `/` around it and without flags; it may match anywhere.
+    value: String,
+}
+
+#[derive(Debug)]
+struct Regex {
+    pattern: Pattern,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    if value.is_empty() {
+        let problem = Problem::new("/value", "the pattern is empty")
+            .with_help("an empty pattern matches every output: write one, or remove the check");
+        return Err(vec![problem]);
+    }
+    let pattern = Pattern::compile(&value).map_err(|err| vec![err.problem("/value")])?;
+    let label = own.label(&format!("Matches: {}", quoted(&value)));
+    Ok(Arc::new(Regex { pattern, label, negate: own.negate }))
+}
+
+impl Assertion for Regex {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let found = match self.pattern.is_match(&evidence.execution.output) {
+            Ok(found) => found,
+            Err(err) => {
+                let message = format!("{err}; write a pattern without nested repetitions");
+                return vec![AssertionResult::errored(ID, &self.label, CHECK_GIVEN_UP, message)];
+            }
+        };
+        let grade = Grade::of(found != self.negate, || {
+            let not = if self.negate { "not " } else { "" };
+            format!("Expected output to {not}match regex \"{}\"", self.pattern.as_str())
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    /// A match stays one, whatever follows.
+    fn stands_when_cut(&self, result: &AssertionResult, output: &str) -> bool {
+        let is_found = (result.verdict == Verdict::Pass) != self.negate;
+        is_found && self.pattern.matches_whatever_follows(output)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

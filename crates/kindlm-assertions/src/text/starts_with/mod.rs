@@ -1,0 +1,78 @@
+//! `starts-with`: the output begins with a text.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::core::needles::quoted;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "starts-with";
+
+/// Looks at the beginning of the output.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output begins with a text.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The output begins otherwise." }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// The beginning of the output.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The text that the output must begin with; not empty.
+    value: String,
+}
+
+#[derive(Debug)]
+struct StartsWith {
+    value: String,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    if value.is_empty() {
+        let problem = Problem::new("/value", "the text to begin with is empty").with_help(
+            "every output begins with an empty text: write what it must begin with, or remove the check",
+        );
+        return Err(vec![problem]);
+    }
+    let label = own.label(&format!("Starts with: {}", quoted(&value)));
+    Ok(Arc::new(StartsWith { value, label, negate: own.negate }))
+}
+
+impl Assertion for StartsWith {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let held = evidence.execution.output.starts_with(&self.value);
+        let grade = Grade::of(held != self.negate, || {
+            let not = if self.negate { "not " } else { "" };
+            format!("Expected output to {not}start with \"{}\"", self.value)
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    /// A beginning stays one, whatever follows.
+    fn stands_when_cut(&self, _: &AssertionResult, output: &str) -> bool {
+        output.starts_with(&self.value) || !self.value.starts_with(output)
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

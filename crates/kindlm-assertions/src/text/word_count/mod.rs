@@ -1,0 +1,162 @@
+//! `word-count`: how many words the output has.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::ASSERTION_FAILED;
+use crate::core::config;
+use crate::core::grade::Grade;
+use crate::shared::words::words;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "word-count";
+
+/// Counts the words of the output.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The output has a certain number of words, or one within limits.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[Code { code: ASSERTION_FAILED, summary: "The output has more or fewer words." }],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// How many words the output has.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "WordCountConfig")]
+struct Config {
+    /// The number of words, or the least and the most.
+    value: Words,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Words {
+    /// The number of words.
+    Number(f64),
+    /// The number of words, as a text.
+    Text(String),
+    /// The least and the most.
+    Range(Range),
+}
+
+/// The least and the most words; one of the two may be left out.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "WordRange")]
+struct Range {
+    /// The least number of words.
+    min: Option<f64>,
+    /// The greatest number of words.
+    max: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limits {
+    Exactly(f64),
+    Between(f64, f64),
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+#[derive(Debug)]
+struct WordCount {
+    limits: Limits,
+    label: String,
+    negate: bool,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let config: Config = config::read(value)?;
+    let limits = limits(&config.value).map_err(|problem| vec![problem])?;
+    Ok(Arc::new(WordCount { limits, label: own.label("Word count"), negate: own.negate }))
+}
+
+fn limits(value: &Words) -> Result<Limits, Problem> {
+    match value {
+        Words::Number(number) => Ok(Limits::Exactly(*number)),
+        Words::Text(text) => match text.trim().parse() {
+            Ok(number) => Ok(Limits::Exactly(number)),
+            Err(_) => Err(Problem::new("/value", format!("`{text}` is not a number of words"))
+                .with_help("write a number, or `{ min: …, max: … }`")),
+        },
+        Words::Range(Range { min: None, max: None }) => {
+            Err(Problem::new("/value", "neither `min` nor `max` is given")
+                .with_help("write one of the two, or both"))
+        }
+        Words::Range(Range { min: Some(min), max: Some(max) }) if min > max => {
+            let (min, max) = (ecma::number(*min), ecma::number(*max));
+            Err(Problem::new("/value", format!("no number is at least {min} and at most {max}"))
+                .with_help("`min` must not be greater than `max`"))
+        }
+        Words::Range(Range { min: Some(min), max: Some(max) }) => Ok(Limits::Between(*min, *max)),
+        Words::Range(Range { min: Some(min), max: None }) => Ok(Limits::AtLeast(*min)),
+        Words::Range(Range { min: None, max: Some(max) }) => Ok(Limits::AtMost(*max)),
+    }
+}
+
+impl Limits {
+    #[expect(clippy::float_cmp, reason = "a whole number was asked for; others are never met")]
+    fn hold(self, count: f64) -> bool {
+        match self {
+            Self::Exactly(number) => count == number,
+            Self::Between(min, max) => (min..=max).contains(&count),
+            Self::AtLeast(min) => count >= min,
+            Self::AtMost(max) => count <= max,
+        }
+    }
+
+    fn missed(self, count: &str) -> String {
+        let show = ecma::number;
+        match self {
+            Self::Exactly(number) => {
+                format!("Word count {count} does not equal expected {}", show(number))
+            }
+            Self::Between(min, max) => {
+                format!("Word count {count} is not between {} and {}", show(min), show(max))
+            }
+            Self::AtLeast(min) => format!("Word count {count} is less than minimum {}", show(min)),
+            Self::AtMost(max) => {
+                format!("Word count {count} is greater than maximum {}", show(max))
+            }
+        }
+    }
+
+    fn met(self, count: &str) -> String {
+        let show = ecma::number;
+        let wanted = match self {
+            Self::Exactly(number) => format!("not equal {}", show(number)),
+            Self::Between(min, max) => format!("not be between {} and {}", show(min), show(max)),
+            Self::AtLeast(min) => format!("be less than {}", show(min)),
+            Self::AtMost(max) => format!("be greater than {}", show(max)),
+        };
+        format!("Expected word count to {wanted}, but got {count}")
+    }
+}
+
+impl Assertion for WordCount {
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let count = words(&evidence.execution.output).count();
+        #[expect(clippy::cast_precision_loss, reason = "no output has 2^53 words")]
+        let held = self.limits.hold(count as f64);
+        let count = count.to_string();
+        let grade = Grade::of(held != self.negate, || {
+            if self.negate { self.limits.met(&count) } else { self.limits.missed(&count) }
+        });
+        vec![grade.result(ID, &self.label)]
+    }
+
+    fn label(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+}

@@ -1,0 +1,112 @@
+//! `command-succeeded`: a command succeeds in what the agent left behind.
+
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use kindlm_types::workspace::{CommandRan, Gather};
+use kindlm_types::{AssertionResult, Class, FailureCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::workspace::{decided, missing, workspace};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+/// The command says nothing about the agent.
+const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
+const ID: &str = "command-succeeded";
+
+/// Runs a command after the agent.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A command ends with exit code 0 in the workspace after the agent.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "The exit code is not 0; with `not-` it is." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The test has no `workspace`, or the command was not run in it.",
+            },
+            Code {
+                code: COMMAND_BROKEN,
+                summary: "The command was not found, was ended by a signal, or took too long.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must succeed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    /// The command line, for `sh -c` in the workspace.
+    #[schemars(length(min = 1))]
+    value: String,
+    /// How long it may take, in milliseconds; as long as the agent if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+struct CommandSucceeded {
+    gather: Gather,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value, timeout_ms } = config::read(value)?;
+    let label = own.label(&format!("Command succeeded: {value}"));
+    let timeout = timeout_ms.map(Duration::from_millis);
+    Ok(Arc::new(CommandSucceeded { gather: Gather::Command { run: value, timeout }, label, own }))
+}
+
+impl Assertion for CommandSucceeded {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn gathers(&self) -> Vec<Gather> {
+        vec![self.gather.clone()]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let workspace = match workspace(evidence, ID, &self.label) {
+            Ok(workspace) => workspace,
+            Err(results) => return results,
+        };
+        let Some(ran) = workspace.commands.iter().find(|it| it.answers(&self.gather)) else {
+            let why = "the command was not run when the agent had finished";
+            return missing(ID, &self.label, why);
+        };
+        match (ran.exit_code, &ran.problem) {
+            (Some(code), None) => {
+                let reason = format!("exit code {code}{}", said(ran));
+                decided(ID, &self.label, self.own, code == 0, reason)
+            }
+            (_, problem) => {
+                let problem = problem.as_deref().unwrap_or("it did not come to its end");
+                let message = format!("{problem}{}", said(ran));
+                vec![AssertionResult::errored(ID, &self.label, COMMAND_BROKEN, message)]
+            }
+        }
+    }
+}
+
+/// The last lines of what a command wrote; all that is kept of it is in the evidence.
+fn said(ran: &CommandRan) -> String {
+    let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
+    let lines: Vec<&str> = text.trim().lines().collect();
+    let last = lines[lines.len().saturating_sub(10)..].join("\n");
+    if last.is_empty() || ran.exit_code == Some(0) { String::new() } else { format!(": {last}") }
+}

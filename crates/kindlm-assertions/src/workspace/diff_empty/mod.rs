@@ -1,0 +1,71 @@
+//! `diff-empty`: the agent changed nothing.
+
+use std::sync::Arc;
+
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::workspace::{changed, decided, workspace};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "diff-empty";
+
+/// Sees that nothing changed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent left its workspace as it was.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "Something was added, changed or deleted; with `not-` nothing was.",
+            },
+            Code { code: EVIDENCE_MISSING, summary: "The test has no `workspace`." },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct DiffEmpty {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(DiffEmpty { label: own.label("Nothing changed"), own }))
+}
+
+impl Assertion for DiffEmpty {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn needs_workspace(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let workspace = match workspace(evidence, ID, &self.label) {
+            Ok(workspace) => workspace,
+            Err(results) => return results,
+        };
+        let holds = workspace.changes.is_empty();
+        decided(ID, &self.label, self.own, holds, changed(&workspace.changes))
+    }
+}

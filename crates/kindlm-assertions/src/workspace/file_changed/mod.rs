@@ -1,0 +1,88 @@
+//! `file-changed`: the agent added or changed a file.
+
+use std::sync::Arc;
+
+use kindlm_types::workspace::ChangeKind;
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::workspace::{Paths, changed, decided, workspace};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "file-changed";
+
+/// Looks for a file among what changed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "The agent added or changed a file of its workspace.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "No such file was added or changed; with `not-` one was.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The test has no `workspace`, or changes of this file are not told.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Which file must have changed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Its path from the top of the workspace, or a glob: `src/**/*.ts`.
+    #[schemars(length(min = 1))]
+    value: String,
+}
+
+#[derive(Debug)]
+struct FileChanged {
+    paths: Paths,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value } = config::read(value)?;
+    let paths = Paths::new(&value, "/value")?;
+    let label = own.label(&format!("File changed: {paths}"));
+    Ok(Arc::new(FileChanged { paths, label, own }))
+}
+
+impl Assertion for FileChanged {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn needs_workspace(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let workspace = match workspace(evidence, ID, &self.label) {
+            Ok(workspace) => workspace,
+            Err(results) => return results,
+        };
+        if let Err(results) = self.paths.are_told(workspace, ID, &self.label) {
+            return results;
+        }
+        let holds = workspace
+            .changes
+            .iter()
+            .any(|it| it.change != ChangeKind::Deleted && self.paths.is_meant(&it.path));
+        decided(ID, &self.label, self.own, holds, changed(&workspace.changes))
+    }
+}

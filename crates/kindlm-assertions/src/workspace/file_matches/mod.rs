@@ -1,0 +1,103 @@
+//! `file-matches`: a file has a text somewhere when the agent has finished.
+
+use std::sync::Arc;
+
+use kindlm_types::workspace::Gather;
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Phrase, PhrasePattern, given_up};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::workspace::{decided, missing, stays_inside, workspace};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "file-matches";
+
+/// Looks for a text in a file.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A file of the workspace has a text or matches a pattern when the agent has finished.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The text is not in the file, or there is no such file; with `not-` the text is in it.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The test has no `workspace`, the file is no readable text, or with `not-` there is no such file.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must be in which file.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The file's path from the top of the workspace.
+    #[schemars(length(min = 1))]
+    path: String,
+    /// The text, with upper and lower case as it is, or a pattern.
+    value: Phrase,
+}
+
+#[derive(Debug)]
+struct FileMatches {
+    path: String,
+    phrase: PhrasePattern,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { path, value } = config::read(value)?;
+    let phrase = value.pattern("/value")?;
+    let path = stays_inside(&path, "/path")?;
+    let label = own.label(&format!("{path} matches {phrase}"));
+    Ok(Arc::new(FileMatches { path, phrase, label, own }))
+}
+
+impl Assertion for FileMatches {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn gathers(&self) -> Vec<Gather> {
+        vec![Gather::File { path: self.path.clone() }]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let workspace = match workspace(evidence, ID, &self.label) {
+            Ok(workspace) => workspace,
+            Err(results) => return results,
+        };
+        let Self { path, phrase, label, own } = self;
+        let Some(file) = workspace.files.iter().find(|it| it.path == *path) else {
+            let why = format!("`{path}` was not looked at when the agent had finished");
+            return missing(ID, label, why);
+        };
+        match (&file.text, &file.problem) {
+            (_, Some(problem)) => missing(ID, label, problem.as_str()),
+            // That something is not in a file says nothing where there is no file.
+            (None, None) if own.negate => missing(ID, label, format!("there is no `{path}`")),
+            (None, None) => decided(ID, label, *own, false, format!("there is no `{path}`")),
+            (Some(text), None) => match phrase.is_in(text) {
+                Ok(true) => decided(ID, label, *own, true, format!("{phrase} is in `{path}`")),
+                Ok(false) => {
+                    decided(ID, label, *own, false, format!("{phrase} is not in `{path}`"))
+                }
+                Err(err) => given_up(ID, label, &err),
+            },
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `in-diff`: what the agent changed has a text somewhere.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kindlm_types::workspace::{ChangeKind, FileChange};
+use kindlm_types::{AssertionResult, Class};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Phrase, PhrasePattern, given_up, names};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::core::workspace::{Paths, decided, missing, workspace};
+use crate::shared::pattern::SearchError;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "in-diff";
+
+/// Looks for a text in what changed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "A text or pattern is in a path or the new content of a file that the agent changed; `not-in-diff` is the opposite.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code {
+                code: ASSERTION_FAILED,
+                summary: "The text is nowhere in what changed; with `not-` it is somewhere.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The test has no `workspace`, or not all that changed was read: it is ignored, no text, or too much.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// What must be in it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The text, with upper and lower case as it is, or a pattern.
+    value: Phrase,
+    /// Only in these files: a path from the top of the workspace, or a glob.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    path: Option<String>,
+    /// Where it is looked for.
+    #[serde(default)]
+    within: Within,
+}
+
+/// Where a text is looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "WithinDiff")]
+enum Within {
+    /// In the paths of all files that were added, changed or deleted, and in the whole text of those that are left.
+    #[default]
+    Content,
+    /// In the lines that were added.
+    Added,
+    /// In the lines that were removed, those of files that are gone included.
+    Removed,
+}
+
+#[derive(Debug)]
+struct InDiff {
+    phrase: PhrasePattern,
+    paths: Option<Paths>,
+    within: Within,
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config { value, path, within } = config::read(value)?;
+    let phrase = value.pattern("/value")?;
+    let paths = path.map(|it| Paths::new(&it, "/path")).transpose()?;
+    let label = own.label(&format!("In diff: {phrase}"));
+    Ok(Arc::new(InDiff { phrase, paths, within, label, own }))
+}
+
+impl Assertion for InDiff {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn needs_workspace(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let workspace = match workspace(evidence, ID, &self.label) {
+            Ok(workspace) => workspace,
+            Err(results) => return results,
+        };
+        let told = self.paths.as_ref().map(|it| it.are_told(workspace, ID, &self.label));
+        if let Some(Err(results)) = told {
+            return results;
+        }
+        let is_meant =
+            |it: &&FileChange| self.paths.as_ref().is_none_or(|paths| paths.is_meant(&it.path));
+        let changes: Vec<&FileChange> = workspace.changes.iter().filter(is_meant).collect();
+        let mut found = Vec::new();
+        for change in &changes {
+            match self.is_in(change) {
+                Ok(true) => found.push(change.path.as_str()),
+                Ok(false) => {}
+                Err(err) => return given_up(ID, &self.label, &err),
+            }
+        }
+        if let Some(why) = self.unread(&changes).filter(|_| found.is_empty()) {
+            return missing(ID, &self.label, format!("{} was not found, but {why}", self.phrase));
+        }
+        let reason = format!("{} is in: {}", self.phrase, names(found.iter().copied()));
+        decided(ID, &self.label, self.own, !found.is_empty(), reason)
+    }
+}
+
+impl InDiff {
+    /// In what it is looked for.
+    fn searched<'c>(&self, change: &'c FileChange) -> Vec<Cow<'c, str>> {
+        let text = || Cow::Borrowed(change.text.as_deref().unwrap_or_default());
+        let lines = |sign: char| {
+            // What stands before the first hunk are the names of the file; `--- x` in a hunk is a line `-- x`.
+            let patch = change.patch.as_deref().unwrap_or_default().lines();
+            let hunks = patch.skip_while(|it| !it.starts_with("@@"));
+            let lines: Vec<&str> = hunks.filter_map(|it| it.strip_prefix(sign)).collect();
+            Cow::Owned(lines.join("\n"))
+        };
+        match (self.within, &change.patch) {
+            (Within::Content, _) => vec![Cow::Borrowed(&change.path), text()],
+            (Within::Added, None) => vec![text()],
+            (Within::Added, Some(_)) => vec![lines('+')],
+            (Within::Removed, _) => vec![lines('-')],
+        }
+    }
+
+    fn is_in(&self, change: &FileChange) -> Result<bool, SearchError> {
+        for text in self.searched(change) {
+            if self.phrase.is_in(&text)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Why it may be in what changed although it was not found there, and what to do.
+    fn unread(&self, changes: &[&FileChange]) -> Option<String> {
+        let files = |is_it: &dyn Fn(&FileChange) -> bool| {
+            let files: Vec<&str> =
+                changes.iter().filter(|it| is_it(it)).map(|it| it.path.as_str()).collect();
+            Some(files).filter(|it| !it.is_empty()).map(names)
+        };
+        // Of files that are gone there is nothing to be read but lines that were removed.
+        let is_meant = |it: &FileChange| {
+            it.change != ChangeKind::Deleted || matches!(self.within, Within::Removed)
+        };
+        if let Some(files) = files(&|it| it.binary && is_meant(it)) {
+            return Some(format!(
+                "what is no text was not read: {files}. Say with `path` which files are meant, or leave out with `workspace.ignore` what nobody wrote"
+            ));
+        }
+        // Of a text in another encoding only ASCII could be read.
+        let is_half_read = |it: &FileChange| {
+            self.searched(it).iter().any(|it| it.contains(char::REPLACEMENT_CHARACTER))
+        };
+        if let Some(files) = files(&|it| !self.phrase.is_plain() && is_half_read(it)) {
+            return Some(format!(
+                "what is not UTF-8 could only be read in part: {files}. Say with `path` which files are meant, or look for a text of ASCII characters"
+            ));
+        }
+        let files = files(&|it| it.cut && is_meant(it))?;
+        Some(format!(
+            "not all that changed was kept: {files}. Raise `workspace.maxDiffBytes`, or leave out with `workspace.ignore` what nobody wrote"
+        ))
+    }
+}

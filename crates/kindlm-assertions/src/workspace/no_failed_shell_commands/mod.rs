@@ -1,0 +1,86 @@
+//! `no-failed-shell-commands`: no command that the agent ran went wrong.
+
+use std::sync::Arc;
+
+use kindlm_types::workspace::ShellRun;
+use kindlm_types::{Action, ActionState, AssertionResult, Channel, Class, Facts, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::behaviour::{Finding, Gap, names};
+use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
+use crate::core::config;
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Own, Registration, Setup};
+
+const ID: &str = "no-failed-shell-commands";
+
+/// Sees that no command failed.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: None,
+        summary: "No command failed that the agent ran with a tool for shells.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: ASSERTION_FAILED, summary: "A command failed; with `not-` none did." },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The source does not tell all calls, or not how each ended.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Own(build),
+};
+
+/// Nothing to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {}
+
+#[derive(Debug)]
+struct NoFailedShellCommands {
+    label: String,
+    own: Own,
+}
+
+fn build(value: &Value, own: Own, _setup: &Setup<'_>) -> Built {
+    let Config {} = config::read(value)?;
+    Ok(Arc::new(NoFailedShellCommands { label: own.label("No failed shell commands"), own }))
+}
+
+impl Assertion for NoFailedShellCommands {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let execution = evidence.execution;
+        let events = execution.events();
+        let facts = Facts::of(&events);
+        let shells = || facts.actions.iter().filter(|it| it.kind == ToolKind::Shell);
+        // Of a call of which only the result was told nobody knows whether a shell ran it. If it went well, it does
+        // not matter.
+        let unnamed = facts.actions.iter().filter(|it| it.name.is_none());
+        let may_have_failed =
+            |it: &&Action<'_>| it.has_failed() || it.state == ActionState::Pending;
+        let unnamed = unnamed.filter(may_have_failed).count();
+        // One that was not allowed did not run, so it did not fail.
+        let failed = shells().filter(|it| it.has_failed());
+        let failed: Vec<String> = failed.map(|it| ShellRun::of(it).command).collect();
+        let pending = shells().filter(|it| it.state == ActionState::Pending).count();
+        let told = execution.tells_all(Channel::Actions);
+        let known = told && pending + unnamed == 0;
+        let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
+        let reason = format!("Failed: {}", names(failed.iter().map(String::as_str)));
+        let gap = match unnamed {
+            _ if !told => Gap::untold(execution, Channel::Actions),
+            0 => Gap::Unanswered(pending),
+            unnamed => Gap::Half(Channel::Actions, unnamed),
+        };
+        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+    }
+}

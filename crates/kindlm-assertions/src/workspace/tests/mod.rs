@@ -1,0 +1,226 @@
+//! `tests`: tests score what the agent left behind, each test by itself.
+
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use kindlm_types::workspace::{
+    FileChange, Gather, TestFormat, TestRan, TestStatus, TestsRan, Workspace,
+};
+use kindlm_types::{AssertionResult, Class, FailureCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::ExpectPath;
+use crate::core::behaviour::names;
+use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::config;
+use crate::core::workspace::{Paths, missing, stays_inside, workspace};
+use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup};
+
+/// A test failed.
+const TEST_FAILED: FailureCode = FailureCode::new("TEST_FAILED");
+/// A test that was expected was not run, or there are more or fewer tests than expected.
+const TEST_MISSING: FailureCode = FailureCode::new("TEST_MISSING");
+/// The agent changed a file that it may not change.
+const PROTECTED_FILE_CHANGED: FailureCode = FailureCode::new("PROTECTED_FILE_CHANGED");
+/// The tests as a whole cannot be relied on.
+const TESTS_UNRELIABLE: FailureCode = FailureCode::new("TESTS_UNRELIABLE");
+const ID: &str = "tests";
+
+/// Takes tests for checks.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: ID,
+        path: Some(ExpectPath { pointer: "/tests", list: true }),
+        summary: "Tests run in the workspace after the agent, and every single one of them is a check.",
+        since: "0.1.0",
+        class: Class::Deterministic,
+        codes: &[
+            Code { code: TEST_FAILED, summary: "A test failed." },
+            Code {
+                code: TEST_MISSING,
+                summary: "A test of `names` was not run, or not as many tests ran as `count` says.",
+            },
+            Code {
+                code: PROTECTED_FILE_CHANGED,
+                summary: "The agent changed a file that `protect` names.",
+            },
+            Code {
+                code: TESTS_UNRELIABLE,
+                summary: "There is no report, it cannot be read, it names no test that was run, or the exit code contradicts it.",
+            },
+            Code {
+                code: EVIDENCE_MISSING,
+                summary: "The test case has no `workspace`, or the tests were not run in it.",
+            },
+        ],
+        docs: include_str!("docs.md"),
+    },
+    schema: Config::json_schema,
+    build: Build::Plain(build),
+};
+
+/// Which tests, and how they report.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TestsConfig")]
+struct Config {
+    /// The command line that runs them, for `sh -c` in the workspace.
+    #[schemars(length(min = 1))]
+    run: String,
+    /// How they report.
+    format: TestFormat,
+    /// The file that they write the report to, from the top of the workspace; stdout if absent (`pytest-json`:
+    /// `.report.json`).
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    report: Option<String>,
+    /// How long they may take, in milliseconds; as long as the agent if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u64>,
+    /// Names of tests that must run, as they stand in the results: one that is missing or skipped is a failure.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    names: Vec<String>,
+    /// How many tests must run; skipped ones do not count.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    count: Option<usize>,
+    /// Files, folders and globs that the agent may not change: settings of the runner, for example. The tests find them as
+    /// they were at the start.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    protect: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Tests {
+    label: String,
+    gather: Gather,
+    names: Vec<String>,
+    count: Option<usize>,
+    protect: Vec<Paths>,
+}
+
+fn build(value: &Value, _setup: &Setup<'_>) -> Built {
+    let Config { run, format, report, timeout_ms, names, count, protect } = config::read(value)?;
+    if let Some(report) = &report {
+        stays_inside(report, "/report")?;
+    }
+    let protect = protect.iter().enumerate();
+    let protect: Vec<Paths> = protect
+        .map(|(at, it)| Paths::new(it, &format!("/protect/{at}")))
+        .collect::<Result<_, _>>()?;
+    let label = format!("Tests: {run}");
+    let timeout = timeout_ms.map(Duration::from_millis);
+    let globs = protect.iter().flat_map(Paths::globs).collect();
+    let gather = Gather::Tests { run, format, report, timeout, protect: globs };
+    Ok(Arc::new(Tests { label, gather, names, count, protect }))
+}
+
+impl Assertion for Tests {
+    fn sees_output(&self) -> bool {
+        false
+    }
+
+    fn gathers(&self) -> Vec<Gather> {
+        vec![self.gather.clone()]
+    }
+
+    fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
+        let label = &self.label;
+        let workspace = match workspace(evidence, ID, label) {
+            Ok(workspace) => workspace,
+            Err(results) => return results,
+        };
+        let Some(ran) = workspace.tests.iter().find(|it| it.answers(&self.gather)) else {
+            return missing(ID, label, "the tests were not run when the agent had finished");
+        };
+        let mut results: Vec<AssertionResult> = ran.tests.iter().map(one).collect();
+        results.extend(self.names.iter().filter_map(|it| missing_test(it, &ran.tests)));
+        results.extend(self.count.map(|it| counted(it, &ran.tests)));
+        results.extend(self.protect.iter().flat_map(|it| protected(it, workspace)));
+        let problem = ran.problem.clone();
+        let none = || ran.tests.is_empty().then(|| "no test was run".to_owned());
+        if let Some(problem) = problem.or_else(none) {
+            let message = format!("{problem}{}", said(ran));
+            results.push(AssertionResult::errored(ID, label, TESTS_UNRELIABLE, message));
+        }
+        results
+    }
+}
+
+fn one(test: &TestRan) -> AssertionResult {
+    match test.status {
+        TestStatus::Passed => AssertionResult::pass(ID, &test.name),
+        TestStatus::Skipped => AssertionResult::skipped(ID, &test.name, "the runner skipped it"),
+        TestStatus::Failed => {
+            let message = test.message.as_deref().unwrap_or("it failed, and does not say why");
+            AssertionResult::fail(ID, &test.name, TEST_FAILED, message)
+        }
+    }
+}
+
+/// A failure, unless a test of this name ran.
+fn missing_test(name: &str, tests: &[TestRan]) -> Option<AssertionResult> {
+    let why = match tests.iter().find(|it| it.name == name) {
+        Some(TestRan { status: TestStatus::Passed | TestStatus::Failed, .. }) => return None,
+        Some(_) => "the test must run (`names`), and it was skipped".to_owned(),
+        None => {
+            let has = match tests {
+                [] => "no tests".to_owned(),
+                tests => names(tests.iter().map(|it| it.name.as_str())),
+            };
+            format!("the test must run (`names`), and the report does not have it; it has {has}")
+        }
+    };
+    let label = format!("Test ran: {name}");
+    Some(AssertionResult::fail(ID, label, TEST_MISSING, why))
+}
+
+/// Checks that as many tests ran as expected.
+fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
+    let label = format!("Tests run: {expected}");
+    let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();
+    let ran = tests.len() - skipped;
+    if ran == expected {
+        return AssertionResult::pass(ID, label);
+    }
+    let skipped =
+        if skipped == 0 { String::new() } else { format!(", and {skipped} were skipped") };
+    let why = format!("{expected} tests must run (`count`); {ran} ran{skipped}");
+    AssertionResult::fail(ID, label, TEST_MISSING, why)
+}
+
+/// Checks that protected files are as they were at the start.
+fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
+    let label = format!("Protected: {paths}");
+    if let Err(results) = paths.are_told(workspace, ID, &label) {
+        return results;
+    }
+    let changed: Vec<String> = workspace
+        .changes
+        .iter()
+        .filter(|it| paths.is_meant(&it.path))
+        .map(FileChange::marked)
+        .collect();
+    if changed.is_empty() {
+        return vec![AssertionResult::pass(ID, label)];
+    }
+    let changed = names(changed.iter().map(String::as_str));
+    let why = format!("the agent changed what it may not change (`protect`): {changed}");
+    vec![AssertionResult::fail(ID, label, PROTECTED_FILE_CHANGED, why)]
+}
+
+/// The last lines of what the runner wrote.
+fn said(ran: &TestsRan) -> String {
+    let command = &ran.command;
+    let text = if command.stderr.trim().is_empty() { &command.stdout } else { &command.stderr };
+    let lines: Vec<&str> = text.trim().lines().collect();
+    let last = lines[lines.len().saturating_sub(10)..].join("\n");
+    let last: String = last.chars().take(2000).collect();
+    if last.is_empty() { String::new() } else { format!("; it wrote: {last}") }
+}
