@@ -10,6 +10,8 @@ pub const PROCESS: usize = 512 << 20;
 pub const STACK: usize = 1 << 20;
 /// Longest result, as bytes of JSON.
 pub const RESULT: usize = 16 << 20;
+/// Longest text of an error that a script throws, in bytes; the rest is cut.
+pub const THROWN: usize = 64 << 10;
 /// Largest file that is read, and largest body of a response, in bytes.
 pub const CONTENT: usize = 32 << 20;
 /// Time of a call that does not say otherwise.

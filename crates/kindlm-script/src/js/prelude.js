@@ -219,7 +219,8 @@
     try {
       return parse(native.source(path));
     } catch (error) {
-      error.message = `${path}: ${error.message}`;
+      // Without memory for an error object, the engine throws `null`.
+      if (error !== null) error.message = `${path}: ${error.message}`;
       throw error;
     }
   }

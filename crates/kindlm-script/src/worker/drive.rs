@@ -354,8 +354,8 @@ impl<'js> Driver<'_, 'js> {
                 stack.lines().nth(1).map_or_else(String::new, |at| format!(" ({})", at.trim()));
             return stop(Halt { why: Stop::Load, message: format!("SyntaxError: {message}{at}") });
         }
-        let message = (has_message == "1").then_some(message);
-        (Ending::Threw { message, stack, thrown }, Vec::new())
+        let message = (has_message == "1").then(|| shortened(message));
+        (Ending::Threw { message, stack: shortened(stack), thrown: shortened(thrown) }, Vec::new())
     }
 
     fn pending(&self, err: &Error) -> Value<'js> {
@@ -368,6 +368,15 @@ impl<'js> Driver<'_, 'js> {
             Err(_) => self.ctx.catch(),
         }
     }
+}
+
+/// A text of an error, cut where it is longer than a report can use.
+fn shortened(mut text: String) -> String {
+    if text.len() > limits::THROWN {
+        text.truncate(text.floor_char_boundary(limits::THROWN));
+        text.push('…');
+    }
+    text
 }
 
 fn memory() -> Halt {

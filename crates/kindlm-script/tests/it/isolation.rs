@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
 use kindlm_types::BoxFuture;
-use kindlm_types::script::{ExportUse, ScriptPermissions, ScriptQuestion, ScriptSource};
+use kindlm_types::script::{
+    ExportUse, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptSource,
+};
 use tempfile::TempDir;
 
 use crate::support::{body, file, folder, host, options, permit, shown};
@@ -331,6 +333,32 @@ async fn an_engine_without_memory_says_so_wherever_it_was_needed() {
         let question = ScriptQuestion { timeout: Some(Duration::from_mins(1)), ..body(code) };
         let said = shown(&host.run(&question).await);
         assert!(said.starts_with("Memory: it used more than 128 MiB"), "{code}: {said}");
+    }
+    let numbers = format!("[{}1]", "1,".repeat(15 << 20));
+    let suite = self::suite(&[
+        ("numbers.json", &numbers),
+        ("check.js", "module.exports = () => require('./numbers.json').length"),
+    ]);
+    let question =
+        ScriptQuestion { timeout: Some(Duration::from_mins(1)), ..file("check.js", None) };
+    let said = shown(&self::host(suite.path()).run(&question).await);
+    assert!(said.starts_with("Memory: it used more than 128 MiB"), "{said}");
+}
+
+#[tokio::test]
+async fn the_text_of_an_error_is_bounded() {
+    let suite = suite(&[]);
+    let host = host(suite.path());
+    let question = ScriptQuestion {
+        timeout: Some(Duration::from_mins(1)),
+        ..body("throw new Error('é'.repeat(1e7))")
+    };
+    let Ok(answer) = host.run(&question).await else { panic!("it threw") };
+    let ScriptOutcome::Threw { message: Some(message), stack, thrown } = answer.outcome else {
+        panic!("it threw an error")
+    };
+    for text in [message, stack, thrown] {
+        assert!(text.len() < (64 << 10) + 4 && text.ends_with('…'), "{} bytes", text.len());
     }
 }
 
