@@ -147,6 +147,9 @@ impl Loader<'_> {
     ) {
         let text = written.template.text();
         for (range, name) in written.template.lookalikes() {
+            if self.found.is_full {
+                return;
+            }
             let is_closed = text[range.clone()].ends_with("}}");
             let is_known = vars.contains_key(name) || name.starts_with("env.");
             let meant =
@@ -166,10 +169,10 @@ impl Loader<'_> {
             };
             self.report_literal(written, range, help, use_of);
         }
-        for range in written.template.tags() {
-            if use_of != TextUse::Command {
-                self.report_literal(written, range, use_of.raw().to_owned(), use_of);
-            }
+        // What mends the first mends them all.
+        if let Some(range) = written.template.tags().first().filter(|_| use_of != TextUse::Command)
+        {
+            self.report_literal(written, range, use_of.raw().to_owned(), use_of);
         }
     }
 
