@@ -106,10 +106,11 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
         if before.is_some_and(u8::is_ascii_alphanumeric) {
             return None;
         }
-        let inside = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+        // Some keys are base64.
+        let inside = |it: &u8| it.is_ascii_alphanumeric() || b"-_.+/=".contains(it);
         let rest = &text[found.end()..];
         let length = rest.bytes().take_while(inside).count();
-        let length = rest[..length].trim_end_matches('.').len();
+        let length = rest[..length].trim_end_matches(['.', '/']).len();
         (length >= LEAST).then(|| found.end()..found.end() + length)
     })
 }
@@ -190,7 +191,17 @@ fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
 /// The password of an address that is a value, such as that of `DATABASE_URL`.
 pub(crate) fn password_of_address(value: &str) -> Option<&str> {
     let from = value.find("://")? + 3;
-    value.get(password_of(value, from)?)
+    if let Some(password) = password_of(value, from) {
+        return value.get(password);
+    }
+    // People write passwords with a `/` into addresses as they are.
+    let user = &value[from..from + value[from..].rfind('@')?];
+    let (name, password) = user.split_once(':')?;
+    let is_port =
+        password.split('/').next().is_none_or(|it| it.bytes().all(|it| it.is_ascii_digit()));
+    let is_plain = |text: &str| !text.contains(|it: char| it.is_whitespace() || it == '?');
+    let is_password = !is_port && !name.contains('/') && is_plain(password);
+    (is_password && !password.starts_with(['$', '{', '*', '['])).then_some(password)
 }
 
 #[cfg(test)]
@@ -207,6 +218,8 @@ mod tests {
                 "two sk-aaaaaaaaaaaaaaaa sk-bbbbbbbbbbbbbbbb",
                 "two sk-**************** sk-****************",
             ),
+            ("sk-CANARY7-q9Zx/T+w3vLm=Kd }", "sk-*********************** }"),
+            ("https://host/sk-aaaaaaaaaaaaaaaa/", "https://host/sk-****************/"),
             ("risk-averse-investments", "risk-averse-investments"),
             ("sk-short", "sk-short"),
             ("č sk-aaaaaaaaaaaaaaaač", "č sk-****************č"),

@@ -404,6 +404,15 @@ mod tests {
         secrets.add_password_of("postgres://user:s3cr3tpw@db.example.com:5432/shop");
         assert_eq!(secrets.redact("it is S3CR3TPW"), Some("it is [redacted]".to_owned()));
         assert_eq!(secrets.redact("db.example.com"), None);
+        for (address, said) in [
+            ("postgres://user:s3cr/t+pw=x@db.example.com/shop", Some("it is [redacted]")),
+            ("https://host:8080/s3cr/t+pw=x@b", None),
+            ("https://host/a:s3cr/t+pw=x@b", None),
+        ] {
+            let mut secrets = Secrets::default();
+            secrets.add_password_of(address);
+            assert_eq!(secrets.redact("it is s3cr/t+pw=x").as_deref(), said, "{address}");
+        }
     }
 
     #[test]
