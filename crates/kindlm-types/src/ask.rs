@@ -68,6 +68,8 @@ pub struct JudgeQuestion {
     pub sample: u32,
     /// How freely it is answered, from 0 to 2; 0 if absent.
     pub temperature: Option<f64>,
+    /// True if the reply to the same question before was cut off at its limit: the limit is doubled.
+    pub after_cut: bool,
 }
 
 /// A text to turn into a vector.
@@ -92,6 +94,7 @@ impl Question {
                 q.max_tokens,
                 q.sample,
                 q.temperature,
+                q.after_cut,
             ])
             .to_string(),
             Self::Embedding(q) => serde_json::json!(["embedding", q.model, q.text]).to_string(),

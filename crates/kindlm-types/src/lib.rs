@@ -68,6 +68,7 @@ pub use price::Price;
 pub use problem::{Place, Problem, ProblemKind, nearest, nearest_few, suggest};
 pub use prompt::{
     FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
+    reasons,
 };
 pub use provider_error::{ProviderError, ProviderErrorKind};
 pub use report::{

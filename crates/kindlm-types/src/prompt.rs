@@ -171,6 +171,17 @@ fn is_first(sample: &u32) -> bool {
     *sample == 0
 }
 
+/// True for models of OpenAI that reason before they answer, by their names, also as `openai/o3` or `ft:o4-mini:…`.
+pub fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    ["o1", "o3", "o4", "gpt-5"].iter().any(|family| {
+        name.strip_prefix(family).is_some_and(|rest| {
+            rest.chars().next().is_none_or(|it| matches!(it, '-' | '.' | ':' | '@'))
+        })
+    })
+}
+
 /// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -371,6 +382,27 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn knows_the_models_that_reason() {
+        for (model, expected) in [
+            ("o1", true),
+            ("o3-mini", true),
+            ("o4-mini-2025-04-16", true),
+            ("gpt-5", true),
+            ("gpt-5.1", true),
+            ("gpt-5-mini", true),
+            ("openai/o3", true),
+            ("ft:o4-mini:acme", true),
+            ("gpt-4o", false),
+            ("gpt-50", false),
+            ("o10", false),
+            ("olmo", false),
+            ("gpt-4.1", false),
+        ] {
+            assert_eq!(reasons(model), expected, "{model}");
+        }
+    }
 
     #[test]
     fn only_what_went_wrong_is_a_failure() {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
-    Answer, AskError, Backend, Message, Params, Prompt, ProviderErrorKind, Question, Role, suggest,
+    Answer, AskError, Backend, Message, Params, Prompt, ProviderErrorKind, Question, Role, reasons,
+    suggest,
 };
 use lru::LruCache;
 use tokio::sync::OnceCell;
@@ -19,6 +20,13 @@ use crate::{Defaults, Model};
 /// How many answers are remembered. Equal questions come from the repeats and the checks of one case, and so
 /// close together; the bound keeps a run of any length in the same memory.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+
+/// The least limit of an answer, in tokens, for judges that reason before they answer. Tokens that are not used cost
+/// nothing.
+const REASONING: u32 = 8_192;
+
+/// The most tokens that widely used models without reasoning can answer with (`gpt-4o`).
+const OUTPUT_LIMIT: u32 = 16_384;
 
 /// The models that answer the questions of checks.
 ///
@@ -185,17 +193,32 @@ impl<'a> Judges<'a> {
 
 impl Model {
     /// How the model is asked to judge. It may have as many tokens as it was given, if that is more than the answer
-    /// needs: those of a model that thinks first are counted, too. Its `topP` and `stopSequences` are for what it says when
+    /// needs. Reasoning counts as tokens of the answer: models that reason may have 8,192 at least. After a reply that was
+    /// cut off, the limit is doubled. Its `topP` and `stopSequences` are for what it says when
     /// it is tested: the one does nothing at temperature 0, the other would cut verdicts off.
     pub fn judge_params(&self, question: &JudgeQuestion) -> Params {
         let own = &self.params;
         Params {
             temperature: Some(question.temperature.unwrap_or(0.0)),
-            max_tokens: Some(question.max_tokens).max(own.max_tokens),
+            max_tokens: Some(self.judge_limit(question)),
             // Several answers to one question are to differ.
             seed: own.seed.map(|it| it.wrapping_add(question.sample.into())),
             ..Params::default()
         }
+    }
+
+    /// The most tokens that the answer to a question may have.
+    fn judge_limit(&self, question: &JudgeQuestion) -> u32 {
+        let reasons = reasons(&self.name);
+        let own = self.params.max_tokens;
+        let least = if reasons { REASONING } else { 0 };
+        let limit = question.max_tokens.max(own.unwrap_or(0)).max(least);
+        if !question.after_cut {
+            return limit;
+        }
+        // A model whose own limit is unknown refuses requests for more than it can answer.
+        let most = if reasons || own.is_some() { u32::MAX } else { OUTPUT_LIMIT.max(limit) };
+        limit.saturating_mul(2).min(most)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kindlm_assertions::{Assertion, Check, Evidence, Meta};
 use kindlm_engine::{Judged, Judges, Model, judge};
-use kindlm_types::ask::EmbeddingQuestion;
+use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
     Answer, AssertionResult, Class, Execution, Outcome, Params, ProviderErrorKind, Question,
     Verdict,
@@ -72,6 +72,40 @@ async fn a_judge_has_its_own_seed_and_as_many_tokens_as_it_was_given() {
         };
         assert_eq!(prompts[0].params, asked(0));
         assert_eq!(prompts[1].params, asked(1));
+    }
+}
+
+#[test]
+fn a_reply_that_was_cut_off_is_asked_for_with_twice_the_limit() {
+    for (name, own, first, second) in [
+        ("gpt-4o", None, 512, 1_024),
+        ("gpt-4o", Some(1_024), 1_024, 2_048),
+        ("gpt-5-mini", None, 8_192, 16_384),
+        ("openai/o3", Some(1_024), 8_192, 16_384),
+        ("gpt-5-mini", Some(20_000), 20_000, 40_000),
+    ] {
+        let params = Params { max_tokens: own, ..Params::default() };
+        let model = Model { params, name: name.to_owned(), ..model("a") };
+        for (after_cut, expected) in [(false, first), (true, second)] {
+            let found = model.judge_params(&question(512, after_cut)).max_tokens;
+            assert_eq!(found, Some(expected), "{name} {own:?} {after_cut}");
+        }
+    }
+    // A set of 100 rules: `gpt-4o` can answer with 16,384 tokens at most.
+    let large = Model { name: "gpt-4o".to_owned(), ..model("a") };
+    assert_eq!(large.judge_params(&question(13_056, true)).max_tokens, Some(16_384));
+}
+
+fn question(max_tokens: u32, after_cut: bool) -> JudgeQuestion {
+    JudgeQuestion {
+        model: None,
+        system: String::new(),
+        user: String::new(),
+        response_format: None,
+        max_tokens,
+        sample: 0,
+        temperature: None,
+        after_cut,
     }
 }
 

@@ -230,6 +230,7 @@ impl Asks {
             max_tokens: 64,
             sample,
             temperature: None,
+            after_cut: false,
         })
     }
 }

@@ -4,7 +4,7 @@ mod usual;
 
 use kindlm_types::{
     FinishReason, Params, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat,
-    Usage,
+    Usage, reasons,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -293,17 +293,6 @@ impl<'a> Chat<'a> {
     }
 }
 
-/// Whether a model is one of those that think before they answer, also as `openai/o3` or `ft:o4-mini:…`.
-fn reasons(model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or(model);
-    let name = name.strip_prefix("ft:").unwrap_or(name);
-    ["o1", "o3", "o4", "gpt-5"].iter().any(|family| {
-        name.strip_prefix(family).is_some_and(|rest| {
-            rest.chars().next().is_none_or(|it| matches!(it, '-' | '.' | ':' | '@'))
-        })
-    })
-}
-
 fn response_format(format: &ResponseFormat) -> Value {
     json!({
         "type": "json_schema",
@@ -371,27 +360,6 @@ fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn knows_the_models_that_reason() {
-        for (model, expected) in [
-            ("o1", true),
-            ("o3-mini", true),
-            ("o4-mini-2025-04-16", true),
-            ("gpt-5", true),
-            ("gpt-5.1", true),
-            ("gpt-5-mini", true),
-            ("openai/o3", true),
-            ("ft:o4-mini:acme", true),
-            ("gpt-4o", false),
-            ("gpt-50", false),
-            ("o10", false),
-            ("olmo", false),
-            ("gpt-4.1", false),
-        ] {
-            assert_eq!(reasons(model), expected, "{model}");
-        }
-    }
 
     #[test]
     fn asks_for_strictness_only_where_it_is_possible() {

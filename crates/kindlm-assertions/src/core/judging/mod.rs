@@ -201,27 +201,30 @@ pub(crate) enum Obstacle<'a> {
 impl Inquiry {
     /// The question as it is put first.
     pub(crate) fn first(&self) -> Question {
-        self.put(self.user.clone())
+        self.put(self.user.clone(), false)
     }
 
-    /// The question after a reply that could not be read; `only` says which part of it is asked again.
-    pub(crate) fn again(&self, reply: &str, why: &str, only: &str) -> Question {
-        let quoted: String = reply.chars().take(QUOTED).collect();
+    /// The question after a reply that could not be read; `only` says which part of it is asked again. A reply that was
+    /// cut off at its limit would be cut off at the same limit again, so the limit is doubled.
+    pub(crate) fn again(&self, reply: &Reading<'_>, why: &str, only: &str) -> Question {
+        let quoted: String = reply.text.chars().take(QUOTED).collect();
+        let after_cut = *reply.finish_reason == FinishReason::Length;
         let form = match &self.format {
             Some(_) => "Give one JSON object of the required form and nothing else.",
             None => "Keep to the form that it asks for.",
         };
         let mark = self.mark.as_ref().map(|it| format!(" Its `mark` is \"{it}\"."));
-        self.put(format!(
+        let user = format!(
             "{}\n\nAn earlier reply to this question cannot be used: {why}. It was:\n{}\n\
              Answer the question again{only}. {form}{}",
             self.user,
             fenced("earlier reply", &quoted).text,
             mark.unwrap_or_default(),
-        ))
+        );
+        self.put(user, after_cut)
     }
 
-    fn put(&self, user: String) -> Question {
+    fn put(&self, user: String, after_cut: bool) -> Question {
         let format = self.format.clone();
         Question::Judge(JudgeQuestion {
             model: self.model.clone(),
@@ -234,6 +237,7 @@ impl Inquiry {
             max_tokens: self.max_tokens,
             sample: self.sample,
             temperature: None,
+            after_cut,
         })
     }
 
@@ -245,7 +249,7 @@ impl Inquiry {
     ) -> Vec<Question> {
         let first = self.first();
         let again = answer(answers, &first).ok().and_then(|reply| match self.read(&reply, &read) {
-            Err(Flaw::Unreadable(why)) => Some(self.again(reply.text, &why, "")),
+            Err(Flaw::Unreadable(why)) => Some(self.again(&reply, &why, "")),
             Ok(_) | Err(Flaw::Contradiction(_)) => None,
         });
         std::iter::once(first).chain(again).collect()
@@ -265,7 +269,7 @@ impl Inquiry {
             }
             Err(Flaw::Unreadable(why)) => why,
         };
-        let reply = answer(answers, &self.again(reply.text, &why, ""))?;
+        let reply = answer(answers, &self.again(&reply, &why, ""))?;
         match self.read(&reply, &read) {
             Ok(value) => Ok((value, reply.respondent(2))),
             Err(flaw) => Err(Obstacle::Unreadable { why: flaw.to_string(), reply, asked: 2 }),

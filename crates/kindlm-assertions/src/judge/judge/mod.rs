@@ -195,7 +195,7 @@ impl Judge {
 #[cfg(test)]
 mod tests {
     use kindlm_types::ask::JudgeQuestion;
-    use kindlm_types::{Answer, Answers, Execution, NoFiles};
+    use kindlm_types::{Answer, Answers, Execution, FinishReason, NoFiles};
 
     use super::*;
 
@@ -247,6 +247,33 @@ mod tests {
         let repeated = second.user.strip_prefix(&first.user).unwrap();
         assert!(repeated.contains("it holds no JSON object"), "{repeated}");
         assert!(repeated.contains("\nI like it!\n"), "{repeated}");
+    }
+
+    #[test]
+    fn only_after_a_reply_that_was_cut_off_the_limit_is_doubled() {
+        for (finish_reason, expected) in [(FinishReason::Length, true), (FinishReason::Stop, false)]
+        {
+            let assertion =
+                build(&json!({"criteria": "Is polite"}), &Setup::new(&NoFiles, None)).unwrap();
+            let execution = Execution::default();
+            let mut answers = Answers::default();
+            let ask = |answers: &Answers| {
+                assertion.questions(&Evidence {
+                    execution: &execution,
+                    answers,
+                    baseline: None,
+                    contest: None,
+                })
+            };
+            let mut cut = Answer::said("{\"score\": ", "judge");
+            let Answer::Text { finish_reason: reason, .. } = &mut cut else { panic!() };
+            *reason = finish_reason;
+            answers.insert(&ask(&answers)[0], Ok(cut));
+            let [Question::Judge(first), Question::Judge(again)] = &ask(&answers)[..] else {
+                panic!()
+            };
+            assert_eq!((first.after_cut, again.after_cut), (false, expected));
+        }
     }
 
     #[test]

@@ -212,7 +212,7 @@ fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judg
 fn again(inquiry: &Inquiry, judgements: &Judgements, reply: &Reading<'_>) -> Option<Question> {
     let (open, why) = judgements.open()?;
     let only = format!(", only for these ids: {}", ecma::stringify(&open.into()));
-    Some(inquiry.again(reply.text, &why, &only))
+    Some(inquiry.again(reply, &why, &only))
 }
 
 /// The rules that apply.
