@@ -43,7 +43,7 @@ pub(crate) async fn attend<T>(
                 tell_rest(waits, &say);
                 return (result, interrupted);
             }
-            asked = waits.next() => say(&asked.in_words()),
+            notice = waits.next() => say(&notice.in_words()),
             stop = signals.next() => {
                 if interrupted {
                     say("stopping now; calls under way are given up");
@@ -71,15 +71,15 @@ pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: i
                 tell_rest(waits, &say);
                 return result;
             }
-            asked = waits.next() => say(&asked.in_words()),
+            notice = waits.next() => say(&notice.in_words()),
         }
     }
 }
 
 /// What nobody has heard of before the end.
 fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
-    while let Some(asked) = waits.unheard() {
-        say(&asked.in_words());
+    while let Some(notice) = waits.unheard() {
+        say(&notice.in_words());
     }
 }
 

@@ -7,6 +7,8 @@ use kindlm_types::script::ScriptSource;
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::Value;
 
+use crate::form::{FormChoice, StructuredOutput};
+
 /// One vendor's API.
 pub trait Codec: fmt::Debug + Send + Sync {
     /// Writes a prompt in the vendor's dialect.
@@ -44,6 +46,11 @@ pub trait Codec: fmt::Debug + Send + Sync {
             self.provider(),
             "embeddings are not supported",
         ))
+    }
+
+    /// In which form answers of a certain form are asked for. A codec that has its own way takes the schema.
+    fn form(&self) -> FormChoice {
+        FormChoice::Fixed(StructuredOutput::Schema)
     }
 
     /// The provider's id, for messages.

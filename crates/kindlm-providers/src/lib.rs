@@ -52,6 +52,7 @@ mod client;
 mod codec;
 mod deciding;
 mod dialect;
+mod form;
 pub mod limit;
 pub mod pricing;
 mod registry;
@@ -59,10 +60,11 @@ pub mod transcript;
 #[cfg(feature = "http")]
 pub mod transport;
 
-#[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
 pub use codec::{Codec, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
 pub use deciding::{Deciding, runs_scripts, without_free};
+#[cfg(feature = "http")]
+pub use form::{FormChoice, StructuredOutput};
 pub use limit::Limits;
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kindlm_testing::{MockReply, MockServer};
+use kindlm_types::ask::mark_in;
+use serde_json::json;
 
 use crate::binary;
 
@@ -94,4 +96,41 @@ fn an_answer_that_is_lost_is_paid_for() {
         assert!(words.contains(part), "{}", said(&output));
         assert_eq!((server.count(), output.status.code()), (requests, Some(code)), "{words}");
     }
+}
+
+#[test]
+fn a_judge_that_knows_no_json_schema_is_asked_with_a_tool_after_one_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = MockServer::answering(|request| {
+        let body = request.json();
+        if body["response_format"].is_object() {
+            return MockReply::error(400, "This response_format type is unavailable now");
+        }
+        if !body["tools"].is_array() {
+            return MockReply::text(body["messages"][0]["content"].to_string());
+        }
+        let question = body["messages"][1]["content"].as_str().unwrap_or_default();
+        let verdict = json!({"mark": mark_in(question), "score": 1, "reasoning": "It is."}).to_string();
+        let name = &body["tools"][0]["function"]["name"];
+        let call = json!({"id": "c", "type": "function", "function": {"name": name, "arguments": verdict}});
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        MockReply::json(&json!({
+            "model": "gpt",
+            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+        }))
+    })
+    .unwrap();
+    suite(folder.path(), &server, 5);
+    let path = folder.path().join("kindlm.yaml");
+    let yaml = fs::read_to_string(&path).unwrap();
+    let yaml = yaml.replace("output: { contains: [ok] }", "judge: [{ criteria: Is polite }]");
+    fs::write(&path, yaml).unwrap();
+    let output = test(folder.path(), &["--concurrency", "1"]);
+    let said = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // One for each test, one for each verdict, and the refused one.
+    assert!((11..=12).contains(&server.count()), "{}: {said}", server.count());
+    assert_eq!(said.matches("openai:gpt refuses the form in which judges must answer").count(), 1);
+    assert!(said.contains("`structuredOutput: tool`"), "{said}");
 }

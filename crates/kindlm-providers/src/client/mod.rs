@@ -18,10 +18,13 @@ use serde_json::{Map, Value};
 use crate::agent::Surroundings;
 #[cfg(feature = "process")]
 use crate::command::guard::Guard;
+use crate::form::FormChoice;
 use crate::limit::{self, Ticket};
 use crate::script::Scripts;
 use crate::scripted::Answer;
-use crate::transport::{Env, HttpTransport, RetryPolicy, TransportOptions, Waits, with_retries};
+use crate::transport::{
+    Env, HttpTransport, Notice, RetryPolicy, TransportOptions, Waits, with_retries,
+};
 use crate::{HttpResponse, Limits, REGISTRY};
 use provider::{Provider, Via, connect, open};
 
@@ -196,12 +199,44 @@ impl Client {
         let lane = provider.lanes.to(&prompt.model);
         let tokens = if lane.counts_tokens() { limit::estimate(prompt) } else { 0 };
         let ticket = lane.ticket(tokens).paid_by(purse);
-        let asked = self.ask(name, &provider.via, prompt, timeout, &ticket).await;
+        let asked = self.ask_in_form(name, provider, prompt, timeout, &ticket).await;
         provider.heed(&lane, &asked);
         let mut reply = asked?;
         reply.coverage = provider.coverage(&reply);
         keep_apart(&mut reply.tool_calls);
         Ok(reply)
+    }
+
+    /// Asks for an answer in the form that the model is known to accept, and in the next one where it refuses that.
+    async fn ask_in_form(
+        &self,
+        name: &str,
+        provider: &Provider,
+        prompt: &Prompt,
+        timeout: Duration,
+        ticket: &Ticket<'_>,
+    ) -> Result<Reply, ProviderError> {
+        let mut refused = 0;
+        loop {
+            let choice = provider.form();
+            let form = provider.forms.of(choice, &prompt.model);
+            let asked = form.asked(prompt);
+            let err = match self.ask(name, &provider.via, &asked, timeout, ticket).await {
+                Ok(reply) => {
+                    let attempts = reply.attempts.saturating_add(refused);
+                    return Ok(form.read(prompt, Reply { attempts, ..reply }));
+                }
+                Err(err) => err,
+            };
+            let next = form.after(&err);
+            let is_free = choice == FormChoice::Automatic && prompt.response_format.is_some();
+            let Some(next) = next.filter(|_| is_free) else { return Err(err) };
+            refused += err.attempts;
+            if provider.forms.learn(&prompt.model, next) {
+                let (whom, why) = (ticket.whom(), err.message);
+                self.transport.options().waits.tell(Notice::Form { whom, form: next, why });
+            }
+        }
     }
 
     async fn ask(

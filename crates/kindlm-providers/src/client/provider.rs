@@ -7,6 +7,7 @@ use super::ClientOptions;
 #[cfg(feature = "process")]
 use crate::command::Config as Command;
 use crate::echo::Config as Echo;
+use crate::form::{FormChoice, Forms, StructuredOutput};
 use crate::limit::{Lane, Lanes};
 #[cfg(feature = "mcp")]
 use crate::mcp::McpClient;
@@ -17,6 +18,7 @@ use crate::{Codec, Kind, REGISTRY, Registration, TYPE, configured};
 pub(super) struct Provider {
     pub(super) via: Via,
     pub(super) lanes: Lanes,
+    pub(super) forms: Forms,
     /// True if any program may be behind it; see [`Meta`](crate::Meta).
     wraps_agent: bool,
 }
@@ -46,6 +48,7 @@ impl Provider {
         Self {
             via,
             wraps_agent,
+            forms: Forms::default(),
             lanes: Lanes::of(name, limits.map(|((_, it), limits)| (it.clone(), *limits)).collect()),
         }
     }
@@ -58,6 +61,14 @@ impl Provider {
                 reply.usage.is_whole().then_some(Channel::Usage).into_iter().collect()
             }
             own => own.clone(),
+        }
+    }
+
+    /// Which form answers are asked for.
+    pub(super) fn form(&self) -> FormChoice {
+        match &self.via {
+            Via::Http(codec) => codec.form(),
+            _ => FormChoice::Fixed(StructuredOutput::Schema),
         }
     }
 

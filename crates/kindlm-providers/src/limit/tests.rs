@@ -14,7 +14,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Lane, Lanes, Limits, Ticket};
-use crate::transport::{Asked, RetryPolicy, WaitReason, Waits, Way, with_retries};
+use crate::transport::{Asked, Notice, RetryPolicy, WaitReason, Waits, Way, with_retries};
 
 fn limits(rpm: u32, tpm: u32, concurrency: u32) -> Limits {
     Limits {
@@ -450,7 +450,7 @@ async fn those_who_are_told_to_wait_wait_together_and_once() {
         assert_eq!(sent.get(), wanted + concurrency.min(wanted), "{concurrency}");
         // One wait of three seconds, whoever waits: the clock stands while somebody is at work.
         assert!(start.elapsed() < ms(3_400 + 11 * u64::from(wanted)), "{:?}", start.elapsed());
-        let told = waits.next().await;
+        let Notice::Wait(told) = waits.next().await else { panic!() };
         assert_eq!((told.whom.as_str(), told.why), ("p:m", WaitReason::Asked));
         assert_eq!(told.in_words().split(": ").last(), Some("requests to it wait"));
         let again = tokio::time::timeout(ms(1), waits.next()).await;
@@ -484,7 +484,7 @@ async fn a_wait_that_is_too_long_fails_at_once_and_for_everybody_until_it_is_ove
             err.message.starts_with("not sent, because the provider has asked for a longer wait: ")
         );
     }
-    let Asked { whom, wait, why } = waits.next().await;
+    let Notice::Wait(Asked { whom, wait, why }) = waits.next().await else { panic!() };
     assert_eq!((whom.as_str(), why), ("p:m", WaitReason::TooLong));
     assert!(wait > Duration::from_secs(599));
 
@@ -521,7 +521,7 @@ async fn what_is_refused_all_the_time_is_given_up_for_everybody() {
     assert_eq!((last.attempts, last.retryable), (0, false));
     assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; it has refused every request for "), "{}", last.message);
     let mut told = Vec::new();
-    while let Some(it) = waits.unheard() {
+    while let Some(Notice::Wait(it)) = waits.unheard() {
         told.push(it.why);
     }
     assert!(told.contains(&WaitReason::Refused), "{told:?}");

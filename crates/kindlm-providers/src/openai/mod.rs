@@ -14,6 +14,7 @@ use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
+use crate::form::{FormChoice, StructuredOutput};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
 /// The provider `openai`.
@@ -53,6 +54,10 @@ struct Config {
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
+    /// How judges are asked for JSON: `schema` (`response_format`), `tool` (a tool that they must call) or `none`
+    /// (instructions alone). If absent: `schema`, and the next one for models that refuse it.
+    #[serde(default)]
+    structured_output: Option<StructuredOutput>,
 }
 
 /// What decides which model is asked what, and so is no matter of the configuration.
@@ -70,6 +75,7 @@ struct OpenAi {
     organization: Option<String>,
     logprobs: bool,
     body: Map<String, Value>,
+    form: FormChoice,
 }
 
 impl OpenAi {
@@ -95,6 +101,7 @@ impl OpenAi {
             organization: config.organization.filter(|it| !it.is_empty()),
             logprobs: config.logprobs,
             body: config.body,
+            form: config.structured_output.map_or(FormChoice::Automatic, FormChoice::Fixed),
         })
     }
 
@@ -177,6 +184,10 @@ impl OpenAi {
 }
 
 impl Codec for OpenAi {
+    fn form(&self) -> FormChoice {
+        self.form
+    }
+
     fn provider(&self) -> &'static str {
         "openai"
     }

@@ -33,7 +33,7 @@ pub(crate) use retry::{Way, is_worth_it, with_retries};
 pub(crate) use secret::resolve;
 use secret::{Secrets, filled};
 pub use tls::{CaError, install_tls};
-pub use waits::{Asked, WaitReason, Waits};
+pub use waits::{Asked, Notice, WaitReason, Waits};
 #[cfg(feature = "mcp")]
 pub(crate) use {fault::causes, retry::wait_of};
 

@@ -178,7 +178,7 @@ where
         if let Some(wait) = too_long {
             err = policy.too_long(err, wait);
             permit.put_off(&err, wait);
-            way.waits.tell(Asked { whom: ticket.whom(), wait, why: WaitReason::TooLong });
+            way.waits.tell_wait(Asked { whom: ticket.whom(), wait, why: WaitReason::TooLong });
             return Err(err);
         }
         let silence = permit.silence(&err, policy.apart());
@@ -186,14 +186,14 @@ where
             let wait = policy.max_retry_after;
             err = RetryPolicy::given_up(err, silence);
             permit.put_off(&err, wait);
-            way.waits.tell(Asked { whom: ticket.whom(), wait, why: WaitReason::GivenUp });
+            way.waits.tell_wait(Asked { whom: ticket.whom(), wait, why: WaitReason::GivenUp });
             return Err(err);
         }
         let pause = permit.failed(&err, |strikes| policy.delay(strikes, err.retry_after, chance()));
         if let Some(wait) = pause {
             let is_asked = err.retry_after.is_some_and(|it| !it.is_zero());
             let why = if is_asked { WaitReason::Asked } else { WaitReason::Refused };
-            way.waits.tell(Asked { whom: ticket.whom(), wait, why });
+            way.waits.tell_wait(Asked { whom: ticket.whom(), wait, why });
         }
         if !err.retryable || attempts > policy.max_retries {
             return Err(err);

@@ -7,12 +7,30 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::form::StructuredOutput;
+
 /// The waits of requests: a switch that ends every wait for a turn or for a retry, and word of those that are long. A
 /// request that is on its way is not touched.
 ///
 /// Clones share one switch, so that a signal handler can hold one.
 #[derive(Clone, Debug, Default)]
 pub struct Waits(Arc<Inner>);
+
+/// Something about a model that the user should know while requests are under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Requests wait, or are given up.
+    Wait(Asked),
+    /// The model refuses a form of answers, and judges are asked in another one from now on.
+    Form {
+        /// The provider and the model.
+        whom: String,
+        /// The form from now on.
+        form: StructuredOutput,
+        /// The provider's own words.
+        why: String,
+    },
+}
 
 /// Requests to a model wait, or are given up, because its provider says that it is asked too much.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +60,7 @@ pub enum WaitReason {
 struct Inner {
     stopped: AtomicBool,
     changed: Notify,
-    asked: Mutex<VecDeque<Asked>>,
+    notices: Mutex<VecDeque<Notice>>,
     told: Notify,
 }
 
@@ -69,32 +87,58 @@ impl Waits {
         }
     }
 
-    /// Tells whoever listens that requests wait.
-    pub(crate) fn tell(&self, asked: Asked) {
-        if asked.wait < SHORT {
-            return;
+    /// Reports a wait, unless it is short.
+    pub(crate) fn tell_wait(&self, asked: Asked) {
+        if asked.wait >= SHORT {
+            self.tell(Notice::Wait(asked));
         }
-        let mut waiting = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+
+    /// Reports to the listener.
+    pub(crate) fn tell(&self, notice: Notice) {
+        let mut waiting = self.0.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MOST {
-            waiting.push_back(asked);
+            waiting.push_back(notice);
         }
         drop(waiting);
         self.0.told.notify_one();
     }
 
-    /// The next wait of a second or more that nobody has heard of yet.
-    pub async fn next(&self) -> Asked {
+    /// The next notice. Waits of less than a second are left out.
+    pub async fn next(&self) -> Notice {
         loop {
             match self.unheard() {
-                Some(asked) => return asked,
+                Some(notice) => return notice,
                 None => self.0.told.notified().await,
             }
         }
     }
 
     /// The same without waiting for one.
-    pub fn unheard(&self) -> Option<Asked> {
-        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    pub fn unheard(&self) -> Option<Notice> {
+        self.0.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+impl Notice {
+    /// What happens, in words.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Wait(asked) => asked.in_words(),
+            Self::Form { whom, form, why } => {
+                let (now, word) = match form {
+                    StructuredOutput::Schema => ("with a JSON Schema", "schema"),
+                    StructuredOutput::Tool => ("with a tool that it must call", "tool"),
+                    StructuredOutput::None => ("with instructions alone", "none"),
+                };
+                let help = format!(
+                    "`structuredOutput: {word}` in the settings of the provider saves the request that finds this out"
+                );
+                format!(
+                    "{whom} refuses the form in which judges must answer ({why}): it is asked {now} from now on; {help}"
+                )
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod command;
 mod conformance;
 mod docs;
 mod faults;
+mod forms;
 mod load;
 mod mcp;
 mod retries;
