@@ -253,10 +253,19 @@ fn a_start_is_made_once_and_nothing_in_it_leads_out() {
 #[test]
 fn what_an_agent_left_running_is_ended_before_anything_is_looked_at() {
     let suite = Suite::new(&[("repo/a.txt", "a\n")]);
-    let agent = "setsid sh -c 'sleep 0.3; echo late > a.txt; sleep 4117' >/dev/null 2>&1 &";
-    let checks = [command("sleep 0.5; cat a.txt; setsid sleep 4118 >/dev/null 2>&1 &")];
-    let workspace = suite.agent(&spec(), agent, &checks).unwrap();
+    let begun = suite.folder.path().join("begun");
+    let begun = begun.display();
+    // The agent ends when the other process has begun, which the check finds only if it still runs.
+    let agent = format!(
+        "setsid sh -c 'echo $$ > {begun}; exec sleep 4117' >/dev/null 2>&1 &
+        until [ -s {begun} ] && grep -q 4117 /proc/$(cat {begun})/cmdline; do sleep 0.01; done"
+    );
+    let checks = [command(&format!(
+        "grep -c 4117 /proc/$(cat {begun})/cmdline; setsid sleep 4118 >/dev/null 2>&1 &"
+    ))];
+    let workspace = suite.agent(&spec(), &agent, &checks).unwrap();
     assert_eq!(workspace.changes, []);
+    assert_ne!(workspace.commands[0].stdout.trim(), "1");
     let running = std::process::Command::new("ps").args(["-eo", "args"]).output().unwrap();
     let running = String::from_utf8_lossy(&running.stdout).into_owned();
     assert!(!running.contains("sleep 4117") && !running.contains("sleep 4118"), "{running}");
