@@ -201,22 +201,17 @@ impl Loader<'_> {
         test: &Value,
         checks: &[Check],
     ) {
+        self.check_zero_limits(piece, at, test, "the test");
         let mut warn = |at: String, message: String, help: &str| {
             let diagnostic = piece.error(Code::NO_EFFECT, &at, Place::Key, message);
             self.push(diagnostic.with_help(help).into_warning());
         };
-        let is_zero = |it: &Value| it.as_f64() == Some(0.0);
-        for (key, what) in [("threshold", "every mean score"), ("passRateMin", "every pass rate")] {
-            if test.get(key).is_some_and(is_zero) {
-                let message = format!("`{key}: 0` accepts {what}, so the test cannot fail");
-                warn(format!("{at}/{key}"), message, "write a number above 0, or remove the key");
-            }
-        }
         let accepts_all = |it: &&Check| {
             let written = test.pointer(&format!("/expect{}", it.at));
             let keys = ["threshold", "atLeast"].into_iter();
-            let is_zero = written.is_some_and(|it| keys.filter_map(|key| it.get(key)).any(is_zero));
-            is_zero && !it.assertion.measures() && !it.options.negate && it.options.skip.is_none()
+            let has_zero =
+                written.is_some_and(|it| keys.filter_map(|key| it.get(key)).any(is_zero));
+            has_zero && !it.assertion.measures() && !it.options.negate && it.options.skip.is_none()
         };
         for check in checks.iter().filter(accepts_all) {
             let id = check.meta.id;
@@ -230,6 +225,26 @@ impl Loader<'_> {
             let message = "every check has the weight 0, so the test cannot fail".to_owned();
             let help = "leave `weight` out of a check that must hold";
             warn(format!("{at}/expect"), message, help);
+        }
+    }
+
+    /// Warns of limits of a test, of a prompt or of the defaults that accept everything. `tests` says which tests have them.
+    pub(super) fn check_zero_limits(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        block: &Value,
+        tests: &str,
+    ) {
+        for (key, what) in [("threshold", "every mean score"), ("passRateMin", "every pass rate")] {
+            if !block.get(key).is_some_and(is_zero) {
+                continue;
+            }
+            let message = format!("`{key}: 0` accepts {what}, so {tests} cannot fail");
+            let diagnostic =
+                piece.error(Code::NO_EFFECT, &format!("{at}/{key}"), Place::Key, message);
+            let help = "write a number above 0, or remove the key";
+            self.push(diagnostic.with_help(help).into_warning());
         }
     }
 
@@ -392,4 +407,8 @@ fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
 /// The items of the list at a pointer; none if there is no list.
 fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn is_zero(value: &Value) -> bool {
+    value.as_f64() == Some(0.0)
 }

@@ -97,6 +97,7 @@ impl Loader<'_> {
         }
         let is_broken = !problems.is_empty();
         self.report(piece, at, problems);
+        self.check_zero_limits(piece, at, &value, "tests with this prompt");
         let own = value.get("assertions").and_then(Value::as_array).cloned().unwrap_or_default();
         let checks = self.rule_checks(piece, &format!("{at}/assertions"), &own, 0);
         self.note_conditions(piece, &format!("{at}/assertions"), &own);

@@ -90,6 +90,9 @@ impl Loader<'_> {
                 judge_model: None,
                 threshold: block.threshold,
             };
+            if let Some(written) = document.get("defaults") {
+                self.check_zero_limits(piece, "/defaults", written, "tests without their own");
+            }
             let at = "/defaults/workspace";
             if let (Some(workspace), Some(written)) =
                 (block.workspace.clone(), document.pointer(at))

@@ -245,6 +245,13 @@ const CHECKS: &[Mistake] = &[
         "output: { contains: [Ada] }",
         "assert: [{ type: similarity, value: Ada, threshold: 0 }]",
     ),
+    (
+        78,
+        "a threshold of 0 for all tests",
+        "project: demo",
+        "project: demo\ndefaults: { threshold: 0, passRateMin: 0 }",
+    ),
+    (78, "a threshold of 0 of a prompt", "  greet:\n", "  greet:\n    threshold: 0\n"),
     (79, "a pass rate of 0", "    prompt: greet\n", "    prompt: greet\n    passRateMin: 0\n"),
     (
         80,
