@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
 /// Crates that a library crate must not pull in, in any depth: who wants one check must not get an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 14] = [
+const FORBIDDEN: [(&str, &[&str]); 15] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-template", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-schema", &["tokio", "reqwest", "yaml_serde"]),
@@ -26,6 +26,7 @@ const FORBIDDEN: [(&str, &[&str]); 14] = [
     ("kindlm-redact", &["kindlm-types", "regex", "tokio"]),
     ("kindlm-stats", &["serde", "kindlm-types", "nalgebra"]),
     ("kindlm-workspace", &["reqwest", "yaml_serde", "jsonschema", "clap"]),
+    ("kindlm-run", &["clap", "indicatif", "terminal_size"]),
     ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
 ];
 

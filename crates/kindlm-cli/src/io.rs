@@ -1,33 +1,49 @@
 //! The world as the commands see it: streams, environment, working directory, screen and clock.
 
 use std::io::{self, IsTerminal as _, Read, Write};
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use kindlm_reporters::visible;
+use kindlm_run::World;
 
-/// Reads an environment variable.
-pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+use crate::SCRIPT_WORKER;
+use crate::signals::Signals;
 
 /// The world as the commands see it. Tests make one of their own.
 pub struct Io {
+    /// What the library beneath may use; the notices go to stderr.
+    pub world: World,
     /// Where records come from.
     pub stdin: Box<dyn Read + Send>,
     /// Carries what was asked for, and nothing else.
     pub stdout: Box<dyn Write + Send>,
     /// Carries progress and diagnostics.
-    pub stderr: Box<dyn Write + Send>,
-    /// The environment.
-    pub env: Env,
-    /// The names of all variables in it.
-    pub variables: Vec<String>,
-    /// What relative paths are relative to.
-    pub working_dir: PathBuf,
+    pub stderr: Stderr,
     /// What is at the other end of the streams.
     pub screen: Screen,
-    /// The clock.
-    pub now: fn() -> Timestamp,
+}
+
+/// The standard error stream: notices come from several threads.
+#[derive(Clone)]
+pub struct Stderr(Arc<Mutex<Box<dyn Write + Send>>>);
+
+impl Stderr {
+    /// A stream that writes there.
+    pub fn new(to: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Box::new(to))))
+    }
+
+    /// Writes lines as they are: with colours. A closed stream is no failure.
+    pub(crate) fn line(&self, text: &str) {
+        let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n"));
+    }
+
+    pub(crate) fn flush(&self) {
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).flush();
+    }
 }
 
 /// What is at the other end of the streams.
@@ -43,32 +59,56 @@ pub struct Screen {
     pub columns: Option<usize>,
 }
 
+impl Deref for Io {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
 impl Io {
     /// The process's own streams, environment and clock.
     pub fn system() -> Self {
-        Self {
-            stdin: Box::new(io::stdin()),
-            stdout: Box::new(io::stdout()),
-            stderr: Box::new(io::stderr()),
-            env: Arc::new(|name| std::env::var(name).ok()),
-            variables: std::env::vars_os()
-                .filter_map(|(name, _)| name.into_string().ok())
-                .collect(),
-            // A working directory that was deleted is found out when a file is looked for in it.
-            working_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
-            screen: Screen {
-                stdin_is_terminal: io::stdin().is_terminal(),
-                stdout_is_terminal: io::stdout().is_terminal(),
-                stderr_is_terminal: io::stderr().is_terminal(),
-                columns: terminal_size::terminal_size().map(|(width, _)| width.0.into()),
-            },
+        // A working directory that was deleted is found out when a file is looked for in it.
+        let working_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+        let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let world = World {
+            variables: variables.collect(),
             now: Timestamp::now,
-        }
+            ..World::new(working_dir, Arc::new(|name| std::env::var(name).ok()))
+        };
+        let mut io = Self::new(world, Stderr::new(io::stderr()));
+        io.stdin = Box::new(io::stdin());
+        io.stdout = Box::new(io::stdout());
+        io.screen = Screen {
+            stdin_is_terminal: io::stdin().is_terminal(),
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
+            columns: terminal_size::terminal_size().map(|(width, _)| width.0.into()),
+        };
+        io
     }
 
-    /// A variable that is set to something.
-    pub(crate) fn var(&self, name: &str) -> Option<String> {
-        (self.env)(name).filter(|value| !value.is_empty())
+    /// Commands in this world, which tell notices on that stream, hear the process's signals, and run scripts in workers
+    /// that are this same program. Nothing is read, and what was asked for goes nowhere.
+    pub fn new(world: World, stderr: Stderr) -> Self {
+        let notices = stderr.clone();
+        // Only a script needs it, and then it says what is missing.
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm"));
+        let world = World {
+            notices: Arc::new(move |text| notices.line(text)),
+            interrupts: || Box::new(Signals::new()),
+            script_worker: (program, vec![SCRIPT_WORKER.into()]),
+            ..world
+        };
+        Self {
+            world,
+            stdin: Box::new(io::empty()),
+            stdout: Box::new(io::sink()),
+            stderr,
+            screen: Screen::default(),
+        }
     }
 
     /// Columns to write in: `COLUMNS`, else the terminal's, else 80. Never 0.
@@ -108,14 +148,9 @@ impl Io {
             && self.var("TERM").as_deref() != Some("dumb")
     }
 
-    /// Writes lines to stderr, with whatever is in them shown harmlessly. If nobody listens there, nobody is told.
-    pub(crate) fn tell(&mut self, text: &str) {
-        self.show(&visible(text));
-    }
-
     /// Writes lines to stderr as they are: with colours.
-    pub(crate) fn show(&mut self, text: &str) {
-        let _ = self.stderr.write_all(text.as_bytes()).and_then(|()| self.stderr.write_all(b"\n"));
+    pub(crate) fn show(&self, text: &str) {
+        self.stderr.line(text);
     }
 }
 
@@ -124,18 +159,11 @@ mod tests {
     use super::*;
 
     fn io(vars: &'static [(&'static str, &'static str)], screen: Screen) -> Io {
-        Io {
-            stdin: Box::new(io::empty()),
-            stdout: Box::new(io::sink()),
-            stderr: Box::new(io::sink()),
-            env: Arc::new(|name| {
-                vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-            }),
-            variables: vars.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            working_dir: PathBuf::new(),
-            screen,
-            now: Timestamp::now,
-        }
+        let env = |name: &str| {
+            vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let world = World::new(PathBuf::new(), Arc::new(env));
+        Io { screen, ..Io::new(world, Stderr::new(io::sink())) }
     }
 
     const TERMINAL: Screen = Screen {

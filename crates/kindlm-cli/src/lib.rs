@@ -4,35 +4,15 @@
 //! should end; only `main` ends it.
 
 mod args;
-mod bench;
-mod budget;
-mod calibrate;
 mod commands;
-mod dry_run;
-mod evaluate;
-mod failure;
-mod git;
-mod identity;
-mod interrupt;
 mod io;
-mod keys;
+mod opening;
 mod output;
-mod programs;
 mod progress;
-mod project;
-mod responses;
 mod resume;
-mod saved;
-mod scripts;
-mod secrets;
-mod select;
-mod suite_files;
-mod suites;
-mod trace;
-mod trust;
+mod signals;
 mod values;
 mod watch;
-mod workspaces;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -41,11 +21,12 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use kindlm_types::ExitStatus;
 
 use args::{Cli, Command};
-use failure::{Failure, Outcome};
-pub use io::{Env, Io, Screen};
+pub use io::{Io, Screen, Stderr};
+pub use kindlm_run::World;
+use kindlm_run::{Failure, Outcome};
 
 /// The first argument with which the binary is a worker for scripts; see [`kindlm_script::HostOptions::args`].
-pub const SCRIPT_WORKER: &str = "__script-worker";
+pub const SCRIPT_WORKER: &str = kindlm_run::scripts::WORKER;
 
 /// Does what the arguments ask for; the first one is the program's name.
 ///
@@ -59,7 +40,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
     if let Err(failure) = Failure::of_stdout(io.stdout.flush()) {
         status = status.or(explain(&failure, &mut io));
     }
-    let _ = io.stderr.flush();
+    io.stderr.flush();
     status
 }
 

@@ -1,16 +1,14 @@
 //! Writes reports to stdout and into files.
 
-use std::fmt;
-use std::io::{self, BufWriter, Write as _};
-use std::path::{Component, Path, PathBuf};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 
-use kindlm_reporters::{Registration, RenderError, Style, Verbosity, one_line};
-use kindlm_store::{Draft, StoreError};
+use kindlm_reporters::{Registration, Style, Verbosity, one_line};
 use kindlm_types::{AnyReport, ExitStatus, Outcome};
 
-use crate::suite_files::SuiteFiles;
-use crate::values::ReporterSpec;
 use crate::{Failure, Io};
+use kindlm_run::reports::{NotRendered, ReporterSpec, check_target, render, resolved, write_file};
+use kindlm_run::suite_files::SuiteFiles;
 
 /// Who reports when nobody is named.
 const DEFAULT: &str = "pretty";
@@ -147,22 +145,6 @@ impl Output {
     }
 }
 
-/// Writes one report into a file, which nobody sees before it is whole.
-pub(crate) fn write_file(
-    path: &Path,
-    reporter: &'static Registration,
-    report: &AnyReport<'_>,
-    style: &Style,
-) -> Result<(), Failure> {
-    let failed = |err: &StoreError| Failure::internal(err.to_string());
-    let mut draft = Draft::begin(path).map_err(|err| failed(&err))?;
-    render(reporter, report, style, &mut draft).map_err(|err| match err {
-        NotRendered::Written(err) => failed(&draft.failed(&err)),
-        NotRendered::Report(err) => Failure::internal(err.to_string()),
-    })?;
-    draft.finish().map_err(|err| failed(&err))
-}
-
 /// Says in one line that a run failed, and what failed.
 fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
     let summary = report.summary();
@@ -195,77 +177,4 @@ fn tell_verdict(io: &mut Io, report: &AnyReport<'_>) {
         clauses.push("see the report".to_owned());
     }
     io.tell(&one_line(&format!("{word}: {}", clauses.join("; "))));
-}
-
-/// Why a report is not there, or not whole.
-enum NotRendered {
-    /// It could not be written.
-    Written(io::Error),
-    /// There is no such report.
-    Report(RenderError),
-}
-
-/// Writes the report in the reporter's format, piece by piece.
-fn render(
-    reporter: &'static Registration,
-    report: &AnyReport<'_>,
-    style: &Style,
-    out: &mut dyn io::Write,
-) -> Result<(), NotRendered> {
-    let mut text = Text { out, failure: None };
-    let rendered = (reporter.render)(report, style, &mut text);
-    match (rendered, text.failure) {
-        (_, Some(err)) => Err(NotRendered::Written(err)),
-        (Err(err), None) => Err(NotRendered::Report(err)),
-        (Ok(()), None) => Ok(()),
-    }
-}
-
-/// Text on its way to where bytes are written; remembers why it did not arrive.
-struct Text<'a> {
-    out: &'a mut dyn io::Write,
-    failure: Option<io::Error>,
-}
-
-impl fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.out.write_all(text.as_bytes()).map_err(|err| {
-            self.failure = Some(err);
-            fmt::Error
-        })
-    }
-}
-
-/// Refuses what cannot be written, before it is paid for.
-pub(crate) fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
-    let refuse = |why: &str| {
-        Err(Failure::input(format!("cannot write a report to `{}`: {why}", named.display())))
-    };
-    if target.is_dir() {
-        return refuse("it is a folder");
-    }
-    let blocked = target.ancestors().skip(1).find(|it| it.exists());
-    if blocked.is_some_and(|it| !it.is_dir()) {
-        return refuse("a file stands where a folder should be");
-    }
-    kindlm_store::check_writable(target).or_else(|err| match err {
-        StoreError::Io { message, .. } => refuse(&message),
-        err => refuse(&err.to_string()),
-    })
-}
-
-/// The same for every way to name a file: what exists without links, the rest without `.` and `..`.
-pub(crate) fn resolved(target: &Path) -> PathBuf {
-    let mut rest = Vec::new();
-    for folder in target.ancestors() {
-        if let Ok(found) = folder.canonicalize() {
-            return rest.iter().rev().fold(found, |path, name| path.join(name));
-        }
-        match folder.components().next_back() {
-            Some(Component::Normal(name)) => rest.push(name.to_owned()),
-            Some(Component::ParentDir) => return std::path::absolute(target).unwrap_or_default(),
-            _ => {}
-        }
-    }
-    target.to_owned()
 }

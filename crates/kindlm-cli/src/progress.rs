@@ -1,6 +1,5 @@
 //! How far a run is: a bar on a terminal, a line now and then in CI.
 
-use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kindlm_engine::RunProgress;
 use kindlm_types::Outcome;
 
-use crate::Io;
+use crate::{Io, Stderr};
 
 /// What is counted in a run.
 const EXECUTIONS: &str = "executions";
@@ -17,12 +16,12 @@ const EXECUTIONS: &str = "executions";
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shows how far a run is, on stderr.
-pub(crate) struct Progress<'a> {
-    state: Mutex<State<'a>>,
+pub(crate) struct Progress {
+    state: Mutex<State>,
 }
 
-struct State<'a> {
-    stderr: &'a mut (dyn Write + Send),
+struct State {
+    stderr: Stderr,
     view: View,
     /// What is counted.
     what: &'static str,
@@ -38,23 +37,23 @@ enum View {
     Lines { last: Instant },
 }
 
-impl<'a> Progress<'a> {
+impl Progress {
     /// Progress as this terminal, or this pipe, can show it; none if it should be quiet.
-    pub(crate) fn new(io: &'a mut Io, quiet: bool) -> Self {
+    pub(crate) fn new(io: &Io, quiet: bool) -> Self {
         let view = match (quiet, io.can_animate()) {
             (true, _) => View::Nothing,
             (_, true) => bar().map_or(View::Nothing, View::Bar),
             // The first line comes after a second: a short run needs none.
             _ => View::Lines { last: Instant::now() },
         };
-        let stderr = &mut *io.stderr;
+        let stderr = io.stderr.clone();
         let state =
             State { stderr, view, what: EXECUTIONS, total: 0, done: 0, failed: 0, errored: 0 };
         Self { state: Mutex::new(state) }
     }
 
     /// The same for so many things that are no executions, such as `outputs`.
-    pub(crate) fn of(io: &'a mut Io, what: &'static str, total: usize) -> Self {
+    pub(crate) fn of(io: &Io, what: &'static str, total: usize) -> Self {
         let mut progress = Self::new(io, false);
         let state = progress.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.what = what;
@@ -73,9 +72,11 @@ impl<'a> Progress<'a> {
         state.errored += usize::from(!well);
         state.show();
     }
+}
 
+impl kindlm_run::Progress for Progress {
     /// Something happened.
-    pub(crate) fn on(&self, event: RunProgress<'_>) {
+    fn on(&self, event: RunProgress<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             RunProgress::RunStarted { total } => {
@@ -106,7 +107,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Says something without disturbing the bar.
-    pub(crate) fn say(&self, text: &str) {
+    fn say(&self, text: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let View::Bar(bar) = &state.view {
             bar.println(text);
@@ -116,7 +117,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl Drop for Progress<'_> {
+impl Drop for Progress {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let View::Bar(bar) = &state.view {
@@ -125,7 +126,7 @@ impl Drop for Progress<'_> {
     }
 }
 
-impl State<'_> {
+impl State {
     fn show(&mut self) {
         let trouble = self.trouble();
         match &mut self.view {
@@ -154,8 +155,7 @@ impl State<'_> {
     }
 
     fn line(&mut self, text: &str) {
-        // If nobody listens, nobody is told.
-        let _ = writeln!(self.stderr, "{text}");
+        self.stderr.line(text);
     }
 }
 

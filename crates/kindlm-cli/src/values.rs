@@ -4,17 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kindlm_engine::{Shard, ShardError};
-use kindlm_reporters::Registration;
+use kindlm_run::Tag;
+use kindlm_run::reports::ReporterSpec;
 use kindlm_types::suggest;
-
-/// A reporter and where its report goes.
-#[derive(Clone, Debug)]
-pub(crate) struct ReporterSpec {
-    /// Who writes it.
-    pub(crate) reporter: &'static Registration,
-    /// The file, relative to the working directory; stdout if absent.
-    pub(crate) path: Option<PathBuf>,
-}
 
 /// `<id>` or `<id>=<path>`.
 pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
@@ -33,15 +25,6 @@ pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
         Some("-") | None => Ok(ReporterSpec { reporter, path: None }),
         Some(path) => Ok(ReporterSpec { reporter, path: Some(PathBuf::from(path)) }),
     }
-}
-
-/// A tag to select by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Tag {
-    /// Test cases that have it.
-    With(String),
-    /// Test cases that do not have it.
-    Without(String),
 }
 
 /// `tag` or `!tag`.

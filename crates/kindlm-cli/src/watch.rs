@@ -11,13 +11,14 @@ use kindlm_config::Loaded;
 use kindlm_store::Folder;
 use kindlm_types::ExitStatus;
 
+use crate::args::Source;
 use crate::args::{ConfigArgs, TestArgs};
-use crate::failure::Outcome;
-use crate::interrupt::interrupted;
-use crate::project::{self, Place};
-use crate::responses::Source;
-use crate::suite_files::look_at_programs;
-use crate::{Failure, Io, commands, explain};
+use crate::signals::interrupted;
+use crate::{Failure, Io, commands, explain, opening};
+use kindlm_run::Outcome;
+use kindlm_run::Place;
+use kindlm_run::project;
+use kindlm_run::suite_files::look_at_programs;
 
 /// How often the files are looked at. Polling sees every way of saving (in place, by renaming, over a network), and
 /// there are only few files.
@@ -36,9 +37,9 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
         .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
     loop {
         // Before the run, so that what is saved while it goes on starts another.
-        let read = project::load(io, &args.suite, commands::test::purpose(&args));
+        let read = project::load(io, &args.suite.options(), commands::test::purpose(&args));
         let mut files = Files::of(io, &args.suite, read.as_ref().ok());
-        let project = read.and_then(|it| project::usable(io, it));
+        let project = read.and_then(|it| opening::usable(io, it, args.suite.allow_outside));
         let run = project.and_then(|it| commands::test::run_project(args.clone(), it, io));
         let status = match run {
             Ok(status) => status,

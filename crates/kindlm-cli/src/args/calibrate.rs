@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::responses::ResponsesArgs;
+use crate::args::ResponsesArgs;
 use crate::values;
 
 /// Holds a judge against people: how far do the two agree?

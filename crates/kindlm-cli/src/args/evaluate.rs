@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::responses::ResponsesArgs;
+use crate::args::ResponsesArgs;
 use crate::values;
 
 /// Checks outputs that exist already, one or a stream of them

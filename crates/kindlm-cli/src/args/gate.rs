@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::values::{self, ReporterSpec};
+use kindlm_run::reports::ReporterSpec;
+
+use crate::values;
 
 /// Holds a past run against gates again, without sending anything
 ///

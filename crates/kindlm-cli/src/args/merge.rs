@@ -2,7 +2,9 @@
 
 use clap::Args;
 
-use crate::values::{self, ReporterSpec};
+use kindlm_run::reports::ReporterSpec;
+
+use crate::values;
 
 /// Puts the reports of all shards of a run together
 ///

@@ -12,6 +12,7 @@ mod import;
 mod init;
 mod merge;
 mod report;
+mod responses;
 mod test;
 mod trace;
 mod validate;
@@ -30,11 +31,13 @@ pub(crate) use import::ImportArgs;
 pub(crate) use init::{InitArgs, Template};
 pub(crate) use merge::MergeArgs;
 pub(crate) use report::ReportArgs;
+pub(crate) use responses::{ResponsesArgs, Source};
 pub(crate) use test::{SelectArgs, TestArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use validate::ValidateArgs;
 
-use crate::project::CONFIG;
+use kindlm_run::OpenOptions;
+use kindlm_run::project::CONFIG;
 
 /// Tests AI agents: runs a suite, checks what they did and said, and gates the result
 ///
@@ -92,6 +95,17 @@ pub(crate) struct ConfigArgs {
     /// variables run outside the sandbox and use the network, if the suite lets them
     #[arg(long)]
     pub(crate) allow_programs: bool,
+}
+
+impl ConfigArgs {
+    /// The same for the library.
+    pub(crate) fn options(&self) -> OpenOptions {
+        OpenOptions {
+            config: self.config.clone(),
+            allow_outside: self.allow_outside,
+            allow_programs: self.allow_programs,
+        }
+    }
 }
 
 /// How to answer.

@@ -3,7 +3,9 @@
 use clap::Args;
 
 use super::PlaceArgs;
-use crate::values::{self, ReporterSpec};
+use kindlm_run::reports::ReporterSpec;
+
+use crate::values;
 
 /// Shows the report of a past run again
 #[derive(Debug, Args)]

@@ -6,8 +6,10 @@ use clap::Args;
 use kindlm_engine::Shard;
 
 use super::ConfigArgs;
-use crate::responses::ResponsesArgs;
-use crate::values::{self, ReporterSpec};
+use crate::args::ResponsesArgs;
+use kindlm_run::reports::ReporterSpec;
+
+use crate::values;
 
 /// Runs the suite and reports
 ///
@@ -124,7 +126,7 @@ pub(crate) struct SelectArgs {
     /// Only test cases with one of these tags, and with none of those that have a `!` in front; repeatable, or
     /// divided by commas
     #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
-    pub(crate) tags: Vec<values::Tag>,
+    pub(crate) tags: Vec<kindlm_run::Tag>,
 
     /// Only test cases whose name fits: a part of it (`refund`), a glob (`refund*`) or a regular expression
     /// (`/^refund/i`); repeatable

@@ -7,8 +7,10 @@ use std::time::Duration;
 use clap::Args;
 
 use super::ConfigArgs;
-use crate::responses::ResponsesArgs;
-use crate::values::{self, ReporterSpec};
+use crate::args::ResponsesArgs;
+use kindlm_run::reports::ReporterSpec;
+
+use crate::values;
 
 /// Tests an agent by the OpenTelemetry spans that it sends
 ///
@@ -74,7 +76,7 @@ pub(crate) struct TraceArgs {
     /// Only test cases with one of these tags, and with none of those that have a `!` in front; repeatable, or
     /// divided by commas
     #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
-    pub(crate) tags: Vec<values::Tag>,
+    pub(crate) tags: Vec<kindlm_run::Tag>,
 
     /// Only test cases whose name fits: a part of it (`refund`), a glob (`refund*`) or a regular expression
     /// (`/^refund/i`); repeatable

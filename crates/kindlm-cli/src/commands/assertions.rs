@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::schema::pretty;
 use crate::args::{AssertionsArgs, Format};
-use crate::failure::Outcome;
 use crate::{Io, print};
+use kindlm_run::Outcome;
 
 pub(crate) fn run(args: &AssertionsArgs, io: &mut Io) -> Outcome {
     let text = match args.format {

@@ -4,17 +4,15 @@ use std::fmt::Write as _;
 
 use kindlm_reporters::one_line;
 use kindlm_store::{Baseline, Baselines, Change, Comparison, StoreError};
-use kindlm_types::{AnyReport, ExitStatus, SuiteInfo, ecma, suggest};
+use kindlm_types::{AnyReport, ExitStatus, SuiteInfo, ecma};
 
 use crate::args::{BaselineAction, BaselineArgs, PlaceArgs};
-use crate::failure::Outcome;
-use crate::project::Place;
-use crate::saved::Saved;
-use crate::suites::SuiteKey;
-use crate::{Failure, Io, print, saved};
-
-/// The baseline that is meant when none is named.
-pub(crate) const DEFAULT: &str = "default";
+use crate::{Failure, Io, print};
+use kindlm_run::Outcome;
+use kindlm_run::Place;
+use kindlm_run::saved;
+use kindlm_run::saved::Saved;
+use kindlm_run::suites::SuiteKey;
 
 /// How many names of a kind a message gives before it counts the rest.
 const NAMED: usize = 5;
@@ -160,7 +158,7 @@ fn cases(count: u64) -> String {
 }
 
 fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Outcome {
-    let baseline = load(&Place::new(io, args.config()), label)?;
+    let baseline = kindlm_run::baseline::load(&Place::new(io, args.config()), label)?;
     let (_, saved) = find(io, args, run)?;
     let suite = &saved.report.suite;
     if !baseline.is_of(&suite.project, &suite.name) {
@@ -287,25 +285,9 @@ fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
 fn remove(io: &mut Io, place: &PlaceArgs, label: &str) -> Outcome {
     let place = Place::new(io, place.config());
     let baselines = Baselines::new(place.state());
-    baselines.remove(label).map_err(|err| missing(&baselines, err))?;
+    baselines.remove(label).map_err(|err| kindlm_run::baseline::missing(&baselines, err))?;
     print(io, &format!("baseline `{label}` removed\n"))?;
     Ok(ExitStatus::Success)
-}
-
-/// The baseline of that label.
-pub(crate) fn load(place: &Place, label: &str) -> Result<Baseline, Failure> {
-    let baselines = Baselines::new(place.state());
-    baselines.load(label).map_err(|err| missing(&baselines, err))
-}
-
-fn missing(baselines: &Baselines, err: StoreError) -> Failure {
-    let failure = Failure::store(&err);
-    let StoreError::NoSuchBaseline { label, .. } = err else { return failure };
-    let known = baselines.list().unwrap_or_default();
-    if known.is_empty() {
-        return failure.with_help("`kindlm baseline set` makes one of the last run");
-    }
-    failure.with_help(suggest(&label, "baselines", known.iter().map(String::as_str)))
 }
 
 fn name(case: &str, model: &str) -> String {

@@ -17,17 +17,19 @@ use kindlm_types::{AnyReport, Backend, ExitStatus, suggest};
 use serde_json::{Map, Value};
 
 use super::evaluate::{client, judge as named_judge, shorthand};
-use crate::args::{CalibrateArgs, ConfigArgs};
-use crate::bench::{self, Bench};
-use crate::calibrate::{self, Correction, Findings, Known, Labels, Obstacle, Question};
-use crate::failure::Outcome;
-use crate::interrupt::heed;
-use crate::programs::Purpose;
+use crate::args::CalibrateArgs;
 use crate::progress::Progress;
-use crate::project::{self, CONFIG, Place};
-use crate::scripts::{Runner, Scripted};
-use crate::secrets::Secrets;
-use crate::{Failure, Io, identity, keys, print, responses, saved};
+use crate::{Failure, Io, opening, print};
+use kindlm_run::Outcome;
+use kindlm_run::Progress as _;
+use kindlm_run::calibrate::{self, Correction, Findings, Known, Labels, Obstacle, Question};
+use kindlm_run::interrupt::heed;
+use kindlm_run::judge_setup::{self, Bench};
+use kindlm_run::programs::Purpose;
+use kindlm_run::project::{self, CONFIG, Place};
+use kindlm_run::scripts::{Runner, Scripted};
+use kindlm_run::secrets::Secrets;
+use kindlm_run::{identity, keys, responses, saved};
 
 /// Who is calibrated, and where what is known about it is kept.
 struct Subject {
@@ -80,19 +82,19 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
         let place = Place::new(io, Path::new(CONFIG));
         let files = Folder::open(&io.working_dir).map_err(|err| Failure::input(err.to_string()))?;
         let providers = shorthand(std::slice::from_ref(&judge));
-        keys::require(io, Some(&judge), &providers, &args.responses)?;
+        keys::require(io, Some(&judge), &providers, &args.responses.source())?;
         let judging = JudgeBlock::default();
         return Ok(Subject { models: vec![judge], judging, suite: None, files, place, providers });
     };
-    let config = ConfigArgs {
+    let config = kindlm_run::OpenOptions {
         config: config.clone(),
         allow_outside: args.allow_outside,
         allow_programs: false,
     };
-    let project::Project { place, suite, files } = project::open(io, &config, Purpose::Models)?;
+    let project::Project { place, suite, files, .. } = opening::open(io, &config, Purpose::Models)?;
     let mut judging = suite.judging.clone();
     if let Some(id) = &args.judge {
-        let named = |it: &&Model| it.id == *id || bench::full(it) == *id;
+        let named = |it: &&Model| it.id == *id || judge_setup::full(it) == *id;
         let Some(judge) = suite.models.iter().filter(|it| it.agent.is_none()).find(named) else {
             let ids = suite.models.iter().map(|it| it.id.as_str());
             return Err(Failure::input(format!("`{}` has no model `{id}`", place.name))
@@ -289,7 +291,7 @@ impl Subject {
         if let (Some(_), Some(model), false) = (args.budget_usd, unpriced, args.allow_unpriced) {
             return Err(Failure::input(format!(
                 "the budget cannot be kept: nobody knows the price of {}",
-                bench::full(model)
+                judge_setup::full(model)
             ))
             .with_help(
                 "add `price: { input: …, output: … }` to the model, or give `--allow-unpriced`",
@@ -311,7 +313,7 @@ impl Subject {
         };
         let secrets = Secrets::of(io, &self.providers);
         let scripts = self.suite.as_ref().map(|it| it.scripts.clone()).unwrap_or_default();
-        let kept = args.responses.open(
+        let kept = args.responses.source().open(
             io,
             &self.place.state(),
             (&self.providers, &scripts, &self.files),
@@ -324,13 +326,13 @@ impl Subject {
         let judges = Judges::new(door, &self.models, default)
             .with_concurrency(concurrency)
             .with_budget(args.budget_usd);
-        let s = if plan.len() == 1 { "" } else { "s" };
-        io.tell(&format!("asking {} about {} output{s}", bench.name(), plan.len()));
+        let s = if plan.output_count() == 1 { "" } else { "s" };
+        io.tell(&format!("asking {} about {} output{s}", bench.name(), plan.output_count()));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
-        let progress = Progress::of(io, "outputs", plan.len());
+        let progress = Progress::of(io, "outputs", plan.output_count());
         let tell = |is_judged| progress.count(is_judged);
         let asking = calibrate::ask(plan, &judges, concurrency, &tell);
         let mut asked = runtime.block_on(heed(asking, &waits, |text| progress.say(text)));
@@ -372,7 +374,7 @@ impl Subject {
         // A report lists the models under test; a judge that is none of them is called as the suite calls it.
         let of_report =
             report.models.iter().map(|it| (&it.id, format!("{}:{}", it.provider, it.name)));
-        let of_suite = self.models.iter().map(|it| (&it.id, bench::full(it)));
+        let of_suite = self.models.iter().map(|it| (&it.id, judge_setup::full(it)));
         let names: HashMap<&String, String> = of_suite.chain(of_report).collect();
         let judge = bench.full();
         let is_judge = |it: &JudgeBlock| {

@@ -4,8 +4,8 @@ use clap::CommandFactory as _;
 use kindlm_types::ExitStatus;
 
 use crate::args::{Cli, CompletionsArgs};
-use crate::failure::Outcome;
 use crate::{Failure, Io};
+use kindlm_run::Outcome;
 
 pub(crate) fn run(args: &CompletionsArgs, io: &mut Io) -> Outcome {
     // Into memory first: the generator panics when its writer fails, and a pipe may be closed early.

@@ -1,6 +1,5 @@
 //! `kindlm evaluate`: checks outputs that exist already.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroUsize;
@@ -18,17 +17,19 @@ use kindlm_types::{ExitStatus, Files, Limits, NoFiles, Params, SuiteInfo, sugges
 use serde_json::Map;
 use tokio::sync::watch;
 
-use crate::args::{ConfigArgs, EvaluateArgs};
-use crate::evaluate::{
+use crate::args::EvaluateArgs;
+use crate::{Failure, Io, opening};
+use kindlm_run::Outcome;
+use kindlm_run::evaluate::{
     Asking, Basis, Evaluator, Output, Referred, Stoppable, no_record, run_stream,
 };
-use crate::failure::Outcome;
-use crate::interrupt::{Abortable, attend};
-use crate::output::{check_target, resolved};
-use crate::programs::Purpose;
-use crate::scripts::{Runner, Scripted};
-use crate::secrets::Secrets;
-use crate::{Failure, Io, keys, project, responses};
+use kindlm_run::interrupt::{Abortable, attend};
+use kindlm_run::programs::Purpose;
+use kindlm_run::project;
+use kindlm_run::reports::{check_target, resolved};
+use kindlm_run::scripts::{Runner, Scripted};
+use kindlm_run::secrets::Secrets;
+use kindlm_run::{keys, responses};
 
 pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let base =
@@ -41,12 +42,12 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let (control, waits) = (Control::default(), Waits::default());
     let options = ClientOptions::new(Arc::clone(&io.env), &base).with_waits(waits.clone());
     if let Some(config) = &args.config {
-        let config = ConfigArgs {
+        let config = kindlm_run::OpenOptions {
             config: config.clone(),
             allow_outside: args.allow_outside,
             allow_programs: false,
         };
-        let project = project::open(io, &config, Purpose::Models)?;
+        let project = opening::open(io, &config, Purpose::Models)?;
         let suite = &project.suite;
         let runner = Runner::new(io, project.files.root())?;
         let options = project::with_limits(options, suite)
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         let secrets = Secrets::of(io, &suite.providers);
         let state = project.place.state();
         let decides = (&suite.providers, &suite.scripts, &project.files as &dyn Files);
-        let responses = args.responses.open(io, &state, decides, &secrets)?;
+        let responses = args.responses.source().open(io, &state, decides, &secrets)?;
         let client = Scripted::new(&client, Runner::new(io, &base)?);
         let recorded = Recorded::new(&client, responses);
         let (backend, abort) = Abortable::new(&recorded);
@@ -87,11 +88,11 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     let models: Vec<Model> = judge.into_iter().collect();
     let providers = addressed(shorthand(&models), args);
     let client = client(&providers, &NoFiles, options)?;
-    keys::require(io, models.first(), &providers, &args.responses)?;
+    keys::require(io, models.first(), &providers, &args.responses.source())?;
     let secrets = Secrets::of(io, &providers);
     let state = io.working_dir.join(".kindlm");
     let decides = (&providers, &ScriptSettings::default(), &NoFiles as &dyn Files);
-    let responses = args.responses.open(io, &state, decides, &secrets)?;
+    let responses = args.responses.source().open(io, &state, decides, &secrets)?;
     let client = Scripted::new(&client, Runner::new(io, &base)?);
     let recorded = Recorded::new(&client, responses);
     let (backend, abort) = Abortable::new(&recorded);
@@ -300,12 +301,15 @@ fn into_file(
         .build()
         .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
     let (tell, told) = tokio::sync::oneshot::channel();
-    let said = RefCell::new(&mut *io);
     let (status, interrupted) = std::thread::scope(|scope| {
         let file = &mut output.file;
         scope.spawn(move || tell.send(run_stream(evaluator, &mut input, file, kept, workers)));
-        let say = |text: &str| said.borrow_mut().tell(text);
-        runtime.block_on(attend(told, &control, &waits, abort, say))
+        let say = |text: &str| io.tell(text);
+        runtime.block_on(async {
+            // Listening needs the runtime.
+            let interrupts = (io.interrupts)();
+            attend(told, &control, &waits, abort, interrupts, say).await
+        })
     });
     let status = status.map_err(|_| Failure::internal("the evaluation stopped"));
     let status = match status? {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use kindlm_types::{ExitStatus, FailureCode, suggest};
 
 use crate::args::ExplainArgs;
-use crate::failure::Outcome;
 use crate::{Failure, Io, print};
+use kindlm_run::Outcome;
 
 /// One page.
 struct Page {

@@ -2,22 +2,22 @@
 
 use kindlm_types::ExitStatus;
 
-use crate::args::{ConfigArgs, ImportArgs};
-use crate::failure::Outcome;
-use crate::project::{self, CONFIG};
-use crate::{Failure, Io, print};
+use crate::args::ImportArgs;
+use crate::{Failure, Io, opening, print};
+use kindlm_run::Outcome;
+use kindlm_run::project::{self, CONFIG};
 
 /// What an output of this name means: stdout.
 const STDOUT: &str = "-";
 
 pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {
-    let config = ConfigArgs {
+    let config = kindlm_run::OpenOptions {
         config: args.file.clone(),
         allow_outside: args.allow_outside,
         allow_programs: args.allow_programs,
     };
     let (place, imported) = project::import(io, &config)?;
-    project::show_all(io, &imported.diagnostics, &imported.warnings);
+    opening::show_all(io, &imported.diagnostics, &imported.warnings);
     let Some(yaml) = imported.yaml else {
         io.tell("nothing was written");
         return Err(Failure::said(ExitStatus::InvalidInput));

@@ -4,9 +4,9 @@ use kindlm_types::ExitStatus;
 
 use super::schema::pretty;
 use crate::args::{InitArgs, Template};
-use crate::failure::Outcome;
-use crate::project::CONFIG;
 use crate::{Failure, Io, print};
+use kindlm_run::Outcome;
+use kindlm_run::project::CONFIG;
 
 /// Where the schema for editors goes; the templates name it in their first line.
 const SCHEMA: &str = "kindlm.schema.json";

@@ -5,8 +5,8 @@ use clap_mangen::Man;
 use kindlm_types::{ExitStatus, suggest};
 
 use crate::args::{Cli, ManArgs};
-use crate::failure::Outcome;
 use crate::{Failure, Io};
+use kindlm_run::Outcome;
 
 pub(crate) fn run(args: &ManArgs, io: &mut Io) -> Outcome {
     let mut command = Cli::command();

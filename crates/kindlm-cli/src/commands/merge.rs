@@ -6,13 +6,14 @@ use kindlm_engine::merge_streamed;
 use kindlm_store::SavedCases;
 use kindlm_types::Report;
 
-use super::gate::rebuild;
 use crate::args::MergeArgs;
-use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
-use crate::project::{CONFIG, Place};
-use crate::suite_files::SuiteFiles;
-use crate::{Failure, Io, identity, saved, trust};
+use crate::{Failure, Io};
+use kindlm_run::Outcome;
+use kindlm_run::gates::rebuild;
+use kindlm_run::project::{CONFIG, Place};
+use kindlm_run::suite_files::SuiteFiles;
+use kindlm_run::{identity, saved, trust};
 
 pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
     let place = Place::new(io, Path::new(CONFIG));

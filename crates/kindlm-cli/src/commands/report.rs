@@ -2,13 +2,14 @@
 
 use kindlm_types::ExitStatus;
 
+use crate::Io;
 use crate::args::ReportArgs;
-use crate::failure::Outcome;
 use crate::output::{Output, verbosity};
-use crate::project::Place;
-use crate::suite_files::SuiteFiles;
-use crate::suites::SuiteKey;
-use crate::{Io, saved};
+use kindlm_run::Outcome;
+use kindlm_run::Place;
+use kindlm_run::saved;
+use kindlm_run::suite_files::SuiteFiles;
+use kindlm_run::suites::SuiteKey;
 
 pub(crate) fn run(args: &ReportArgs, io: &mut Io) -> Outcome {
     let place = Place::new(io, args.place.config());

@@ -4,8 +4,8 @@ use kindlm_types::ExitStatus;
 use serde_json::Value;
 
 use crate::args::{SchemaArgs, SchemaOf};
-use crate::failure::Outcome;
 use crate::{Io, print};
+use kindlm_run::Outcome;
 
 pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
     let schema = match args.of {

@@ -9,15 +9,16 @@ use serde_json::{Map, Value, json};
 
 use super::schema::pretty;
 use crate::args::{Format, ValidateArgs};
-use crate::failure::Outcome;
-use crate::programs::Purpose;
-use crate::project::{self, Place};
-use crate::secrets::Secrets;
-use crate::{Io, keys, print};
+use crate::{Io, opening, print};
+use kindlm_run::Outcome;
+use kindlm_run::keys;
+use kindlm_run::programs::Purpose;
+use kindlm_run::project::{self, Place};
+use kindlm_run::secrets::Secrets;
 
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
     let (place, _, loaded) =
-        project::load(io, &args.suite, Purpose::look(args.suite.allow_programs))?;
+        project::load(io, &args.suite.options(), Purpose::look(args.suite.allow_programs))?;
     let status =
         if loaded.suite.is_some() { ExitStatus::Success } else { ExitStatus::InvalidInput };
     // What is missing on this machine is no fault of the suite.
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
             print(io, &pretty(&value))?;
         }
         Format::Text => {
-            project::show(io, &loaded);
+            opening::show(io, &loaded);
             if let Some(suite) = &loaded.suite {
                 let text = describe(&place, suite);
                 print(io, &text)?;

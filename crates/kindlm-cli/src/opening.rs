@@ -1,0 +1,74 @@
+//! Opens a suite, and shows what is wrong with it.
+
+use kindlm_config::{Diagnostic, Loaded};
+use kindlm_run::project::load;
+use kindlm_run::secrets::Secrets;
+use kindlm_run::{OpenOptions, Place, Project, Purpose};
+use kindlm_store::Folder;
+use kindlm_types::ExitStatus;
+use serde_json::Map;
+
+use crate::{Failure, Io};
+
+/// Reads a suite that is to be used. Errors are shown on stderr, and end the command.
+pub(crate) fn open(
+    io: &mut Io,
+    options: &OpenOptions,
+    purpose: Purpose,
+) -> Result<Project, Failure> {
+    let read = load(io, options, purpose)?;
+    usable(io, read, options.allow_outside)
+}
+
+/// The same of one that was read.
+pub(crate) fn usable(
+    io: &mut Io,
+    (place, files, loaded): (Place, Folder, Loaded),
+    allow_outside: bool,
+) -> Result<Project, Failure> {
+    if let Some(suite) = loaded.suite {
+        // Warnings are in the suite, and so in the report.
+        return Ok(Project { place, suite, files, allow_outside });
+    }
+    show(io, &loaded);
+    io.tell("nothing was sent");
+    Err(Failure::said(ExitStatus::InvalidInput))
+}
+
+/// Shows problems on stderr, each with its place, and how many there are.
+pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
+    show_all(io, &loaded.diagnostics, &loaded.warnings);
+}
+
+/// Shows errors and warnings on stderr, and how many errors there are in which file.
+pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnostic]) {
+    let color = io.color_stderr();
+    let secrets = Secrets::of(io, &Map::new());
+    for diagnostic in errors.iter().chain(warnings) {
+        let mut text = kindlm_config::render(diagnostic, color);
+        secrets.redact_text(&mut text);
+        io.show(text.trim_end());
+        io.tell("");
+    }
+    // The config file first, as its problems come first; then datasets by name.
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for diagnostic in errors {
+        let file = diagnostic.file();
+        match counts.iter_mut().find(|(name, _)| *name == file) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((file, 1)),
+        }
+    }
+    let counts = counts.into_iter().enumerate().map(|(index, (file, count))| {
+        let problems = match (index, count) {
+            (0, 1) => " problem",
+            (0, _) => " problems",
+            _ => "",
+        };
+        format!("{count}{problems} in `{file}`")
+    });
+    let counts: Vec<String> = counts.collect();
+    if !counts.is_empty() {
+        io.tell(&counts.join(", "));
+    }
+}

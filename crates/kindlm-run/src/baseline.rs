@@ -1,0 +1,91 @@
+//! The baseline that drift is measured against.
+
+use std::fmt::Write as _;
+
+use kindlm_assertions::Check;
+use kindlm_engine::{Baseline, Suite, TestCase};
+use kindlm_store::{Baselines, Digest, StoreError};
+use kindlm_types::suggest;
+
+use crate::{Failure, Place, World};
+
+/// The baseline that is meant when none is named.
+pub const DEFAULT: &str = "default";
+
+/// The check that compares with a baseline.
+const DRIFT: &str = "drift";
+
+/// The outputs that drift is measured against; none if no baseline of the suite was set and none was asked for.
+pub fn baseline_for(
+    world: &World,
+    place: &Place,
+    suite: &mut Suite,
+    label: Option<&str>,
+    quiet: bool,
+) -> Result<(Baseline, Option<Digest>), Failure> {
+    let found = match label {
+        Some(label) => Some(load(place, label)?),
+        None => Baselines::new(place.state())
+            .find(DEFAULT)
+            .map_err(|err| Failure::input(err.to_string()))?,
+    };
+    let mut outputs = Baseline::default();
+    let Some(found) = found else { return Ok((outputs, None)) };
+    if !found.is_of(&suite.info.project, &suite.info.name) {
+        let (other, own) = (&found.suite_name, &suite.info.name);
+        if let Some(label) = label {
+            return Err(Failure::input(format!(
+                "the baseline `{label}` belongs to the suite `{other}`, and this is `{own}`"
+            ))
+            .with_help("name a baseline of this suite; `kindlm baseline list` shows them all"));
+        }
+        if suite.cases.iter().any(measures_drift) {
+            let warning = format!(
+                "drift is not measured: the baseline `{DEFAULT}` belongs to the suite `{other}`; set one of `{own}` with \
+                 `kindlm baseline set <label>` and name it with `--baseline`"
+            );
+            // The report for people leaves warnings out then.
+            if quiet {
+                world.tell(&format!("warning: {warning}"));
+            }
+            suite.warnings.push(warning);
+        }
+        return Ok((outputs, None));
+    }
+    let mut text = String::new();
+    for entry in found.entries().filter(|it| it.run_count > 0) {
+        // What has no output is nothing to compare with.
+        if !entry.output_text.is_empty() {
+            outputs.insert(&entry.case, &entry.model, entry.output_text.as_str());
+        }
+        let _ = write!(text, "{:?}", (&entry.case, &entry.model, &entry.output_text, &entry.turns));
+        for (turn, text) in &entry.turns {
+            outputs.insert_turn(&entry.case, &entry.model, turn, text.as_str());
+        }
+    }
+    Ok((outputs, Some(Digest::of(text))))
+}
+
+/// True if a check of the case compares with a baseline.
+fn measures_drift(case: &TestCase) -> bool {
+    let Ok(body) = case.body.body() else { return false };
+    let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
+    checks.flat_map(Check::leaves).any(|it| it.meta.id == DRIFT)
+}
+
+/// The baseline of that label.
+pub fn load(place: &Place, label: &str) -> Result<kindlm_store::Baseline, Failure> {
+    let baselines = Baselines::new(place.state());
+    baselines.load(label).map_err(|err| missing(&baselines, err))
+}
+
+/// The failure of a label that no baseline has, with the labels that there are.
+pub fn missing(baselines: &Baselines, err: StoreError) -> Failure {
+    let failure = Failure::store(&err);
+    let StoreError::NoSuchBaseline { label, .. } = err else { return failure };
+    let known = baselines.list().unwrap_or_default();
+    if known.is_empty() {
+        return failure.with_help("`kindlm baseline set` makes one of the last run");
+    }
+    failure.with_help(suggest(&label, "baselines", known.iter().map(String::as_str)))
+}

@@ -1,0 +1,357 @@
+//! Asks the judge about every labelled output, each question once.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures_util::{StreamExt as _, stream};
+use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, answered_by, compile_with};
+use kindlm_engine::{Judges, judge};
+use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, UsageSum, ecma};
+use serde_json::{Map, Value, json};
+
+use super::labels::{Asked as AskedOf, Label, Labels, Row};
+use super::{Judged, Sample};
+use crate::Failure;
+
+/// What the judge is asked where a row does not say it.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Criteria in words, for the check `judge`.
+    pub criteria: Option<String>,
+    /// A set of rules, for the check `prompt-assertion`.
+    pub assertions: Option<Value>,
+    /// An entry of the list form.
+    pub check: Option<Value>,
+    /// The least score that passes, for criteria.
+    pub min_score: Option<f64>,
+}
+
+/// One output, what is asked about it, and the labels that wait for the answer.
+struct Case {
+    execution: Execution,
+    checks: Vec<Check>,
+    about: String,
+    labels: Vec<(u64, Label)>,
+}
+
+/// Everything that is to be asked.
+pub struct Plan {
+    cases: Vec<Case>,
+    /// The id of the assertion whose judge is calibrated.
+    pub check: String,
+    /// Who judges, and how: as in a run, all rows in the same way.
+    pub judging: JudgeBlock,
+    /// Digests of the instructions that the judge gets.
+    pub prompts: Vec<String>,
+}
+
+/// What came of it.
+pub struct Asked {
+    /// The labelled outputs with the verdicts.
+    pub samples: Vec<Sample>,
+    /// What the questions cost in US dollars, if it is known.
+    pub cost_usd: Option<f64>,
+    /// The tokens that the judge used.
+    pub usage: UsageSum,
+}
+
+/// Makes the checks of every row; rows about the same output and the same question are asked about once.
+///
+/// Fails with every problem, at its line.
+pub fn plan(
+    name: &str,
+    labels: Labels,
+    question: &Question,
+    setup: &Setup<'_>,
+) -> Result<Plan, Failure> {
+    let mut plan = Plan {
+        cases: Vec::new(),
+        check: String::new(),
+        judging: JudgeBlock::default(),
+        prompts: Vec::new(),
+    };
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut problems = Vec::new();
+    let (rows, mut own) = (labels.rows.len(), 0);
+    for row in labels.rows {
+        let line = row.line;
+        own += usize::from(row.question.is_some());
+        let placed = plan.place(row, question, setup, &mut known);
+        if let Err(message) = placed {
+            // What is wrong with the question is wrong with it in every row.
+            let known = problems.iter_mut().find(|it: &&mut Wrong| it.message == message);
+            match known {
+                Some(known) => known.more += 1,
+                None => problems.push(Wrong { line, message, more: 0 }),
+            }
+        }
+        if problems.len() == 20 {
+            break;
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Failure::inputs(problems.iter().map(|it| it.in_words(name))));
+    }
+    if let Some(named) = named(question).filter(|_| own == rows && rows > 0) {
+        return Err(Failure::input(format!(
+            "`{named}` would do nothing: every row of {name} says itself what the judge is asked"
+        ))
+        .with_help(format!(
+            "leave `{named}` out, or take the column that says it out of the table"
+        )));
+    }
+    Ok(plan)
+}
+
+/// What is wrong with a row, and with others after it.
+struct Wrong {
+    line: u64,
+    message: String,
+    more: usize,
+}
+
+impl Wrong {
+    fn in_words(&self, file: &str) -> String {
+        let Self { line, message, more } = self;
+        let more = match more {
+            0 => String::new(),
+            1 => " (and in 1 more row)".to_owned(),
+            more => format!(" (and in {more} more rows)"),
+        };
+        format!("{file}:{line}: {message}{more}")
+    }
+}
+
+/// The argument that says what the judge is asked, if one does.
+fn named(question: &Question) -> Option<&'static str> {
+    let Question { criteria, assertions, check, .. } = question;
+    let named = [
+        (criteria.is_some(), "--criteria"),
+        (assertions.is_some(), "--assertions"),
+        (check.is_some(), "--check"),
+    ];
+    named.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+}
+
+impl Plan {
+    /// How many outputs the judge is asked about.
+    pub fn output_count(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn place(
+        &mut self,
+        row: Row,
+        question: &Question,
+        setup: &Setup<'_>,
+        known: &mut HashMap<String, usize>,
+    ) -> Result<(), String> {
+        let asked = row.question.clone().or_else(|| common(question)).ok_or(
+            "nobody says what the judge is asked: add a column `criteria`, or give `--criteria`, `--assertions` or `--check`",
+        )?;
+        let block = block(&asked, question.min_score);
+        check_ids(&asked, &row.labels)?;
+        let key = json!([row.input, row.output, row.vars, block]).to_string();
+        let at = if let Some(at) = known.get(&key) {
+            *at
+        } else {
+            let case = self.case(&row, &asked, &block, setup)?;
+            self.cases.push(case);
+            known.insert(key, self.cases.len() - 1);
+            self.cases.len() - 1
+        };
+        if let Some(case) = self.cases.get_mut(at) {
+            case.labels.extend(row.labels.into_iter().map(|it| (row.line, it)));
+        }
+        Ok(())
+    }
+
+    fn case(
+        &mut self,
+        row: &Row,
+        asked: &AskedOf,
+        block: &Value,
+        setup: &Setup<'_>,
+    ) -> Result<Case, String> {
+        let (checks, problems) = compile_with(block, setup, &row.vars);
+        if !problems.is_empty() {
+            let said = problems.iter().map(|it| {
+                let help = it.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+                format!("{}{help}", it.message)
+            });
+            return Err(said.collect::<Vec<_>>().join("; "));
+        }
+        let leaves: Vec<&Check> = checks.iter().flat_map(Check::leaves).collect();
+        let kinds: BTreeSet<&str> = checks.iter().map(|it| it.meta.id).collect();
+        let kind = kinds.first().copied().unwrap_or_default();
+        let [check] = leaves.as_slice() else {
+            return Err(format!("`{kind}` is made of several checks: calibrate each by itself"));
+        };
+        if check.meta.id != kind {
+            // The verdict of a set is not that of the judge, and no run would find it again.
+            return Err(format!(
+                "`{kind}` is a set: give the `{}` that is in it, as an entry of its own",
+                check.meta.id
+            ));
+        }
+        let Some(told) = check.assertion.instructions() else {
+            return Err(format!("`{kind}` asks no judge"));
+        };
+        if let Some(what) = told.hangs_on() {
+            return Err(format!(
+                "a verdict of `{kind}` hangs on {what}, which is not in a file of labels: people who look at an output cannot say whether it is right"
+            ));
+        }
+        let judging = check.judging.as_deref().cloned().unwrap_or_default().settled();
+        if self.check.is_empty() {
+            kind.clone_into(&mut self.check);
+            self.judging = judging;
+            self.prompts = told.digests().to_vec();
+        } else if self.check != kind {
+            return Err(format!(
+                "the row is about `{kind}`, those before are about `{}`: calibrate each by itself",
+                self.check
+            ));
+        } else if self.judging != judging {
+            return Err(format!(
+                "{} judges the row, and {} those before: calibrate each by itself",
+                judging.in_words(),
+                self.judging.in_words()
+            ));
+        } else if self.prompts != told.digests() {
+            return Err("the judge is told something else than in the rows before (`rubricPrompt`): calibrate each by itself".to_owned());
+        }
+        let execution = execution(row);
+        let answers = Answers::default();
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
+        if checks.iter().all(|it| it.questions(&evidence).is_empty()) {
+            let mut why = checks.iter().flat_map(|it| it.evaluate(&evidence));
+            let why = why.find_map(|it| Some(format!(": {}", it.verdict.message()?)));
+            let why = why.unwrap_or_default();
+            return Err(format!("`{kind}` asks no judge about this output{why}"));
+        }
+        let about = match asked {
+            AskedOf::Criteria(text) => text.clone(),
+            AskedOf::Assertions(_) => String::new(),
+            AskedOf::Check(entry) => entry.get("value").map_or_else(|| kind.to_owned(), ecma::text),
+        };
+        Ok(Case { execution, checks, about, labels: Vec::new() })
+    }
+}
+
+fn common(question: &Question) -> Option<AskedOf> {
+    let Question { criteria, assertions, check, .. } = question;
+    let criteria = criteria.clone().map(AskedOf::Criteria);
+    criteria
+        .or_else(|| assertions.clone().map(AskedOf::Assertions))
+        .or_else(|| check.clone().map(AskedOf::Check))
+}
+
+/// The `expect` block that asks.
+fn block(asked: &AskedOf, min_score: Option<f64>) -> Value {
+    match asked {
+        AskedOf::Criteria(text) => {
+            let mut check = Map::from_iter([("criteria".to_owned(), Value::from(text.as_str()))]);
+            check.extend(min_score.map(|it| ("minScore".to_owned(), Value::from(it))));
+            json!({ "judge": [check] })
+        }
+        AskedOf::Assertions(rules) => {
+            json!({ "assert": [{ "type": "prompt-assertion", "assertions": rules }] })
+        }
+        AskedOf::Check(entry) => json!({ "assert": [entry] }),
+    }
+}
+
+/// Labels of a set say which rule they are about, and the set has it.
+fn check_ids(asked: &AskedOf, labels: &[Label]) -> Result<(), String> {
+    let AskedOf::Assertions(rules) = asked else {
+        return match labels.iter().find_map(|it| it.of.as_deref()) {
+            Some(id) => Err(format!("there is a label for the rule `{id}`, and no set of rules")),
+            None => Ok(()),
+        };
+    };
+    let rules = rules.as_array().map_or(&[][..], Vec::as_slice);
+    let ids: Vec<&str> = rules.iter().filter_map(|it| it.get("id")?.as_str()).collect();
+    for label in labels {
+        match label.of.as_deref() {
+            Some(id) if !ids.contains(&id) => {
+                let help = kindlm_types::suggest(id, "rules", ids.iter().copied());
+                return Err(format!("there is no rule `{id}`: {help}"));
+            }
+            None if ids.len() != 1 && label.human.is_some() => {
+                return Err(format!(
+                    "the label does not say which of {} rules it is about: name it in a column `assertion`, or have a column `labels.<id>` for each",
+                    ids.len()
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn execution(row: &Row) -> Execution {
+    let output_json = (!row.output.is_string()).then(|| row.output.clone());
+    let input = row.input.as_ref().map(|it| Message::new(Role::User, ecma::text(it)));
+    Execution {
+        input: input.into_iter().collect(),
+        output: ecma::text(&row.output),
+        output_json,
+        vars: row.vars.clone(),
+        ..Execution::default()
+    }
+}
+
+/// Asks about every output, so many at once, and puts labels and answers together in the order of the file. `tell`
+/// hears after each output whether it could be judged.
+pub async fn ask(
+    plan: &Plan,
+    judges: &Judges<'_>,
+    concurrency: usize,
+    tell: &(dyn Fn(bool) + Sync),
+) -> Asked {
+    let asking = plan.cases.iter().map(|case| async move {
+        let found = judge(&case.checks, &case.execution, None, judges).await;
+        tell(found.outcome != Outcome::Errored);
+        found
+    });
+    let answers: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
+    let mut asked = Asked { samples: Vec::new(), cost_usd: Some(0.0), usage: UsageSum::default() };
+    for (case, judged) in plan.cases.iter().zip(answers) {
+        asked.usage.extend(judged.usage);
+        asked.cost_usd = asked.cost_usd.zip(judged.cost_usd).map(|(sum, more)| sum + more);
+        for (line, label) in &case.labels {
+            samples(case, *line, label, &judged.results, &mut asked.samples);
+        }
+    }
+    asked.samples.sort_by_key(|it| it.line);
+    asked
+}
+
+/// What the results say that a label is about: all of them, where it does not name a rule.
+fn samples(
+    case: &Case,
+    line: u64,
+    label: &Label,
+    results: &[AssertionResult],
+    samples: &mut Vec<Sample>,
+) {
+    let id =
+        |it: &AssertionResult| it.metadata.get("id").and_then(Value::as_str).map(str::to_owned);
+    let wanted = results.iter().filter(|it| label.of.is_none() || id(it) == label.of);
+    for result in wanted {
+        let Some(judge) = Judged::of(result) else { continue };
+        let about = id(result).unwrap_or_else(|| case.about.clone());
+        let output = case.execution.output.clone();
+        let criterion = result.metadata.get("criterion").and_then(Value::as_str);
+        samples.push(Sample {
+            line,
+            about,
+            human: label.human,
+            judge,
+            output,
+            criterion: criterion.map(str::to_owned),
+            answered: answered_by(result).into_iter().map(str::to_owned).collect(),
+        });
+    }
+}

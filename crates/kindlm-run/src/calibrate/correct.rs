@@ -1,0 +1,101 @@
+//! Pass rates that only the judge has seen, corrected for the errors that it is known to make.
+
+use kindlm_assertions::{JudgeBlock, judged_by};
+use kindlm_stats::{
+    Confusion, Corrected, Labelled, PredictionPowered, Tally, Tuning, Undefined,
+    prediction_powered, rogan_gladen,
+};
+use kindlm_types::{AnyReport, AssertionResult, CaseError, Verdict};
+use serde_json::Value;
+
+use super::findings::CONFIDENCE;
+
+/// What is known about a judge.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// For which kind of check.
+    pub check: String,
+    /// Digests of what it was told.
+    pub prompts: Vec<String>,
+    /// How its verdicts and those of people agree.
+    pub confusion: Confusion,
+}
+
+/// A pass rate, as the judge sees it and as people probably would.
+#[derive(Debug)]
+pub struct Correction {
+    /// Of what, in words.
+    pub of: String,
+    /// The id of the check.
+    pub check: String,
+    /// What the judge passed, of how many.
+    pub observed: Tally,
+    /// Corrected by the judge's error rates (Rogan and Gladen).
+    pub by_errors: Result<Corrected, Undefined>,
+    /// Corrected by prediction-powered inference.
+    pub by_predictions: Result<PredictionPowered, Undefined>,
+}
+
+impl Correction {
+    /// Corrects an observed pass rate by what is known about the judge.
+    pub fn of(of: String, known: &Known, observed: Tally) -> Self {
+        let by_predictions = Labelled::of_answers(&known.confusion).and_then(|labelled| {
+            prediction_powered(&labelled, &observed.into(), Tuning::Power, CONFIDENCE)
+        });
+        Self {
+            of,
+            check: known.check.clone(),
+            observed,
+            by_errors: rogan_gladen(observed, &known.confusion, CONFIDENCE),
+            by_predictions,
+        }
+    }
+}
+
+/// What the judge found in a run, for each kind of check that it is known for; `is_judge` says whether it is the one who
+/// has judged.
+pub fn in_report(
+    report: &AnyReport<'_>,
+    name: &str,
+    is_judge: &dyn Fn(&JudgeBlock) -> bool,
+    known: &[Known],
+) -> Result<Vec<Correction>, CaseError> {
+    let mut corrections = Vec::new();
+    for it in known {
+        let (mut passed, mut total) = (0, 0);
+        for case in report.each() {
+            for execution in &case?.executions {
+                count(&execution.results, it, is_judge, &mut passed, &mut total);
+            }
+        }
+        if let Ok(observed) = Tally::new(passed, total) {
+            corrections.push(Correction::of(name.to_owned(), it, observed));
+        }
+    }
+    Ok(corrections)
+}
+
+fn count(
+    results: &[AssertionResult],
+    known: &Known,
+    is_judge: &dyn Fn(&JudgeBlock) -> bool,
+    passed: &mut u64,
+    total: &mut u64,
+) {
+    for result in results {
+        let prompt = result.metadata.get("promptDigest").and_then(Value::as_str);
+        let is_told = prompt.is_none_or(|it| known.prompts.iter().any(|own| own == it));
+        let is_known = result.assertion == known.check && is_told;
+        if is_known && judged_by(result).is_some_and(|it| is_judge(&it)) {
+            match result.verdict {
+                Verdict::Pass => {
+                    *passed += 1;
+                    *total += 1;
+                }
+                Verdict::Fail { .. } => *total += 1,
+                Verdict::Errored { .. } | Verdict::Skipped { .. } => {}
+            }
+        }
+        count(result.parts(), known, is_judge, passed, total);
+    }
+}

@@ -1,0 +1,158 @@
+//! What the labels and the judge's answers add up to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kindlm_stats::{
+    BestThreshold, Confidence, Confusion, Undefined, Weights, best_threshold, weighted_kappa,
+};
+use kindlm_store::{Calibration, CriterionCounts};
+
+use super::{Judged, Obstacle, Sample};
+
+/// Below so many labels the numbers are hardly worth having.
+pub(super) const FEW: u64 = 100;
+
+/// How certain the intervals are.
+pub(super) const CONFIDENCE: Confidence = Confidence::P95;
+
+/// What people and a judge said about the same outputs.
+#[derive(Debug)]
+pub struct Findings {
+    /// The outputs with labels and verdicts.
+    pub samples: Vec<Sample>,
+    /// How often both passed, both failed, or differed.
+    pub confusion: Confusion,
+    /// Labelled outputs that the judge gave no usable answer for.
+    pub errored: u64,
+    /// For each criterion or rule, if there are several: what it is about.
+    pub groups: Vec<(String, Confusion)>,
+    /// Where the judge gives scores: the best threshold for them.
+    pub best: Option<Result<BestThreshold, Undefined>>,
+    /// Where people gave scores too: how far the two are apart, with linear weights.
+    pub weighted: Option<Result<f64, Undefined>>,
+    /// From which label on people have passed an output.
+    label_threshold: f64,
+}
+
+impl Findings {
+    /// Adds everything up; a label of `label_threshold` or more is a pass.
+    pub fn of(samples: Vec<Sample>, label_threshold: f64) -> Self {
+        let mut findings = Self {
+            samples: Vec::new(),
+            confusion: Confusion::default(),
+            errored: 0,
+            groups: Vec::new(),
+            best: None,
+            weighted: None,
+            label_threshold,
+        };
+        let (mut scored, mut pairs) = (Vec::new(), Vec::new());
+        for sample in &samples {
+            let Some(human) = sample.human else { continue };
+            let passed = human >= label_threshold;
+            match &sample.judge {
+                Judged::Errored { .. } => findings.errored += 1,
+                Judged::Said { pass, score, .. } => {
+                    findings.confusion.add(passed, *pass);
+                    findings.group(&sample.about).add(passed, *pass);
+                    if let Some(score) = score {
+                        scored.push((*score, passed));
+                        pairs.push((human, *score));
+                    }
+                }
+            }
+        }
+        if findings.groups.len() < 2 {
+            findings.groups.clear();
+        }
+        let between = |it: f64| it > 0.0 && it < 1.0;
+        findings.best = scored.iter().any(|it| between(it.0)).then(|| best_threshold(&scored));
+        findings.weighted =
+            pairs.iter().any(|it| between(it.0)).then(|| weighted_kappa(&pairs, Weights::Linear));
+        findings.samples = samples;
+        findings
+    }
+
+    fn group(&mut self, about: &str) -> &mut Confusion {
+        let at = self.groups.iter().position(|(it, _)| it == about).unwrap_or_else(|| {
+            self.groups.push((about.to_owned(), Confusion::default()));
+            self.groups.len() - 1
+        });
+        &mut self.groups[at].1
+    }
+
+    /// How many outputs have a label, and an answer of the judge or not.
+    pub fn labelled(&self) -> u64 {
+        self.confusion.total() + self.errored
+    }
+
+    /// What kept the judge from an answer, for each output that it gave none for, labelled or not.
+    pub fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
+        self.samples.iter().filter_map(|it| match &it.judge {
+            Judged::Errored { why, .. } => Some(*why),
+            Judged::Said { .. } => None,
+        })
+    }
+
+    /// How many of the outputs without a label the judge passed, and how many it judged.
+    pub fn unlabelled(&self) -> (u64, u64) {
+        let mut counts = (0, 0);
+        for sample in self.samples.iter().filter(|it| it.human.is_none()) {
+            if let Judged::Said { pass, .. } = &sample.judge {
+                counts.0 += u64::from(*pass);
+                counts.1 += 1;
+            }
+        }
+        counts
+    }
+
+    /// The outputs that people and judge saw differently, in the order of the file: whether people passed it.
+    pub fn disagreements(&self) -> impl Iterator<Item = (&Sample, bool)> {
+        self.samples.iter().filter_map(|sample| {
+            let passed = sample.human? >= self.label_threshold;
+            match &sample.judge {
+                Judged::Said { pass, .. } if *pass != passed => Some((sample, passed)),
+                _ => None,
+            }
+        })
+    }
+
+    /// The verdicts of people and judge, by criterion.
+    fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
+        let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
+        for sample in &self.samples {
+            let (Some(human), Some(digest)) = (sample.human, &sample.criterion) else { continue };
+            if let Judged::Said { pass, .. } = &sample.judge {
+                let known = counts.entry(digest).or_insert((&sample.about, Confusion::default()));
+                known.1.add(human >= self.label_threshold, *pass);
+            }
+        }
+        let counts = counts.into_iter().map(|(digest, (name, confusion))| CriterionCounts {
+            name: name.to_owned(),
+            digest: digest.to_owned(),
+            calibrated_at: calibrated_at.to_owned(),
+            counts: confusion.into(),
+        });
+        counts.collect()
+    }
+
+    /// What is kept of it.
+    pub fn calibration(&self, template: Calibration) -> Calibration {
+        let kappa = self.confusion.kappa(CONFIDENCE).ok();
+        let interval = kappa.and_then(|it| it.interval.interval());
+        let judged = || self.samples.iter().filter(|it| it.human.is_some());
+        let answered: BTreeSet<&String> = judged().flat_map(|it| &it.answered).collect();
+        Calibration {
+            counts: self.confusion.into(),
+            criteria: self.criteria(&template.calibrated_at),
+            answered: answered.into_iter().cloned().collect(),
+            // What is kept is whole.
+            errored: self.errored,
+            base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),
+            agreement: self.confusion.agreement().map_or(0.0, kindlm_stats::Tally::rate),
+            kappa: kappa.map(|it| it.value),
+            kappa_interval: interval.map(|it| [it.low, it.high]),
+            ..template
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A calibration for programs: one JSON object.
+
+use kindlm_stats::{Confusion, KappaInterval, Tally, Undefined};
+use kindlm_types::Usage;
+use serde_json::{Map, Value, json};
+
+use super::findings::CONFIDENCE;
+use super::{Correction, Findings, Judged};
+use crate::judge_setup::Bench;
+
+/// Who was asked, and what it took.
+#[derive(Debug)]
+pub struct About<'a> {
+    /// The judge.
+    pub judge: &'a Bench<'a>,
+    /// The id of the check.
+    pub check: &'a str,
+    /// Digests of the instructions that the judge got.
+    pub prompts: Vec<String>,
+    /// The file of labels, and the digest of its content.
+    pub labels: (&'a str, &'a str),
+    /// When, by RFC 3339.
+    pub calibrated_at: &'a str,
+    /// In US dollars, if it is known.
+    pub cost_usd: Option<f64>,
+    /// The tokens that the judge used.
+    pub usage: Usage,
+}
+
+/// Everything that is known. What does not exist is an object with `undefined`, which says why.
+pub fn as_json(
+    about: Option<&About<'_>>,
+    findings: Option<&Findings>,
+    corrections: &[Correction],
+) -> Value {
+    let mut all = Map::new();
+    if let Some(about) = about {
+        let one = |it: &&kindlm_engine::Model| json!({"id": it.id, "provider": it.provider, "model": it.name});
+        let models: Vec<Value> = about.judge.models.iter().map(one).collect();
+        let mut judge = match models.as_slice() {
+            [only] => only.clone(),
+            _ => json!({ "models": models }),
+        };
+        merge(&mut judge, Value::Object(about.judge.kept().settings));
+        all.insert("judge".to_owned(), judge);
+        all.insert("check".to_owned(), about.check.into());
+        all.insert("prompts".to_owned(), about.prompts.clone().into());
+        let (file, digest) = about.labels;
+        all.insert("labels".to_owned(), json!({"file": file, "digest": digest}));
+        all.insert("calibratedAt".to_owned(), about.calibrated_at.into());
+        all.insert("kindlmVersion".to_owned(), env!("CARGO_PKG_VERSION").into());
+        all.insert("costUsd".to_owned(), about.cost_usd.into());
+        all.insert("tokens".to_owned(), about.usage.total_tokens.into());
+    }
+    if let Some(findings) = findings {
+        add_findings(&mut all, findings);
+    }
+    let corrected = corrections.iter().map(correction).collect();
+    all.insert("corrected".to_owned(), Value::Array(corrected));
+    Value::Object(all)
+}
+
+fn add_findings(all: &mut Map<String, Value>, findings: &Findings) {
+    let Findings { confusion, .. } = findings;
+    all.insert("labelled".to_owned(), findings.labelled().into());
+    all.insert("errored".to_owned(), findings.errored.into());
+    all.insert("unlabelled".to_owned(), findings.unlabelled().1.into());
+    if let Value::Object(numbers) = numbers(confusion) {
+        all.extend(numbers);
+    }
+    let groups = findings.groups.iter().map(|(about, confusion)| {
+        let mut group = json!({ "about": about });
+        merge(&mut group, numbers(confusion));
+        group
+    });
+    all.insert("groups".to_owned(), groups.collect());
+    let best = findings.best.as_ref().map(|best| match best {
+        Ok(best) => json!({
+            "threshold": best.threshold, "kappa": best.kappa, "heldOutKappa": best.held_out_kappa,
+            "confusion": counts(&best.confusion),
+        }),
+        Err(why) => undefined(*why),
+    });
+    all.insert("bestThreshold".to_owned(), best.unwrap_or(Value::Null));
+    let weighted = findings.weighted.map(|it| it.map_or_else(undefined, Value::from));
+    all.insert("weightedKappa".to_owned(), weighted.unwrap_or(Value::Null));
+    let samples = findings.samples.iter().map(|sample| {
+        let mut row = json!({ "line": sample.line, "about": sample.about, "human": sample.human });
+        merge(&mut row, match &sample.judge {
+            Judged::Said { pass, score, reasoning } => {
+                json!({ "judge": if *pass { "pass" } else { "fail" }, "score": score, "reasoning": reasoning })
+            }
+            Judged::Errored { message, .. } => json!({ "judge": "errored", "message": message }),
+        });
+        row
+    });
+    all.insert("samples".to_owned(), samples.collect());
+}
+
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
+
+fn counts(confusion: &Confusion) -> Value {
+    let Confusion { both_pass, only_human, only_judge, both_fail } = confusion;
+    json!({ "bothPass": both_pass, "onlyHuman": only_human, "onlyJudge": only_judge, "bothFail": both_fail })
+}
+
+fn numbers(confusion: &Confusion) -> Value {
+    json!({
+        "confusion": counts(confusion),
+        "agreement": rate(confusion.agreement()),
+        "baseRate": rate(confusion.base_rate()),
+        "sensitivity": rate(confusion.sensitivity()),
+        "specificity": rate(confusion.specificity()),
+        "kappa": kappa(confusion),
+    })
+}
+
+fn kappa(confusion: &Confusion) -> Value {
+    let kappa = match confusion.kappa(CONFIDENCE) {
+        Ok(kappa) => kappa,
+        Err(why) => return undefined(why),
+    };
+    let mut value = json!({ "value": kappa.value, "standardError": kappa.standard_error, "chance": kappa.chance });
+    let (method, interval) = match kappa.interval {
+        KappaInterval::LargeSample(interval) => ("large-sample", Some(interval)),
+        KappaInterval::Perfect(interval) => ("wilson-of-agreement", Some(interval)),
+        KappaInterval::Constant => ("none: one of the two always said the same", None),
+    };
+    merge(
+        &mut value,
+        json!({ "low": interval.map(|it| it.low), "high": interval.map(|it| it.high), "interval": method }),
+    );
+    value
+}
+
+fn rate(tally: Result<Tally, Undefined>) -> Value {
+    match tally {
+        Ok(tally) => {
+            let interval = tally.wilson(CONFIDENCE);
+            json!({
+                "value": tally.rate(), "count": tally.passed(), "total": tally.total(),
+                "low": interval.low, "high": interval.high,
+            })
+        }
+        Err(why) => undefined(why),
+    }
+}
+
+fn correction(it: &Correction) -> Value {
+    let by_errors = match &it.by_errors {
+        Ok(it) => {
+            json!({ "value": it.rate, "low": it.interval.low, "high": it.interval.high, "uncut": it.uncut })
+        }
+        Err(why) => undefined(*why),
+    };
+    let by_predictions = match &it.by_predictions {
+        Ok(it) => {
+            json!({ "value": it.mean, "low": it.interval.low, "high": it.interval.high, "lambda": it.lambda })
+        }
+        Err(why) => undefined(*why),
+    };
+    json!({
+        "of": it.of, "check": it.check, "observed": rate(Ok(it.observed)),
+        "roganGladen": by_errors, "predictionPowered": by_predictions,
+    })
+}
+
+fn undefined(why: Undefined) -> Value {
+    json!({ "undefined": why.to_string() })
+}

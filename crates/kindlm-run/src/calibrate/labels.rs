@@ -1,0 +1,520 @@
+//! Reads what people said about outputs: a table, or an object on each line.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kindlm_config::{Source, Span};
+use kindlm_types::place_of_twice;
+use serde_json::{Map, Value, json};
+
+use crate::Failure;
+use crate::failure::given_twice;
+
+/// How many problems of a file are shown.
+const SHOWN: usize = 20;
+
+/// One row of a file of labels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// The line that it begins at, from 1.
+    pub line: u64,
+    /// What the agent was given.
+    pub input: Option<Value>,
+    /// What it said.
+    pub output: Value,
+    /// The variables of the test, for checks that look at them.
+    pub vars: Map<String, Value>,
+    /// What the judge is asked, where the row says it.
+    pub question: Option<Asked>,
+    /// What people said.
+    pub labels: Vec<Label>,
+}
+
+/// What the judge is asked about an output.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// Whether it meets a criterion, in words.
+    Criteria(String),
+    /// Which rules of a set it keeps.
+    Assertions(Value),
+    /// Whatever an entry of the list form asks.
+    Check(Value),
+}
+
+/// What people said about an output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Label {
+    /// The id of the rule, where the judge is asked about a set of them.
+    pub of: Option<String>,
+    /// From 0 (fail) to 1 (pass); `None` where nobody has said anything.
+    pub human: Option<f64>,
+}
+
+/// Everything in a file of labels.
+#[derive(Debug, Default)]
+pub struct Labels {
+    /// Its rows, in the order of the file.
+    pub rows: Vec<Row>,
+    /// Columns that mean nothing here, in order of first appearance.
+    pub unused: Vec<String>,
+    /// How many rows were left out, as they say what another says. What a judge is asked once is one answer.
+    pub again: usize,
+}
+
+impl Labels {
+    fn leave_out_repetitions(&mut self) {
+        let all = self.rows.len();
+        let mut seen = HashSet::new();
+        self.rows.retain(|it| seen.insert(format!("{:?}", Row { line: 0, ..it.clone() })));
+        self.again = all - self.rows.len();
+    }
+}
+
+/// What is wrong with a file, each with its line.
+#[derive(Debug, Default)]
+struct Problems(Vec<(u64, String)>);
+
+impl Problems {
+    fn add(&mut self, line: u64, message: impl Into<String>) {
+        self.0.push((line, message.into()));
+    }
+
+    fn into_failure(self, name: &str) -> Failure {
+        let more = self.0.len().saturating_sub(SHOWN);
+        let first = self.0.into_iter().take(SHOWN);
+        let mut lines: Vec<String> =
+            first.map(|(line, message)| format!("{name}:{line}: {message}")).collect();
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        Failure::inputs(lines).with_help(
+            "a row has `output`, `label` (pass or fail, 1 or 0, or a score from 0 to 1), and mostly `input`; \
+             `kindlm calibrate --help` tells the rest",
+        )
+    }
+}
+
+/// Reads a file of labels; `name` is what it is called in messages, and its ending says what it is.
+pub fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
+    let text = std::str::from_utf8(bytes).map_err(|err| {
+        let line = bytes.iter().take(err.valid_up_to()).filter(|it| **it == b'\n').count() + 1;
+        Failure::input(format!("{name}:{line}: not UTF-8 text"))
+            .with_help("save the file as UTF-8; spreadsheets call it `CSV UTF-8`")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut problems = Problems::default();
+    let ending = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let mut labels = match ending.as_str() {
+        "csv" => table(name, text, b',', &mut problems),
+        "tsv" => table(name, text, b'\t', &mut problems),
+        "jsonl" | "ndjson" => lines(text, &mut problems),
+        _ => {
+            return Err(Failure::input(format!(
+                "`{name}` is no file of labels: its ending is not known"
+            ))
+            .with_help("labels are `.csv`, `.tsv` or `.jsonl` files"));
+        }
+    };
+    if !problems.0.is_empty() {
+        return Err(problems.into_failure(name));
+    }
+    labels.leave_out_repetitions();
+    if labels.rows.iter().all(|row| row.labels.iter().all(|it| it.human.is_none())) {
+        return Err(Failure::input(format!(
+            "`{name}` has no label: there is nothing to hold the judge against"
+        ))
+        .with_help("a row has a `label`: pass or fail, 1 or 0, or a score from 0 to 1"));
+    }
+    Ok(labels)
+}
+
+fn table(name: &str, text: &str, separator: u8, problems: &mut Problems) -> Labels {
+    let mut labels = Labels::default();
+    let source = Arc::new(Source::new(name, text));
+    let mut header: Option<Vec<String>> = None;
+    for row in kindlm_config::rows(&source, separator) {
+        let span = row.as_ref().map_or_else(|wrong| wrong.span, |(span, _)| *span);
+        let line = source.position(span.start).line as u64;
+        let row = match row {
+            Ok((_, row)) if header.is_some() && row.iter().all(|it| it.trim().is_empty()) => {
+                continue;
+            }
+            Ok((_, row)) => row,
+            // Spreadsheets leave such rows behind.
+            Err(_) if is_blank(source.text(), span) => continue,
+            Err(wrong) => {
+                problems.add(line, wrong.message);
+                continue;
+            }
+        };
+        let Some(columns) = &header else {
+            let columns: Vec<String> = row.iter().map(|it| it.trim().to_owned()).collect();
+            check_header(&columns, line, problems);
+            header = Some(columns);
+            continue;
+        };
+        let mut fields = Fields::new(line, problems);
+        for (name, cell) in columns.iter().zip(&row) {
+            fields.text(name, cell, &mut labels.unused);
+        }
+        labels.rows.extend(fields.row());
+    }
+    labels
+}
+
+fn is_blank(text: &str, span: Span) -> bool {
+    let row = text.get(span.start as usize..span.end as usize);
+    row.is_some_and(|it| it.trim().is_empty())
+}
+
+fn check_header(columns: &[String], line: u64, problems: &mut Problems) {
+    for (at, name) in columns.iter().enumerate() {
+        if columns.iter().take(at).any(|it| it == name) {
+            problems.add(line, format!("the column `{name}` is given twice"));
+        }
+    }
+    let has = |wanted: fn(&str) -> bool| columns.iter().any(|it| wanted(it));
+    if !has(|it| matches!(it, "output" | "agent_output")) {
+        problems.add(line, "there is no column `output`");
+    }
+    if !has(|it| it == "label" || it.starts_with("labels.")) {
+        problems.add(line, "there is no column `label`");
+    }
+}
+
+fn lines(text: &str, problems: &mut Problems) -> Labels {
+    let mut labels = Labels::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let object: Map<String, Value> = match serde_json::from_str(line) {
+            Ok(object) => object,
+            Err(err) => {
+                let said = err.to_string();
+                let words = said.split(" at line ").next().unwrap_or(&said);
+                problems
+                    .add(number, format!("not a JSON object: {words} (column {})", err.column()));
+                continue;
+            }
+        };
+        if let Some(place) = place_of_twice(line) {
+            problems.add(number, given_twice(&place));
+            continue;
+        }
+        let mut fields = Fields::new(number, problems);
+        for (name, value) in object {
+            match (name.as_str(), value) {
+                ("labels", Value::Object(by_id)) => {
+                    for (id, value) in by_id {
+                        fields.label(Some(id), &value);
+                    }
+                }
+                ("vars", Value::Object(vars)) => fields.row.vars.extend(vars),
+                (_, value) => fields.value(&name, value, &mut labels.unused),
+            }
+        }
+        labels.rows.extend(fields.row());
+    }
+    labels
+}
+
+/// The fields of a row, one after the other.
+struct Fields<'p> {
+    row: Row,
+    has_output: bool,
+    assertion: Option<String>,
+    instruction: Option<String>,
+    criteria: Option<Value>,
+    /// A key that is nearly `label`.
+    near_label: Option<String>,
+    problems: &'p mut Problems,
+    is_good: bool,
+}
+
+impl<'p> Fields<'p> {
+    fn new(line: u64, problems: &'p mut Problems) -> Self {
+        Self {
+            row: Row { line, ..Row::default() },
+            has_output: false,
+            assertion: None,
+            instruction: None,
+            criteria: None,
+            near_label: None,
+            problems,
+            is_good: true,
+        }
+    }
+
+    fn problem(&mut self, message: impl Into<String>) {
+        self.problems.add(self.row.line, message);
+        self.is_good = false;
+    }
+
+    /// A cell of a table: JSON where the column holds more than a text.
+    fn text(&mut self, name: &str, cell: &str, unused: &mut Vec<String>) {
+        let value = match name {
+            "check" | "assertions" if cell.trim().is_empty() => return,
+            "check" | "assertions" => match serde_json::from_str(cell) {
+                Ok(value) => {
+                    if let Some(place) = place_of_twice(cell) {
+                        return self.problem(given_twice(&format!("/{name}{place}")));
+                    }
+                    value
+                }
+                Err(err) => {
+                    return self.problem(format!("the cell of `{name}` is not JSON: {err}"));
+                }
+            },
+            "output" | "agent_output" | "label" => Value::from(cell),
+            _ if cell.is_empty() && !name.starts_with("labels.") => return,
+            _ => Value::from(cell),
+        };
+        if let Some(id) = name.strip_prefix("labels.") {
+            self.label(Some(id.to_owned()), &value);
+        } else if let Some(variable) = name.strip_prefix("vars.") {
+            self.row.vars.insert(variable.to_owned(), value);
+        } else {
+            self.value(name, value, unused);
+        }
+    }
+
+    fn value(&mut self, name: &str, value: Value, unused: &mut Vec<String>) {
+        match (name, value) {
+            ("input" | "agent_input", value) => self.row.input = Some(value),
+            ("output" | "agent_output", Value::Null) | ("id", _) => {}
+            ("output" | "agent_output", value) => {
+                self.row.output = value;
+                self.has_output = true;
+            }
+            ("label", value) => self.label(None, &value),
+            ("criteria", value) => self.criteria = Some(value),
+            ("assertion", Value::String(id)) => self.assertion = Some(id),
+            ("instruction", Value::String(text)) => self.instruction = Some(text),
+            ("assertion" | "instruction", _) => self.problem(format!("`{name}` is not a text")),
+            ("assertions", value) => self.row.question = Some(Asked::Assertions(value)),
+            ("check", value @ Value::Object(_)) => self.row.question = Some(Asked::Check(value)),
+            ("check", _) => {
+                self.problem("`check` is not an object, such as {\"type\": \"llm-rubric\", …}");
+            }
+            (name, _) => {
+                if kindlm_types::nearest(name, ["label", "labels"]).is_some() {
+                    self.near_label = Some(name.to_owned());
+                }
+                if !unused.iter().any(|it| it == name) {
+                    unused.push(name.to_owned());
+                }
+            }
+        }
+    }
+
+    fn label(&mut self, of: Option<String>, value: &Value) {
+        match human(value) {
+            Ok(human) => self.row.labels.push(Label { of, human }),
+            Err(message) => {
+                let name = of.map_or_else(|| "label".to_owned(), |id| format!("labels.{id}"));
+                self.problem(format!("`{name}` {message}"));
+            }
+        }
+    }
+
+    fn row(mut self) -> Option<Row> {
+        if !self.has_output {
+            self.problem("there is no `output`");
+        }
+        if self.row.labels.is_empty() {
+            if let Some(near) = self.near_label.take() {
+                self.problem(format!("`{near}` is no label: did you mean `label`, or `labels` with one for each rule?"));
+            }
+            // A row without a label is one that nobody has judged.
+            self.row.labels.push(Label { of: None, human: None });
+        }
+        self.ask();
+        if let Some(id) = self.assertion.take() {
+            for label in &mut self.row.labels {
+                label.of.get_or_insert_with(|| id.clone());
+            }
+        }
+        self.is_good.then_some(self.row)
+    }
+
+    /// A criterion alone is asked as such; with the id of a rule it belongs to the rule.
+    fn ask(&mut self) {
+        let (criteria, instruction) = (self.criteria.take(), self.instruction.take());
+        match (&self.assertion, instruction, criteria) {
+            (_, None, None) => {}
+            (Some(id), instruction, criteria) => {
+                let criteria = match criteria {
+                    Some(Value::Array(list)) => list,
+                    Some(one) => vec![one],
+                    None => Vec::new(),
+                };
+                let first = criteria.first().and_then(Value::as_str).map(str::to_owned);
+                let instruction = instruction.or(first).unwrap_or_else(|| id.clone());
+                let rule = json!({"id": id, "instruction": instruction, "criteria": criteria});
+                self.row.question = Some(Asked::Assertions(json!([rule])));
+            }
+            (None, None, Some(Value::String(text))) => {
+                self.row.question = Some(Asked::Criteria(text));
+            }
+            (None, None, Some(_)) => {
+                self.problem(
+                    "`criteria` is not a text; several go with the `assertion` that they belong to",
+                );
+            }
+            (None, Some(_), _) => {
+                self.problem("`instruction` needs `assertion`, the id of the rule");
+            }
+        }
+    }
+}
+
+/// A label from 0 to 1; `None` if there is none.
+fn human(value: &Value) -> Result<Option<f64>, String> {
+    const WANTED: &str = "write pass or fail, 1 or 0, or a score from 0 to 1";
+    let number = match value {
+        Value::Null => return Ok(None),
+        Value::Bool(pass) => return Ok(Some(f64::from(u8::from(*pass)))),
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
+            "" => return Ok(None),
+            "pass" | "passed" | "true" | "yes" | "good" => Some(1.0),
+            "fail" | "failed" | "false" | "no" | "bad" => Some(0.0),
+            other => other.parse().ok(),
+        },
+        Value::Array(_) | Value::Object(_) => None,
+    };
+    match number {
+        Some(number) if (0.0..=1.0).contains(&number) => Ok(Some(number)),
+        Some(number) if number.is_finite() => Err(format!(
+            "is {number}, and a score is from 0 to 1: divide all scores by the highest that could be given"
+        )),
+        _ => {
+            let shown: String = value.to_string().chars().take(40).collect();
+            Err(format!("is {shown}: {WANTED}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good(name: &str, text: &str) -> Vec<Row> {
+        read(name, text.as_bytes()).map_or_else(|err| panic!("{err:?}"), |it| it.rows)
+    }
+
+    fn bad(name: &str, text: &str) -> String {
+        read(name, text.as_bytes()).unwrap_err().message.unwrap()
+    }
+
+    #[test]
+    fn a_table_and_lines_say_the_same() {
+        let csv = "input,output,label,criteria\n\"Hi, you\",Hello,pass,Is polite\nHi,\"Go\naway\",0,Is polite\n\nHi,Bye,,Is polite\n";
+        let jsonl = concat!(
+            "{\"input\": \"Hi, you\", \"output\": \"Hello\", \"label\": true, \"criteria\": \"Is polite\"}\n",
+            "{\"input\": \"Hi\", \"output\": \"Go\\naway\", \"label\": 0, \"criteria\": \"Is polite\"}\n\n",
+            "{\"agent_input\": \"Hi\", \"agent_output\": \"Bye\", \"label\": null, \"criteria\": \"Is polite\"}\n",
+        );
+        let (table, lines) = (good("a.csv", csv), good("a.jsonl", jsonl));
+        assert_eq!(table.iter().map(|it| it.line).collect::<Vec<_>>(), [2, 3, 6]);
+        assert_eq!(lines.iter().map(|it| it.line).collect::<Vec<_>>(), [1, 2, 4]);
+        for (mut a, b) in table.into_iter().zip(lines) {
+            a.line = b.line;
+            assert_eq!(a, b);
+        }
+    }
+
+    #[test]
+    fn labels_are_read_however_people_write_them() {
+        for (text, expected) in [
+            ("pass", Some(1.0)),
+            (" PASS ", Some(1.0)),
+            ("Failed", Some(0.0)),
+            ("1", Some(1.0)),
+            ("0", Some(0.0)),
+            ("0.25", Some(0.25)),
+            ("yes", Some(1.0)),
+            ("", None),
+        ] {
+            assert_eq!(human(&Value::from(text)), Ok(expected), "{text}");
+        }
+        for text in ["maybe", "4", "-1", "NaN", "inf", "1e400"] {
+            human(&Value::from(text)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn rules_have_labels_of_their_own() {
+        let rows = good("a.csv", "output,labels.cites,labels.kind\nHello,1,\n");
+        let label = |of: &str, human| Label { of: Some(of.to_owned()), human };
+        assert_eq!(rows[0].labels, [label("cites", Some(1.0)), label("kind", None)]);
+        let rows = good(
+            "a.csv",
+            "output,assertion,instruction,criteria,label\nHello,cites,Cite sources,Is there a source?,fail\nHello,cites,,,pass\n",
+        );
+        assert_eq!(rows[0].labels, [label("cites", Some(0.0))]);
+        let rule = json!([{"id": "cites", "instruction": "Cite sources", "criteria": ["Is there a source?"]}]);
+        assert_eq!(rows[0].question, Some(Asked::Assertions(rule)));
+        assert_eq!(rows[1].question, None, "the set is named elsewhere");
+    }
+
+    #[test]
+    fn every_problem_has_its_line() {
+        for (name, text, expected) in [
+            (
+                "a.csv",
+                "output,label\nHi,maybe\n",
+                "a.csv:2: `label` is \"maybe\": write pass or fail",
+            ),
+            ("a.csv", "output,label\nHi,4\n", "a.csv:2: `label` is 4, and a score is from 0 to 1"),
+            ("a.csv", "output,label\nHi\n", "a.csv:2: the row has 1 cells, the header has 2"),
+            (
+                "a.csv",
+                "output,label\n\"Hi,1\nHo,0\n",
+                "a.csv:2: a quote that begins in this row is not closed",
+            ),
+            ("a.csv", "output;label\nHi;1\n", "a.csv:1: the header has one column only"),
+            ("a.tsv", "output,label\nHi,1\n", "a.tsv:1: the header has one column only"),
+            ("a.csv", "input,label\nHi,1\n", "a.csv:1: there is no column `output`"),
+            ("a.csv", "output\nHi\n", "a.csv:1: there is no column `label`"),
+            (
+                "a.csv",
+                "output,output,label\nHi,Hi,1\n",
+                "a.csv:1: the column `output` is given twice",
+            ),
+            ("a.csv", "output,label,check\nHi,1,{\n", "a.csv:2: the cell of `check` is not JSON"),
+            ("a.csv", "output,label\nHi,\n", "`a.csv` has no label"),
+            ("a.jsonl", "{\"output\": \"a\", \"label\": 1}\n[1]\n", "a.jsonl:2: not a JSON object"),
+            ("a.jsonl", "{\"label\": 1}\n", "a.jsonl:1: there is no `output`"),
+            (
+                "a.jsonl",
+                "{\"output\": 1, \"label\": 1}\n{\"output\": 1, \"lable\": 1}\n",
+                "a.jsonl:2: `lable` is no label: did you mean `label`",
+            ),
+            (
+                "a.jsonl",
+                "{\"output\": 1, \"labels\": 1}\n",
+                "a.jsonl:1: `labels` is no label: did you mean `label`",
+            ),
+            (
+                "a.jsonl",
+                "{\"output\": 1, \"label\": 1, \"instruction\": \"x\"}\n",
+                "a.jsonl:1: `instruction` needs",
+            ),
+            ("a.txt", "", "`a.txt` is no file of labels"),
+        ] {
+            let message = bad(name, text);
+            assert!(message.starts_with(expected), "{message}");
+        }
+        let many = format!("output,label\n{}", "Hi,maybe\n".repeat(30));
+        assert!(bad("a.csv", &many).ends_with("and 10 more"));
+        assert!(
+            read("a.csv", b"output,label\nH\xe9,1\n")
+                .unwrap_err()
+                .message
+                .unwrap()
+                .starts_with("a.csv:2: not UTF-8")
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! What a result was made of: so that one of before is not taken for the answer to what is asked now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_config::Programs;
+use kindlm_engine::Suite;
+use kindlm_store::{Digest, Folder};
+use kindlm_types::{FileError, FileTree, Files, TreeLimits};
+use serde_json::{Value, json};
+
+use crate::responses::decided_by;
+
+/// Files that pass through to whoever asks, and are remembered by their digests, each with what it imports.
+pub struct Referred<'a> {
+    files: &'a Folder,
+    programs: Programs<'a>,
+    digests: Mutex<BTreeMap<String, Digest>>,
+}
+
+impl<'a> Referred<'a> {
+    /// No file has been read yet.
+    pub fn new(files: &'a Folder) -> Self {
+        Self { files, programs: Programs::new(files), digests: Mutex::default() }
+    }
+
+    fn with_imports(&self, path: &str, text: &str) -> Digest {
+        let mut all = text.to_owned();
+        for (path, digest) in &*self.programs.named_in(&json!({"file": path})) {
+            all.extend(["\n", path, " ", &digest.to_string()]);
+        }
+        Digest::of(all)
+    }
+
+    /// The files that were read and are named in one of these texts, with what they held.
+    fn named_in(&self, texts: &[&str]) -> String {
+        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = digests.iter().filter(|(path, _)| texts.iter().any(|it| names(it, path)));
+        named.map(|(path, digest)| [path, " ", &digest.to_string(), "\n"].concat()).collect()
+    }
+}
+
+impl Files for Referred<'_> {
+    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        let text = self.files.read(path)?;
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if !digests.contains_key(path) {
+            digests.insert(path.to_owned(), self.with_imports(path, &text));
+        }
+        Ok(text)
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
+        self.files.glob(pattern)
+    }
+
+    fn tree(&self, path: &str, limits: TreeLimits) -> Result<FileTree, FileError> {
+        self.files.tree(path, limits)
+    }
+}
+
+/// Whether a text of JSON has a path in it: as a whole, behind `file://`, and before the name of a function.
+fn names(text: &str, path: &str) -> bool {
+    text.match_indices(path).any(|(at, _)| {
+        let before = text.get(..at).and_then(|it| it.chars().next_back());
+        let behind = text.get(at + path.len()..).and_then(|it| it.chars().next());
+        matches!(before, Some('"' | '/')) && matches!(behind, Some('"' | ':'))
+    })
+}
+
+/// What is the same for all records.
+pub struct Basis<'a> {
+    files: &'a Referred<'a>,
+    /// What the suite says of judges, scripts and checks that records refer to.
+    setup: String,
+}
+
+impl<'a> Basis<'a> {
+    /// Of records that are judged by these models, the one named `judge` where they do not say. Where they are reached,
+    /// and with which key, does not change what they say.
+    pub fn new(
+        files: &'a Referred<'a>,
+        models: &[kindlm_engine::Model],
+        judge: Option<&str>,
+    ) -> Self {
+        let models: Vec<Value> = models
+            .iter()
+            .map(|it| json!([it.id, it.provider, it.name, format!("{:?}", it.params)]))
+            .collect();
+        Self { files, setup: json!([models, judge]).to_string() }
+    }
+
+    /// And by what a suite says.
+    #[must_use]
+    pub fn with_suite(mut self, suite: &Suite) -> Self {
+        let scripts = format!("{:?}", suite.scripts);
+        let more = json!([suite.judging, suite.assertion_templates, scripts]);
+        self.setup.push_str(&more.to_string());
+        let programs = Programs::new(self.files.files);
+        let providers = suite.providers.iter();
+        for decides in providers.filter_map(|(name, it)| decided_by(name, it, &programs)) {
+            self.setup.push_str(&decides.to_string());
+        }
+        if let Some(threshold) = suite.defaults.threshold {
+            self.setup.push_str(&threshold.to_string());
+        }
+        self
+    }
+
+    /// The digest of one record, whose `rules` have been compiled.
+    pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
+        let [expect, assertions] = rules.map(Option::unwrap_or_default);
+        let files = self.files.named_in(&[expect, assertions, &self.setup]);
+        let head = [self.setup.as_bytes(), files.as_bytes()].map(|it| Digest::of(it).to_string());
+        let text = [head[0].as_bytes(), head[1].as_bytes(), record.trim_ascii()].concat();
+        Digest::of(text).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_where_rules_name_them() {
+        for (text, expected) in [
+            (r#"{"schemaFile": "a.json"}"#, true),
+            (r#"{"value": "file://a.json"}"#, true),
+            (r#"{"value": "file://a.json:check"}"#, true),
+            (r#"{"value": "file://./a.json"}"#, true),
+            (r#"{"value": "ba.json"}"#, false),
+            (r#"{"value": "see a.json"}"#, false),
+        ] {
+            assert_eq!(names(text, "a.json"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_decides_the_answers_of_who_judges_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("judge.js"), "1").unwrap();
+        let files = Folder::open(folder.path()).unwrap();
+        let referred = Referred::new(&files);
+        let digest = |providers: Value| {
+            let Value::Object(providers) = providers else { unreachable!("it is written below") };
+            let suite = Suite { providers, ..Suite::default() };
+            Basis::new(&referred, &[], None).with_suite(&suite).digest(b"{}", [None, None])
+        };
+        let script = |config: Value| json!({"script": {"file": "judge.js", "config": config}});
+        let before = digest(script(json!({"strict": true})));
+        assert_eq!(before, digest(script(json!({"strict": true}))));
+        assert_ne!(before, digest(script(json!({"strict": false}))));
+        std::fs::write(folder.path().join("judge.js"), "2").unwrap();
+        assert_ne!(before, digest(script(json!({"strict": true}))));
+        let http = |key: &str, url: &str| digest(json!({"http": {"url": url, "apiKeyEnv": key}}));
+        assert_eq!(http("A", "https://a.test"), http("B", "https://a.test"));
+        assert_ne!(http("A", "https://a.test"), http("A", "https://b.test"));
+        let openai = |body: Value| digest(json!({"openai": {"apiKeyEnv": "A", "body": body}}));
+        assert_ne!(openai(json!({"seed": 1})), openai(json!({"seed": 2})));
+    }
+}

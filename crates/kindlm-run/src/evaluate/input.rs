@@ -1,0 +1,75 @@
+//! Records that can be left where they are: reading ends when the evaluation is stopped, also where nothing comes.
+
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use kindlm_engine::Control;
+
+use crate::Failure;
+
+/// How often it is looked whether anybody wants to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How much is read at once.
+const BLOCK: usize = 64 * 1024;
+
+/// Input that ends when `control` says so.
+pub struct Stoppable {
+    blocks: Receiver<io::Result<Vec<u8>>>,
+    block: io::Cursor<Vec<u8>>,
+    control: Control,
+}
+
+impl Stoppable {
+    /// Reads on a thread of its own, as nobody can be called back who waits for input.
+    pub fn new(mut input: Box<dyn Read + Send>, control: Control) -> Result<Self, Failure> {
+        let (sender, blocks) = sync_channel(1);
+        let read = move || {
+            loop {
+                let mut block = vec![0; BLOCK];
+                let read = match input.read(&mut block) {
+                    Err(err) if err.kind() == io::ErrorKind::Interrupted => continue,
+                    read => read,
+                };
+                let is_last = !matches!(read, Ok(1..));
+                let sent = sender.send(read.map(|count| {
+                    block.truncate(count);
+                    block
+                }));
+                if is_last || sent.is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("records".to_owned()).spawn(read);
+        thread.map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        Ok(Self { blocks, block: io::Cursor::default(), control })
+    }
+}
+
+impl Read for Stoppable {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.control.reason().is_some() {
+                return Ok(0);
+            }
+            let count = self.block.read(buffer)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            match self.blocks.recv_timeout(LOOK) {
+                Ok(block) => {
+                    let block = block?;
+                    if block.is_empty() {
+                        return Ok(0);
+                    }
+                    self.block = io::Cursor::new(block);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Who answers the questions of records.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kindlm_assertions::{Check, Evidence};
+use kindlm_engine::{Judged, Judges, Model, judge};
+use kindlm_types::{Answers, Backend, Execution, Question};
+use tokio::runtime::Runtime;
+
+use crate::Failure;
+
+/// Models to ask, or none; scripts are run in any case.
+pub struct Asking<'a> {
+    judges: Judges<'a>,
+    runtime: Runtime,
+    /// Whether there is a model to ask.
+    has_judge: bool,
+    /// Whether a check asked a model although there is none.
+    in_vain: AtomicBool,
+}
+
+impl<'a> Asking<'a> {
+    /// Asks one of these models; `default` where a check does not say which.
+    pub fn somebody(
+        backend: &'a dyn Backend,
+        models: &'a [Model],
+        default: Option<&'a str>,
+        concurrency: usize,
+        budget_usd: Option<f64>,
+    ) -> Result<Self, Failure> {
+        let judges = Judges::new(backend, models, default)
+            .with_concurrency(concurrency)
+            .with_budget(budget_usd);
+        Ok(Self { judges, runtime: runtime()?, has_judge: true, in_vain: AtomicBool::new(false) })
+    }
+
+    /// Has no model to ask: checks that want one are errored.
+    pub fn nobody(backend: &'a dyn Backend) -> Result<Self, Failure> {
+        let judges = Judges::new(backend, &[], None);
+        Ok(Self { judges, runtime: runtime()?, has_judge: false, in_vain: AtomicBool::new(false) })
+    }
+
+    /// Whether a check asked a model although there is none.
+    pub(super) fn was_in_vain(&self) -> bool {
+        self.in_vain.load(Ordering::Relaxed)
+    }
+
+    /// Why nobody is asked any more, if the budget is at its end.
+    pub(super) fn exhausted(&self) -> Option<&str> {
+        self.judges.exhausted()
+    }
+
+    pub(super) fn has_judge(&self) -> bool {
+        self.has_judge
+    }
+
+    /// Asks, waits, and evaluates.
+    pub(super) fn judge(
+        &self,
+        checks: &[Check],
+        execution: &Execution,
+        baseline: Option<&str>,
+    ) -> Judged {
+        let judged = judge(checks, execution, baseline, &self.judges);
+        let judged = self.runtime.handle().block_on(judged);
+        if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
+            self.in_vain.store(true, Ordering::Relaxed);
+        }
+        judged
+    }
+}
+
+/// Whether a check asks what only a model can answer.
+fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) -> bool {
+    let answers = Answers::default();
+    let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
+    let is_for_model = |it: &Question| !matches!(it, Question::Script(_));
+    check.questions(&evidence).iter().any(is_for_model)
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|err| Failure::internal(format!("cannot start: {err}")))
+}

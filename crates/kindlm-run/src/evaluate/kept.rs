@@ -1,0 +1,263 @@
+//! `--output` and `--resume`: results in a file, of which those that are there already need not be found out again.
+//!
+//! While a file is resumed, what it held stands beside it under another name, and is copied line by line; so at any moment
+//! the two together hold everything that was found out, and a process that is killed loses nothing.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use kindlm_types::Outcome;
+use kindlm_types::wire::evaluate::Evaluation;
+use serde_json::{Map, Value};
+
+use crate::Failure;
+
+/// What stands at the end of the name of the results that are being copied.
+const BEFORE: &str = ".before";
+
+/// The file that results go to.
+pub struct Output {
+    path: PathBuf,
+    /// Takes the new results.
+    pub file: BufWriter<File>,
+    /// What was found out before, line by line.
+    pub kept: Option<Kept>,
+    _lock: Option<Lock>,
+}
+
+/// Nobody else may write there meanwhile: what both find out would be paid for twice.
+struct Lock {
+    file: PathBuf,
+    /// Held until it is closed, or the process ends in whatever way.
+    _held: File,
+}
+
+impl Lock {
+    /// The file that is held beside the results, which themselves are another one after each resumption.
+    fn take(path: &Path, failed: impl Fn(&io::Error) -> Failure) -> Result<Self, Failure> {
+        let file = beside(path, ".lock");
+        let open = File::options().append(true).create(true).open(&file);
+        let held = open.map_err(|err| failed(&err))?;
+        match held.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let message = format!("another process is writing `{}`", path.display());
+                return Err(Failure::input(message)
+                    .with_help("wait until it has ended, or name another file"));
+            }
+            // Not every file system has locks.
+            Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(err)) => return Err(failed(&err)),
+        }
+        Ok(Self { file, _held: held })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // One that stays there is held by nobody.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// Whole lines of results, in order.
+pub struct Kept(Box<dyn BufRead + Send>);
+
+impl Kept {
+    /// The next line, if there is one.
+    pub fn next_line(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        // A line that cannot be read is as if it were not there: its record is evaluated again.
+        self.0.read_until(b'\n', &mut line).ok()?;
+        // A torn line is that of a process that was killed.
+        (line.last() == Some(&b'\n')).then_some(line)
+    }
+}
+
+impl Output {
+    /// Opens the file for results. One that has some is only touched with `resume`.
+    pub fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
+        let failed = |err: &io::Error| {
+            let why = kindlm_store::words(err);
+            Failure::input(format!("cannot write `{}`: {why}", path.display()))
+        };
+        // A terminal or a pipe keeps nothing that could be paid for twice.
+        let is_file = fs::metadata(&path).map_or(true, |it| it.is_file());
+        let lock = if is_file { Some(Lock::take(&path, failed)?) } else { None };
+        let before = beside(&path, BEFORE);
+        let holds = |it: &Path| fs::metadata(it).is_ok_and(|it| it.len() > 0);
+        if !resume && (holds(&path) || holds(&before)) {
+            let message = format!("`{}` holds results already", path.display());
+            return Err(Failure::input(message)
+                .with_help("`--resume` goes on with it; or name another file"));
+        }
+        if resume {
+            for file in [&path, &before] {
+                if holds(file) && !has_results(file).map_err(|err| failed(&err))? {
+                    let message = format!("`{}` does not hold results", file.display());
+                    return Err(Failure::input(message).with_help(
+                        "`--resume` goes on with what an earlier `--output` has written",
+                    ));
+                }
+            }
+            put_aside(&path, &before).map_err(|err| failed(&err))?;
+        }
+        let kept = match File::open(&before) {
+            Ok(file) => Some(Kept(Box::new(BufReader::new(file)))),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => None,
+            Err(err) => return Err(failed(&err)),
+        };
+        let file = BufWriter::new(File::create(&path).map_err(|err| failed(&err))?);
+        Ok(Self { path, file, kept, _lock: lock })
+    }
+
+    /// Everything is in the file now.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        let done =
+            self.file.flush().and_then(|()| match fs::remove_file(beside(&self.path, BEFORE)) {
+                Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+                _ => Ok(()),
+            });
+        done.map_err(|err| {
+            let why = kindlm_store::words(&err);
+            Failure::internal(format!("cannot write `{}`: {why}", self.path.display()))
+        })
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Brings what is known under the name `before`: the lines of the file, and what an earlier resumption had not copied yet.
+fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
+    let open = |path: &Path| match File::open(path) {
+        Ok(file) => Ok(Some(Kept(Box::new(BufReader::new(file))))),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(err),
+    };
+    let Some(mut new) = open(path)? else { return Ok(()) };
+    let Some(mut old) = open(before)? else { return fs::rename(path, before) };
+    let mut whole_name = before.as_os_str().to_owned();
+    whole_name.push(".new");
+    let mut whole = BufWriter::new(File::create(&whole_name)?);
+    // Line for line: what was copied or found out again takes the place of what it was made from.
+    while let Some(line) = new.next_line() {
+        whole.write_all(&line)?;
+        old.next_line();
+    }
+    while let Some(line) = old.next_line() {
+        whole.write_all(&line)?;
+    }
+    whole.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    fs::rename(&whole_name, before)
+}
+
+/// Whether a file begins as one with results does: with a result, with what a malformed line came to, or with the
+/// beginning of one of the two.
+fn has_results(path: &Path) -> io::Result<bool> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        return Ok(line.starts_with(b"{"));
+    }
+    let found: Option<Map<String, Value>> = serde_json::from_slice(&line).ok();
+    let has = |key: &str| found.as_ref().is_some_and(|it| it.contains_key(key));
+    Ok(has("results") && has("outcome") || has("error") && has("line"))
+}
+
+/// The result of a record; `None` for what a malformed line came to.
+pub(super) fn result(line: &[u8]) -> Option<Evaluation> {
+    serde_json::from_slice(line).ok()
+}
+
+/// The result of a line, if it is an answer: errored records and malformed lines are evaluated again.
+pub(super) fn answered(line: &[u8]) -> Option<Evaluation> {
+    result(line).filter(|it| it.outcome != Outcome::Errored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &Path) -> String {
+        fs::read_to_string(path).unwrap_or_default()
+    }
+
+    /// Results by these names, a line each; the last one is torn if there is no comma after it.
+    fn results(names: &str) -> String {
+        let line = |name: &str| format!("{{\"error\":\"{name}\",\"line\":1}}\n");
+        let (whole, torn) = names.rsplit_once(',').unwrap_or(("", names));
+        let whole: String = whole.split(',').filter(|it| !it.is_empty()).map(line).collect();
+        let torn = if torn.is_empty() { String::new() } else { line(torn)[..12].to_owned() };
+        whole + &torn
+    }
+
+    #[test]
+    fn wherever_a_resumption_is_stopped_the_next_one_knows_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        fs::write(&path, results("1,2,3,4,5,torn")).unwrap();
+        for written in ["", "1,", "1,B,", "1,B,3,4,5,6,", "1,B,3,4,5,6,7,torn"] {
+            let mut output = Output::open(path.clone(), true).unwrap();
+            output.file.write_all(results(written).as_bytes()).unwrap();
+            output.file.flush().unwrap();
+        }
+        let mut output = Output::open(path.clone(), true).unwrap();
+        let mut kept = output.kept.take().unwrap();
+        let all: Vec<u8> = std::iter::from_fn(|| kept.next_line()).flatten().collect();
+        assert_eq!(String::from_utf8(all).unwrap(), results("1,B,3,4,5,6,7,"));
+        output.file.write_all(b"1\n").unwrap();
+        output.finish().unwrap();
+        assert_eq!(lines(&path), "1\n");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn two_do_not_write_the_same_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        fs::write(&path, results("1,2,")).unwrap();
+        for _ in 0..2 {
+            let first = Output::open(path.clone(), true).unwrap();
+            assert!(Output::open(path.clone(), true).is_err());
+            drop(first);
+        }
+        let mut output = Output::open(path.clone(), true).unwrap();
+        let mut kept = output.kept.take().unwrap();
+        let all: Vec<u8> = std::iter::from_fn(|| kept.next_line()).flatten().collect();
+        assert_eq!(String::from_utf8(all).unwrap(), results("1,2,"));
+    }
+
+    #[test]
+    fn what_holds_no_results_is_not_touched() {
+        for (text, is_taken) in [
+            ("", true),
+            ("{\"id\":\"a\",\"sc", true),
+            ("{\"results\":[],\"outcome\":\"passed\"}\n", true),
+            ("{\"error\":\"x\",\"line\":2}\n", true),
+            ("{\"agent_output\":\"a\"}\n", false),
+            ("Notes\n", false),
+            ("Notes", false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("results.jsonl");
+            fs::write(&path, text).unwrap();
+            assert_eq!(Output::open(path.clone(), true).is_ok(), is_taken, "{text}");
+            assert!(is_taken || lines(&path) == text, "{text}");
+        }
+    }
+
+    #[test]
+    fn results_are_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        Output::open(path.clone(), false).unwrap().finish().unwrap();
+        fs::write(&path, "1\n").unwrap();
+        assert!(Output::open(path.clone(), false).is_err());
+        assert_eq!(lines(&path), "1\n");
+    }
+}

@@ -1,0 +1,440 @@
+//! Evaluates outputs that exist already, record by record.
+
+mod basis;
+mod cache;
+mod input;
+mod judge;
+mod kept;
+mod line;
+mod misspelt;
+mod notes;
+mod stream;
+mod summary;
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::path::Path;
+
+use kindlm_assertions::{Check, Evidence, Setup};
+use kindlm_engine::Control;
+use kindlm_types::wire::evaluate::{Evaluation, LineError};
+use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo, Verdict};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::Failure;
+use crate::secrets::Secrets;
+pub use basis::{Basis, Referred};
+use cache::{Cache, Compiled, Made};
+pub use input::Stoppable;
+pub use judge::Asking;
+pub use kept::{Kept, Output};
+use line::{Line, Malformed};
+use notes::Notes;
+pub use stream::run as run_stream;
+use summary::Totals;
+
+/// What paths are relative to, in the words of those who read them for a suite, and here.
+const CONFIG_FOLDER: &str = "the folder of the config file";
+const BASE_FOLDER: &str = "the base folder (`--base`)";
+
+/// Evaluates records, on any number of threads.
+pub struct Evaluator<'a> {
+    setup: Setup<'a>,
+    asking: Asking<'a>,
+    echo: bool,
+    cache: Cache,
+    notes: Notes,
+    totals: Totals,
+    secrets: Secrets,
+    /// Where results are kept to go on from.
+    basis: Option<Basis<'a>>,
+    control: Control,
+    /// The mean score from which a record passes that does not say.
+    threshold: Option<f64>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// An evaluator that compiles `expect` blocks with `setup`.
+    pub fn new(setup: Setup<'a>, asking: Asking<'a>, echo: bool) -> Self {
+        let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
+        let totals = Totals::default();
+        let (basis, control, threshold) = (None, Control::default(), None);
+        Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
+    }
+
+    /// Says in each result what it was made of.
+    #[must_use]
+    pub fn with_basis(mut self, basis: Option<Basis<'a>>) -> Self {
+        self.basis = basis;
+        self
+    }
+
+    /// Takes no more records in once this says so.
+    #[must_use]
+    pub fn with_control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
+    }
+
+    /// Keeps these secrets out of the evaluations.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Secrets) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// Sets the mean score from which a record passes that does not say.
+    #[must_use]
+    pub fn with_threshold(self, threshold: Option<f64>) -> Self {
+        Self { threshold, ..self }
+    }
+
+    /// Whether a record may have to wait for a model.
+    pub fn may_wait(&self) -> bool {
+        self.asking.has_judge()
+    }
+
+    /// Whether a check wanted to ask a model although there is none.
+    pub fn lacked_judge(&self) -> bool {
+        self.asking.was_in_vain()
+    }
+
+    /// Whether some record was looked at.
+    pub fn has_looked(&self) -> bool {
+        !self.totals.is_empty()
+    }
+
+    /// What is odd about the records so far, though they were evaluated.
+    pub fn warnings(&self) -> Vec<String> {
+        let ended = self.asking.exhausted().map(|why| {
+            format!("{why}; what a judge was to say after that is errored: `--output` with `--resume` asks only for it, with a higher `--budget-usd`")
+        });
+        self.notes.warnings().into_iter().chain(ended).collect()
+    }
+
+    /// Evaluates one record and writes one line; never fails, says how it went.
+    ///
+    /// `number` is where the record is in its file, from 1.
+    pub fn record(&self, json: &[u8], number: u64, out: &mut Vec<u8>) -> ExitStatus {
+        match self.evaluate(json, number) {
+            Ok((evaluation, status)) => {
+                write(out, &evaluation);
+                status
+            }
+            Err(malformed) => self.refuse(malformed, number, out),
+        }
+    }
+
+    /// Takes over the result of a record that was evaluated before, if it is one and was made of the same; says how it
+    /// went.
+    fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
+        let evaluation = kept::answered(kept)?;
+        let line = Line::parse(json).ok()?;
+        if self.shown(line.id.clone()) != evaluation.id {
+            self.notes.other_id();
+            return None;
+        }
+        let _ = self.checks_of(&line);
+        if evaluation.digest != self.digest(json, &line) {
+            self.notes.changed();
+            return None;
+        }
+        self.notes.kept();
+        self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
+        out.extend_from_slice(kept);
+        Some(status(evaluation.outcome, &[]))
+    }
+
+    /// Counts the result of a record that was evaluated before, as it stands; says how it went.
+    fn take_over(&self, kept: &[u8], number: u64) -> ExitStatus {
+        let Some(evaluation) = kept::result(kept) else {
+            self.totals.malformed();
+            return ExitStatus::InvalidInput;
+        };
+        self.notes.kept();
+        self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
+        status(evaluation.outcome, &[])
+    }
+
+    /// Keeps the results for which there is no record in this stream.
+    fn keep_rest(&self, mut rest: Kept, output: &mut dyn Write) -> io::Result<()> {
+        // Where no more records are taken in, they are those of the rest.
+        let is_stopped = self.control.reason().is_some();
+        while let Some(line) = rest.next_line() {
+            output.write_all(&line)?;
+            if !is_stopped {
+                self.notes.without_record();
+            }
+        }
+        output.flush()
+    }
+
+    /// A record's id as it may be shown.
+    fn shown(&self, id: Option<Value>) -> Option<Value> {
+        let mut id = id?;
+        if let Value::String(text) = &mut id {
+            self.secrets.redact_text(text);
+        }
+        Some(id)
+    }
+
+    /// Writes what comes back for a record that cannot be evaluated.
+    fn refuse(&self, malformed: Malformed, line: u64, out: &mut Vec<u8>) -> ExitStatus {
+        self.totals.malformed();
+        let Malformed { id, mut error } = malformed;
+        self.secrets.redact_text(&mut error);
+        write(out, &LineError { id: self.shown(id), error, line });
+        ExitStatus::InvalidInput
+    }
+
+    /// Writes what all records so far add up to; `suite` is where they come from.
+    pub fn write_summary(&self, path: &Path, suite: Option<&SuiteInfo>) -> Result<(), Failure> {
+        let agent = suite.map(|it| it.project.clone());
+        let stopped = self.asking.exhausted().map(str::to_owned);
+        self.totals.write(path, agent, suite.map(|it| it.name.clone()), stopped)
+    }
+
+    fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
+        let mut line = Line::parse(json)?;
+        self.notes.keys(&line.others);
+        let meant = |key: &str| self.notes.meant(key);
+        if let Some(error) = misspelt::misspelt(&line, json, meant, &self.setup) {
+            return Err(Malformed { id: line.id, error });
+        }
+        if let Some(error) = line.lacks_input() {
+            return Err(Malformed { id: line.id, error });
+        }
+        let checks = self.checks_of(&line);
+        let digest = self.digest(json, &line);
+        let checks = match checks.as_ref() {
+            Ok(checks) if !checks.is_empty() && !line.has_evidence() => {
+                let error = "the record has no `agent_output`".to_owned();
+                return Err(Malformed { id: line.id, error });
+            }
+            Ok(checks) if line.threshold.is_some() && is_weightless(checks) => {
+                let error = "`threshold` decides nothing: every check has the weight 0".to_owned();
+                return Err(Malformed { id: line.id, error });
+            }
+            Ok(checks) => checks,
+            Err(error) => return Err(Malformed { id: line.id, error: error.clone() }),
+        };
+        let execution = line.execution();
+        let (mut results, fails_required) =
+            self.results(checks, &execution, line.baseline.as_deref());
+        self.secrets.redact_results(&mut results);
+        let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
+        if !results.iter().any(applies) {
+            self.notes.unchecked(number, line.id.as_ref());
+        }
+        let threshold = line.threshold.or(self.threshold);
+        let mut evaluation =
+            Evaluation::new(self.shown(line.id.take()), &results, threshold, fails_required);
+        evaluation.digest = digest;
+        if self.echo {
+            let mut extra = line::extra(json).unwrap_or_default();
+            self.secrets.map(&mut extra);
+            evaluation.input = Some(extra);
+        }
+        self.totals.observe(number, &evaluation, &results);
+        let status = status(evaluation.outcome, &results);
+        Ok((evaluation, status))
+    }
+
+    fn checks_of(&self, line: &Line<'_>) -> Compiled {
+        let [expect, assertions] = rules(line);
+        self.cache.get(
+            expect,
+            assertions,
+            || serde_json::to_string(line.vars()).unwrap_or_default(),
+            || self.compile(expect, assertions, line.vars()),
+        )
+    }
+
+    /// What the result of a record is made of, once its rules are compiled.
+    fn digest(&self, json: &[u8], line: &Line<'_>) -> Option<String> {
+        Some(self.basis.as_ref()?.digest(json, rules(line)))
+    }
+
+    /// How many records there were, and how many of them had their result before, in words.
+    pub fn counts(&self) -> String {
+        self.totals.words(self.notes.count_kept())
+    }
+
+    /// Rules are applied right here; only records that ask somebody, or of which a check decides whether the others are
+    /// made, go the long way. The flag says whether a required check failed.
+    fn results(
+        &self,
+        checks: &[Check],
+        execution: &Execution,
+        baseline: Option<&str>,
+    ) -> (Vec<AssertionResult>, bool) {
+        let answers = Answers::default();
+        let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
+        let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
+        if checks.iter().any(goes_far) {
+            let judged = self.asking.judge(checks, execution, baseline);
+            return (judged.results, judged.halt.is_some_and(|it| it.failed));
+        }
+        (checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false)
+    }
+
+    /// Makes the checks of a record: the prompt assertions first, as they are judged in one call.
+    fn compile(
+        &self,
+        expect: Option<&str>,
+        assertions: Option<&str>,
+        vars: &Map<String, Value>,
+    ) -> Made {
+        let mut by_variables = false;
+        let checks = self.checks(expect, assertions, vars, &mut by_variables);
+        Made { checks, by_variables }
+    }
+
+    fn checks(
+        &self,
+        expect: Option<&str>,
+        assertions: Option<&str>,
+        vars: &Map<String, Value>,
+        by_variables: &mut bool,
+    ) -> Result<Vec<Check>, String> {
+        let mut expected = Vec::new();
+        let mut entry = serde_json::json!({});
+        let mut block = Value::Null;
+        if let Some(expect) = expect {
+            block = serde_json::from_str(expect).map_err(|err| err.to_string())?;
+            *by_variables = self.setup.has_templates(&block);
+            expected = compiled(&block, &self.setup, vars, |it| format!("/expect{it}"))?;
+            // Who judges what the record expects judges its prompt assertions too.
+            if let Some(judging) = block.get("judging") {
+                entry["judging"] = judging.clone();
+            }
+        }
+        let mut checks = Vec::new();
+        if let Some(assertions) = assertions {
+            let mut list: Value =
+                serde_json::from_str(assertions).map_err(|err| err.to_string())?;
+            if vars.is_empty() {
+                literal(&mut list);
+            }
+            if list.as_array().is_none_or(|it| !it.is_empty()) {
+                entry["assert"] =
+                    serde_json::json!([{"type": "prompt-assertion", "assertions": list}]);
+                *by_variables |= self.setup.has_templates(&entry);
+                checks.extend(compiled(&entry, &self.setup, vars, |it| {
+                    it.strip_prefix("/assert/0").unwrap_or(it).to_owned()
+                })?);
+            }
+        }
+        if let Some(id) = rule_twice([&entry, &block]) {
+            return Err(format!(
+                "the rule `{id}` is there twice, in `assertions` and `expect` together: give one of the two another id, as results are told apart by it"
+            ));
+        }
+        checks.append(&mut expected);
+        Ok(checks)
+    }
+}
+
+/// Escapes the templates in rules: without variables there is nothing to fill in, and the braces belong to the text.
+fn literal(rules: &mut Value) {
+    let escape = |text: &mut String| {
+        let mut escaped = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find('{') {
+            let (before, brace) = rest.split_at(at);
+            escaped.push_str(before);
+            let opens = ["{{", "{%", "{#"].into_iter().find(|it| brace.starts_with(it));
+            match opens {
+                Some(it) => escaped.extend(["{{ '", it, "' }}"]),
+                None => escaped.push('{'),
+            }
+            rest = &brace[opens.map_or(1, str::len)..];
+        }
+        escaped.push_str(rest);
+        *text = escaped;
+    };
+    for rule in rules.as_array_mut().into_iter().flatten() {
+        if let Some(Value::String(text)) = rule.get_mut("instruction") {
+            escape(text);
+        }
+        let criteria = rule.get_mut("criteria").and_then(Value::as_array_mut);
+        for criterion in criteria.into_iter().flatten() {
+            if let Value::String(text) = criterion {
+                escape(text);
+            }
+        }
+    }
+}
+
+/// Whether there are checks, and none of them has a part in a mean.
+fn is_weightless(checks: &[Check]) -> bool {
+    !checks.is_empty() && !checks.iter().any(Check::weighs)
+}
+
+/// The id that two rules of these blocks have.
+fn rule_twice(blocks: [&Value; 2]) -> Option<&str> {
+    let mut ids = Vec::new();
+    for block in blocks {
+        rule_ids(block, &mut ids);
+    }
+    let mut seen = HashSet::new();
+    ids.into_iter().find(|it| !seen.insert(*it))
+}
+
+/// The ids of the rules in the list form of a block, sets included.
+fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
+    for entry in block.get("assert").and_then(Value::as_array).into_iter().flatten() {
+        let rules = entry.get("assertions").and_then(Value::as_array).into_iter().flatten();
+        found.extend(rules.filter_map(|it| it.get("id")?.as_str()));
+        rule_ids(entry, found);
+    }
+}
+
+/// What a record says must hold, as it is written: `expect`, then `assertions`.
+fn rules<'a>(line: &Line<'a>) -> [Option<&'a str>; 2] {
+    [line.expect, line.assertions].map(|it| it.map(RawValue::get))
+}
+
+fn compiled(
+    block: &Value,
+    setup: &Setup<'_>,
+    vars: &Map<String, Value>,
+    place: impl Fn(&str) -> String,
+) -> Result<Vec<Check>, String> {
+    let (checks, problems) = kindlm_assertions::compile_with(block, setup, vars);
+    if problems.is_empty() {
+        return Ok(checks);
+    }
+    let said = problems.iter().map(|it| {
+        let help = it.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        format!("`{}`: {}{help}", place(&it.pointer), it.message)
+    });
+    // There is no config file here.
+    Err(said.collect::<Vec<_>>().join("\n").replace(CONFIG_FOLDER, BASE_FOLDER))
+}
+
+/// There was nothing but white space.
+pub fn no_record() -> Failure {
+    Failure::input("there is no record to evaluate")
+        .with_help("pipe one in, or name a file: `kindlm evaluate record.json`")
+}
+
+fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+    // Writing to memory cannot fail, and all keys are texts.
+    if let Err(err) = serde_json::to_writer(&mut *out, value) {
+        out.extend_from_slice(format!("{{\"error\":\"{err}\"}}").as_bytes());
+    }
+    out.push(b'\n');
+}
+
+/// What an evaluation means for the exit code.
+fn status(outcome: Outcome, results: &[AssertionResult]) -> ExitStatus {
+    match outcome {
+        Outcome::Passed | Outcome::Scored | Outcome::Skipped => ExitStatus::Success,
+        Outcome::Errored if results.iter().any(AssertionResult::failed_by_provider) => {
+            ExitStatus::ProviderError
+        }
+        Outcome::Failed | Outcome::Errored => ExitStatus::GatesFailed,
+    }
+}

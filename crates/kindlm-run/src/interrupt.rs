@@ -1,0 +1,202 @@
+//! Interrupts: the first finishes what is under way, the second stops now.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_engine::Control;
+use kindlm_providers::transport::Waits;
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
+use kindlm_types::{
+    AgentEnd, AgentReply, AgentSession, AgentStart, AgentTurn, Backend, BoxFuture, CommandOutput,
+    CommandSpec, Prompt, ProviderError, ProviderErrorKind, Purse, Reply,
+};
+use tokio::sync::watch;
+
+use crate::Interrupt;
+
+/// A backend whose calls can all be given up at once: what they stand for is reported as lost, and nothing
+/// that came before is.
+pub struct Abortable<'a> {
+    inner: &'a dyn Backend,
+    abort: watch::Receiver<bool>,
+}
+
+/// Waits for a run, and for people who lose patience with it.
+///
+/// The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second gives up what is
+/// under way by `abort`. `say` gets what an interrupt leads to, and long waits that providers ask for.
+pub async fn attend<T>(
+    run: impl Future<Output = T>,
+    control: &Control,
+    waits: &Waits,
+    abort: watch::Sender<bool>,
+    mut interrupts: Box<dyn Interrupt>,
+    say: impl Fn(&str),
+) -> (T, bool) {
+    let mut run = pin!(run);
+    let mut interrupted = false;
+    loop {
+        tokio::select! {
+            result = &mut run => {
+                tell_rest(waits, &say);
+                return (result, interrupted);
+            }
+            notice = waits.next() => say(&notice.in_words()),
+            stop = interrupts.next() => {
+                if interrupted {
+                    say("stopping now; calls under way are given up");
+                    abort.send_replace(true);
+                } else {
+                    interrupted = true;
+                    say(&format!(
+                        "{stop}: nothing new is begun, waiting for what is under way (again to stop now)"
+                    ));
+                    control.stop(format!("the run was {stop}"));
+                    waits.stop();
+                }
+            }
+        }
+    }
+}
+
+/// Waits for what nobody can stop, and tells of long waits that providers ask for.
+pub async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: impl Fn(&str)) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            result = &mut work => {
+                tell_rest(waits, &say);
+                return result;
+            }
+            notice = waits.next() => say(&notice.in_words()),
+        }
+    }
+}
+
+/// What nobody has heard of before the end.
+fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
+    while let Some(notice) = waits.unheard() {
+        say(&notice.in_words());
+    }
+}
+
+impl<'a> Abortable<'a> {
+    /// Calls of `inner`, and the switch that gives them up.
+    pub fn new(inner: &'a dyn Backend) -> (Self, watch::Sender<bool>) {
+        let (sender, abort) = watch::channel(false);
+        (Self { inner, abort }, sender)
+    }
+
+    async fn unless_aborted<T>(
+        &self,
+        provider: &str,
+        call: BoxFuture<'_, Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        let mut abort = self.abort.clone();
+        let aborted = async {
+            if abort.wait_for(|it| *it).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            result = call => result,
+            () = aborted => Err(given_up(provider)),
+        }
+    }
+}
+
+/// Nobody waits any more for what is under way: that is no fault of the provider's, who may charge for it all the same.
+fn given_up(provider: &str) -> ProviderError {
+    let message = "given up, because the run was interrupted twice";
+    let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
+    // As what only had to wait when the run was stopped: it was not run.
+    ProviderError { attempts: 0, ..err.retryable().lost() }
+}
+
+/// A running agent whose turn can be given up.
+struct AbortableSession<'a> {
+    inner: Box<dyn AgentSession + 'a>,
+    id: &'a str,
+    backend: &'a Abortable<'a>,
+}
+
+impl AgentSession for AbortableSession<'_> {
+    fn turn(&mut self, turn: AgentTurn) -> BoxFuture<'_, Result<AgentReply, ProviderError>> {
+        let call = self.inner.turn(turn);
+        Box::pin(self.backend.unless_aborted(self.id, call))
+    }
+
+    /// It takes a few seconds at most, so it is not given up.
+    fn end(&mut self) -> BoxFuture<'_, AgentEnd> {
+        self.inner.end()
+    }
+}
+
+impl Backend for Abortable<'_> {
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(self.unless_aborted(provider, self.inner.complete(provider, prompt, timeout)))
+    }
+
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        let call = self.inner.complete_paid(provider, prompt, timeout, purse);
+        Box::pin(self.unless_aborted(provider, call))
+    }
+
+    fn bounds_itself(&self) -> bool {
+        self.inner.bounds_itself()
+    }
+
+    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
+        self.inner.recalls(provider, prompt)
+    }
+
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+        Box::pin(self.unless_aborted(provider, self.inner.embed(provider, model, text, timeout)))
+    }
+
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        Box::pin(self.unless_aborted("command", self.inner.run(command)))
+    }
+
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
+        Box::pin(async move {
+            let inner = self.unless_aborted(&start.id, self.inner.start_agent(start)).await?;
+            let session: Box<dyn AgentSession + 'a> =
+                Box::new(AbortableSession { inner, id: &start.id, backend: self });
+            Ok(session)
+        })
+    }
+
+    /// Scripts have a time limit of their own, and nothing is paid for them, so they are not given up.
+    fn script<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        self.inner.script(question)
+    }
+}

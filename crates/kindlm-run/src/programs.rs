@@ -1,0 +1,134 @@
+//! Runs the programs of a promptfoo config that make prompts, tests and variables, while the config is read.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_script::ScriptHost;
+use kindlm_types::script::{
+    CompileScript, RunScript, ScriptError, ScriptErrorKind, ScriptQuestion, ScriptRuntime,
+    ScriptSource,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::scripts::host;
+use crate::{Failure, World};
+
+/// What a suite is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is going to be run: programs may do what the suite permits them.
+    Run,
+    /// It is only looked at: programs are confined to the sandbox, without network.
+    Look,
+    /// The same, and only its providers and models are wanted.
+    Models,
+}
+
+impl Purpose {
+    /// Looks, unless programs are permitted.
+    pub fn look(allow_programs: bool) -> Self {
+        if allow_programs { Self::Run } else { Self::Look }
+    }
+}
+
+/// What runs programs whose files are below `root`, and what compiles the scripts of checks. Nothing is started before a
+/// program is run or a script is compiled.
+pub fn runner(
+    world: &World,
+    root: &Path,
+    purpose: Purpose,
+) -> Result<(Arc<RunScript>, Arc<CompileScript>), Failure> {
+    let runner = Arc::new(Runner {
+        host: Mutex::new(Some(host(world, root)?)),
+        running: Mutex::default(),
+        compiled: Mutex::default(),
+    });
+    let compiler = Arc::clone(&runner);
+    let run = move |question: &ScriptQuestion| match refused(question, purpose) {
+        Some(refusal) => Err(refusal),
+        None => runner.with(|running| running.wait(running.host.run(question))),
+    };
+    Ok((Arc::new(run), Arc::new(move |question: &ScriptQuestion| compiler.compile(question))))
+}
+
+/// A host that is started when it is needed.
+struct Runner {
+    host: Mutex<Option<ScriptHost>>,
+    running: Mutex<Option<Running>>,
+    /// The results of compiled scripts: many tests have the same script.
+    compiled: Mutex<HashMap<(ScriptRuntime, ScriptSource), Result<(), ScriptError>>>,
+}
+
+impl Runner {
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&Running) -> Result<T, ScriptError>,
+    ) -> Result<T, ScriptError> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_none() {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|err| internal(&err.to_string()))?;
+            let host = self.host.lock().unwrap_or_else(PoisonError::into_inner).take();
+            *running = host.map(|host| Running { host, runtime });
+        }
+        match &*running {
+            Some(running) => work(running),
+            None => Err(internal("the host of the scripts is gone")),
+        }
+    }
+
+    fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {
+        let key = (question.runtime, question.source.clone());
+        let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let compiled = self.with(|running| running.wait(running.host.compile(question)));
+        let mut known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, compiled.clone());
+        compiled
+    }
+}
+
+/// A host, and what drives it. The host goes first.
+struct Running {
+    host: ScriptHost,
+    runtime: Runtime,
+}
+
+impl Running {
+    /// Waits on a thread of its own, as the caller may be driven by a runtime itself.
+    fn wait<T: Send>(
+        &self,
+        work: impl Future<Output = Result<T, ScriptError>> + Send,
+    ) -> Result<T, ScriptError> {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| self.runtime.block_on(work));
+            waiting.join().unwrap_or_else(|_| Err(internal("the host of the scripts panicked")))
+        })
+    }
+}
+
+/// Why a program is not run when the suite is only looked at, if it is not.
+fn refused(question: &ScriptQuestion, purpose: Purpose) -> Option<ScriptError> {
+    if purpose == Purpose::Run {
+        return None;
+    }
+    let why = match question.runtime {
+        ScriptRuntime::QuickJs if question.permissions.net.is_empty() => return None,
+        ScriptRuntime::QuickJs => "it may use the network (`scripts.net`)",
+        ScriptRuntime::Node => "Node.js would run it without a sandbox (`scripts.runtime`)",
+        ScriptRuntime::Python => "Python would run it without a sandbox",
+        ScriptRuntime::Ruby => "Ruby would run it without a sandbox",
+    };
+    let message = format!(
+        "it was not run, as the suite is only looked at, and {why}: `--allow-programs` runs it"
+    );
+    Some(ScriptError { kind: ScriptErrorKind::Runtime, message, console: Vec::new() })
+}
+
+fn internal(message: &str) -> ScriptError {
+    let message = message.to_owned();
+    ScriptError { kind: ScriptErrorKind::Internal, message, console: Vec::new() }
+}

@@ -1,0 +1,307 @@
+//! Finds a suite, reads it, and shows what is wrong with it.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use data_encoding::HEXLOWER;
+use kindlm_assertions::{ScriptSettings, Setup};
+use kindlm_config::{Diagnostic, Imported, Loaded, Sources};
+use kindlm_engine::{Model, Suite};
+use kindlm_providers::{ClientOptions, Scripts};
+use kindlm_store::{Folder, MAX_FILE_BYTES};
+use kindlm_types::Files;
+use serde_json::Map;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::programs::{self, Purpose};
+use crate::reports::ReporterSpec;
+use crate::scripts::Runner;
+use crate::secrets::Secrets;
+use crate::{Failure, World};
+
+/// The name of the file that is looked for when none is named.
+pub const CONFIG: &str = "kindlm.yaml";
+
+/// Which suite, and what reading it may do.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// A file, or a folder that holds a `kindlm.yaml`; relative to the working folder.
+    pub config: PathBuf,
+    /// True if the suite may refer to files outside its folder.
+    pub allow_outside: bool,
+    /// True if programs that make prompts, tests and variables may leave the sandbox where the suite is only looked at.
+    pub allow_programs: bool,
+}
+
+impl OpenOptions {
+    /// This suite, which stays in its folder and in the sandbox.
+    pub fn new(config: impl Into<PathBuf>) -> Self {
+        Self { config: config.into(), allow_outside: false, allow_programs: false }
+    }
+}
+
+/// Where a suite is.
+#[derive(Debug)]
+pub struct Place {
+    /// The config file.
+    pub path: PathBuf,
+    /// The config file, as the user named it.
+    pub name: String,
+    /// The folder that it is in: what its paths are relative to.
+    pub folder: PathBuf,
+}
+
+/// A suite that can be run.
+pub struct Project {
+    /// Where it is.
+    pub place: Place,
+    /// What it says.
+    pub suite: Suite,
+    /// The files that it refers to.
+    pub files: Folder,
+    /// True if it may refer to files outside its folder.
+    pub allow_outside: bool,
+}
+
+impl Project {
+    /// Reads a suite that is to be used.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or something is wrong with it: then each problem is a line of the message. Use
+    /// [`load`] to show problems with their places.
+    pub fn open(world: &World, options: &OpenOptions, purpose: Purpose) -> Result<Self, Failure> {
+        let (place, files, loaded) = load(world, options, purpose)?;
+        let Some(suite) = loaded.suite else {
+            let render = |it: &Diagnostic| kindlm_config::render(it, false);
+            let secrets = Secrets::of(world, &Map::new());
+            return Err(Failure::inputs(loaded.diagnostics.iter().map(|it| {
+                let mut text = render(it);
+                secrets.redact_text(&mut text);
+                text
+            })));
+        };
+        Ok(Self { place, suite, files, allow_outside: options.allow_outside })
+    }
+}
+
+impl Place {
+    /// Where the suite is that the user named, whether it exists or not.
+    pub fn new(world: &World, config: &Path) -> Self {
+        let mut path = world.working_dir.join(config);
+        let mut name = config.to_path_buf();
+        if path.is_dir() {
+            path.push(CONFIG);
+            name.push(CONFIG);
+        }
+        let folder = path.parent().map_or_else(|| world.working_dir.clone(), Path::to_path_buf);
+        Self { path, name: name.display().to_string(), folder }
+    }
+
+    /// The folder in which runs and baselines are kept.
+    pub fn state(&self) -> PathBuf {
+        self.folder.join(".kindlm")
+    }
+
+    /// The text of the config file, if it is a file of at most [`MAX_FILE_BYTES`].
+    pub fn read(&self) -> Result<Vec<u8>, Failure> {
+        let failed = |err: &std::io::Error| {
+            Failure::input(format!("cannot read `{}`: {}", self.name, kindlm_store::words(err)))
+        };
+        let metadata = match fs::metadata(&self.path) {
+            Ok(metadata) => metadata,
+            Err(err) if err.kind() == ErrorKind::NotFound => return Err(self.missing()),
+            Err(err) => return Err(failed(&err)),
+        };
+        let too_large = || {
+            let mib = MAX_FILE_BYTES >> 20;
+            Failure::input(format!("`{}` is larger than the {mib} MiB that are allowed", self.name))
+        };
+        // To read a pipe may take for ever.
+        if !metadata.is_file() {
+            let message = format!("cannot read `{}`: it is not a regular file", self.name);
+            return Err(
+                Failure::input(message).with_help("save the suite to a file, and name that")
+            );
+        }
+        if metadata.len() > MAX_FILE_BYTES {
+            return Err(too_large());
+        }
+        let file = fs::File::open(&self.path).map_err(|err| failed(&err))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|err| failed(&err))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES { Err(too_large()) } else { Ok(bytes) }
+    }
+
+    fn missing(&self) -> Failure {
+        if self.path.ends_with(CONFIG) && self.folder.ends_with(CONFIG) {
+            let folder = self
+                .name
+                .strip_suffix(CONFIG)
+                .map_or(self.name.as_str(), |it| it.trim_end_matches('/'));
+            let failure = Failure::input(format!("`{folder}` is a folder, not a file"));
+            return failure.with_help("rename it, or name the suite with `-c <file>`");
+        }
+        let failure = Failure::input(format!("there is no `{}`", self.name));
+        match self.beside(&[
+            "kindlm.yaml",
+            "kindlm.yml",
+            "promptfooconfig.yaml",
+            "promptfooconfig.json",
+        ]) {
+            Some(other) => failure.with_help(format!("there is a `{other}`: use `-c {other}`")),
+            None => failure.with_help(
+                "run `kindlm init` to write a first one, or name yours with `-c <file>`",
+            ),
+        }
+    }
+
+    /// The failure of an import whose config does not exist.
+    fn nothing_to_import(&self) -> Failure {
+        let failure = Failure::input(format!("there is no `{}`", self.name));
+        match self.beside(&["promptfooconfig.yaml", "promptfooconfig.json"]) {
+            Some(other) => failure
+                .with_help(format!("there is a `{other}`: `kindlm import {other}` converts it")),
+            None => failure.with_help("name the promptfoo config: `kindlm import <file>`"),
+        }
+    }
+
+    /// The first of these names that another file in the folder has.
+    fn beside(&self, names: &[&'static str]) -> Option<&'static str> {
+        let is_other = |name: &&str| !self.path.ends_with(name) && self.folder.join(name).is_file();
+        names.iter().copied().find(is_other)
+    }
+}
+
+/// Reads a suite, and whatever is wrong with it.
+pub fn load(
+    world: &World,
+    args: &OpenOptions,
+    purpose: Purpose,
+) -> Result<(Place, Folder, Loaded), Failure> {
+    let place = Place::new(world, &args.config);
+    let bytes = place.read()?;
+    let files = Folder::open(&place.folder)
+        .map_err(|err| Failure::input(err.to_string()))?
+        .allow_outside(args.allow_outside);
+    let env = |name: &str| (world.env)(name);
+    let sources = sources(world, &files, &env, purpose)?;
+    let mut loaded = kindlm_config::load_with(&place.name, &bytes, &sources);
+    if let Some(suite) = &mut loaded.suite {
+        suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(&bytes)));
+        Secrets::of(world, &suite.providers).redact_names(suite);
+    }
+    Ok((place, files, loaded))
+}
+
+/// Reads another tool's config, and translates it.
+pub fn import(world: &World, args: &OpenOptions) -> Result<(Place, Imported), Failure> {
+    let place = Place::new(world, &args.config);
+    if !place.path.exists() {
+        return Err(place.nothing_to_import());
+    }
+    let bytes = place.read()?;
+    let files = Folder::open(&place.folder)
+        .map_err(|err| Failure::input(err.to_string()))?
+        .allow_outside(args.allow_outside);
+    let env = |name: &str| (world.env)(name);
+    let sources = sources(world, &files, &env, Purpose::look(args.allow_programs))?;
+    let imported = kindlm_config::import_with(&place.name, &bytes, &sources);
+    Ok((place, imported))
+}
+
+/// What a config is read with.
+fn sources<'a>(
+    world: &World,
+    files: &'a Folder,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    purpose: Purpose,
+) -> Result<Sources<'a>, Failure> {
+    let (scripts, compile_script) = programs::runner(world, files.root(), purpose)?;
+    Ok(Sources {
+        scripts,
+        compile_script: Some(compile_script),
+        reporters: &REPORTERS,
+        only_models: purpose == Purpose::Models,
+        ..Sources::new(files, env)
+    })
+}
+
+/// The ids of all reporters.
+static REPORTERS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| kindlm_reporters::REGISTRY.iter().map(|it| it.meta.id).collect());
+
+/// The reports that the suite asks for, in files below its folder.
+pub fn reports(
+    place: &Place,
+    suite: &Suite,
+    allow_outside: bool,
+) -> Result<Vec<ReporterSpec>, Failure> {
+    let spec = |(id, path): &(String, String)| {
+        let reporter = kindlm_reporters::find(id)
+            .ok_or_else(|| Failure::input(format!("`reports`: there is no reporter `{id}`")))?;
+        let written = Path::new(path);
+        if !allow_outside && !is_inside(written) {
+            return Err(Failure::input(format!(
+                "`reports.{id}` is `{path}`, outside the folder of the config file"
+            ))
+            .with_help("choose a file inside it, or give `--allow-outside`"));
+        }
+        let path = written.strip_prefix(".").unwrap_or(written);
+        let named = Path::new(&place.name).parent().unwrap_or(Path::new(""));
+        Ok(ReporterSpec { reporter, path: Some(named.join(path)) })
+    };
+    suite.reports.iter().map(spec).collect()
+}
+
+/// Whether a path stays inside the folder that it is relative to.
+pub fn is_inside(path: &Path) -> bool {
+    let mut depth = 0_i32;
+    path.components().all(|part| {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(_) => depth += 1,
+            Component::ParentDir => depth -= 1,
+            Component::RootDir | Component::Prefix(_) => depth = -1,
+        }
+        depth >= 0
+    })
+}
+
+/// Who runs the programs that are providers, with what the suite permits.
+pub fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
+    Scripts {
+        runner: Arc::<Runner>::clone(runner),
+        runtime: settings.runtime,
+        permissions: Arc::clone(&settings.permissions),
+    }
+}
+
+/// What checks are compiled with that are not in a suite: they read `files`, and may name these models, if it is known which
+/// there are. Of a suite they take over what it says of scripts, judges and the checks that may be referred to.
+pub fn setup<'a>(
+    world: &World,
+    files: &'a dyn Files,
+    models: Option<&'a [String]>,
+    suite: Option<&Suite>,
+) -> Setup<'a> {
+    let mut setup = Setup::new(files, models).with_yaml(kindlm_config::yaml).telling_missing();
+    if let Some(suite) = suite {
+        setup.scripts = suite.scripts.clone();
+        setup.judging = suite.judging.clone();
+        setup.assertion_templates.clone_from(&suite.assertion_templates);
+        let permitted = suite.scripts.permissions.env.iter();
+        setup.env = permitted.map(|it| (it.clone(), (world.env)(it).into())).collect();
+    }
+    setup
+}
+
+/// How the models of a suite may be asked.
+pub fn with_limits(options: ClientOptions, suite: &Suite) -> ClientOptions {
+    let limits =
+        |options: ClientOptions, it: &Model| options.with_limits(&it.provider, &it.name, it.limits);
+    suite.models.iter().fold(options, limits)
+}

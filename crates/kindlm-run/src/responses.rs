@@ -1,0 +1,172 @@
+//! What becomes of the answers of models: asked for each time, kept, or taken from where they were kept.
+
+use std::path::{Path, PathBuf};
+
+use kindlm_assertions::ScriptSettings;
+use kindlm_config::Programs;
+use kindlm_providers::{Deciding, runs_scripts};
+use kindlm_store::responses::{Mode, Responses, Tally};
+use kindlm_types::Files;
+use serde_json::{Map, Value, json};
+
+use crate::secrets::Secrets;
+use crate::{Failure, World};
+
+/// Where the answers of models come from.
+#[derive(Clone, Debug)]
+pub struct ResponseSource {
+    /// Whether they are asked for, stored, or read back.
+    pub mode: Mode,
+    /// The folder of stored answers, relative to the working folder; `.kindlm/responses` beside the suite if absent.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for ResponseSource {
+    /// Models are asked for each answer, and none is stored.
+    fn default() -> Self {
+        Self { mode: Mode::Live, folder: None }
+    }
+}
+
+impl ResponseSource {
+    /// Whether a model is asked for every answer.
+    pub fn always_asks(&self) -> bool {
+        matches!(self.mode, Mode::Live | Mode::Record)
+    }
+
+    /// Whether a model may have to be asked.
+    pub fn may_ask(&self) -> bool {
+        self.mode != Mode::Replay
+    }
+
+    /// The answers kept in the folder that was named, else in `responses` of `state`. Fails if the folder cannot be
+    /// used, before anything is sent.
+    pub fn open(
+        &self,
+        world: &World,
+        state: &Path,
+        (providers, scripts, files): (&Map<String, Value>, &ScriptSettings, &dyn Files),
+        secrets: &Secrets,
+    ) -> Result<Responses, Failure> {
+        let named = self.folder.as_ref().map(|it| world.working_dir.join(it));
+        let folder = named.unwrap_or_else(|| state.join("responses"));
+        let folder =
+            folder.strip_prefix(&world.working_dir).map_or(folder.clone(), Path::to_path_buf);
+        let mut responses = Responses::new(folder, self.mode).with_secrets(secrets.rules());
+        let programs = Programs::new(files);
+        for (name, config) in providers {
+            if self.mode == Mode::Live {
+                break;
+            }
+            let mut settings = match Deciding::of(name, config) {
+                Some(Deciding::Settings(own)) => own,
+                Some(Deciding::Setup(own) | Deciding::Prepared(own)) => {
+                    responses = responses.with_setup(name, &Value::Object(own).to_string());
+                    Map::new()
+                }
+                None => continue,
+            };
+            if runs_scripts(name, config) {
+                settings.extend(scripts.deciding().map(|it| ("scripts".to_owned(), it)));
+            }
+            responses = responses.with_settings(name, settings);
+            let files = programs.named_in(config);
+            let files = files.iter().map(|(path, digest)| (path.clone(), digest.to_string()));
+            responses = responses.with_files(name, files);
+        }
+        responses.check().map_err(|err| {
+            let failure = Failure::input(err.to_string());
+            match self.mode {
+                Mode::Replay => failure.with_help(
+                    "there is nothing to replay before a run with `--responses record` or `cache`",
+                ),
+                _ => failure,
+            }
+        })?;
+        Ok(responses)
+    }
+}
+
+/// What decides what a provider answers, for whoever keeps what came of its answers: its settings, and the content of its
+/// files. Which key opens it decides nothing; and that there are more prepared answers makes none of before another.
+pub fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
+    let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config)? else {
+        return None;
+    };
+    let files = programs.named_in(config);
+    let files = files.iter().map(|(path, digest)| (path.clone(), digest.to_string().into()));
+    Some(json!([name, own, files.collect::<Map<_, _>>()]))
+}
+
+/// Says at the end of a run where its answers came from, and what went wrong in keeping them.
+pub fn tell(world: &World, responses: &Responses, quiet: bool) {
+    if let Some(failure) = responses.failure() {
+        world.tell(&format!("warning: answers could not be kept: {failure}"));
+    }
+    if !quiet && responses.mode() != Mode::Live {
+        world.tell(&words(responses.tally(), &responses.folder().display().to_string()));
+    }
+}
+
+fn words(tally: Tally, folder: &str) -> String {
+    let Tally { recalled, missing, answered, kept, redacted } = tally;
+    let mut parts = Vec::new();
+    if recalled > 0 {
+        parts.push(format!("{} from `{folder}`", answers(recalled)));
+    }
+    if missing > 0 {
+        parts.push(format!("{} not in `{folder}`", answers(missing)));
+    }
+    if answered > 0 {
+        parts.push(match answered - kept.min(answered) {
+            0 => format!("{} asked for, and kept in `{folder}`", answers(answered)),
+            lost => format!("{} asked for, of which {lost} could not be kept", answers(answered)),
+        });
+    }
+    if parts.is_empty() {
+        parts.push(format!("no answer came from `{folder}`, and none was asked for"));
+    }
+    let mut text = format!("responses: {}", parts.join("; "));
+    if redacted > 0 {
+        let s = if redacted == 1 { "" } else { "s" };
+        text = format!("{text}; secrets were removed from {redacted} kept answer{s}");
+    }
+    text
+}
+
+fn answers(count: u64) -> String {
+    if count == 1 { "1 answer".to_owned() } else { format!("{count} answers") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_where_answers_came_from() {
+        let tally = |recalled, answered, kept, redacted| Tally {
+            recalled,
+            answered,
+            kept,
+            redacted,
+            ..Tally::default()
+        };
+        let missing = Tally { missing: 1, ..tally(2, 0, 0, 0) };
+        assert_eq!(words(missing, "d"), "responses: 2 answers from `d`; 1 answer not in `d`");
+        for (tally, expected) in [
+            (tally(0, 0, 0, 0), "responses: no answer came from `d`, and none was asked for"),
+            (tally(1, 0, 0, 0), "responses: 1 answer from `d`"),
+            (
+                tally(2, 1, 1, 0),
+                "responses: 2 answers from `d`; 1 answer asked for, and kept in `d`",
+            ),
+            (tally(0, 3, 1, 0), "responses: 3 answers asked for, of which 2 could not be kept"),
+            (
+                tally(0, 2, 2, 1),
+                "responses: 2 answers asked for, and kept in `d`; secrets were removed from 1 kept answer",
+            ),
+        ] {
+            assert_eq!(words(tally, "d"), expected);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Keeps executions in the journal as they finish, and brings back those of an earlier process.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kindlm_engine::{ReadRecord, Record, RecordError};
+use kindlm_store::journal::{Heads, Index, Journal, JournalWriter, Place, Reader};
+use kindlm_types::{CaseResult, ExecutionResult};
+
+use crate::Failure;
+use crate::secrets::Secrets;
+
+/// How much of a run a machine that goes down may take with it at most. A process that ends takes nothing.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// The executions of a run, in its journal.
+pub struct Kept {
+    shared: Arc<Shared>,
+    past: Option<(Journal, Index)>,
+    secrets: Secrets,
+    reader: Reader,
+    /// By position in the plan.
+    places: Mutex<Vec<Option<Place>>>,
+    /// `None` once one could not be kept.
+    heads: Mutex<Option<Heads>>,
+    syncing: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// What the thread that waits for the disk needs.
+struct Shared {
+    writer: JournalWriter,
+    /// Whether something was appended that may not be on the disk.
+    dirty: AtomicBool,
+    /// Why the disk could not be waited for.
+    failure: Mutex<Option<RecordError>>,
+}
+
+impl Kept {
+    /// Keeps executions with `writer`; `past` is the journal of the run that goes on.
+    pub(super) fn new(
+        writer: JournalWriter,
+        past: Option<(Journal, Index)>,
+        secrets: Secrets,
+    ) -> Result<Self, Failure> {
+        let reader = writer.reader().map_err(|err| Failure::internal(err.to_string()))?;
+        // The header is there, and not on the disk yet.
+        let (dirty, failure) = (AtomicBool::new(true), Mutex::default());
+        let shared = Arc::new(Shared { writer, dirty, failure });
+        let (stop, stopped) = mpsc::channel();
+        let of_thread = Arc::clone(&shared);
+        let sync = move || {
+            while stopped.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
+                of_thread.sync();
+            }
+        };
+        let thread = thread::Builder::new().name("journal".to_owned()).spawn(sync);
+        let thread = thread.map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let (places, syncing) = (Mutex::default(), Some((stop, thread)));
+        let heads = Mutex::new(shared.writer.path().parent().and_then(|it| Heads::new(it).ok()));
+        Ok(Self { shared, past, secrets, reader, places, heads, syncing })
+    }
+
+    /// How many executions an earlier process has done.
+    pub fn done(&self) -> usize {
+        self.past.as_ref().map_or(0, |(_, index)| index.done())
+    }
+
+    /// Waits until everything is on the disk; gives back why it may not be. Then nothing more is to be kept.
+    pub fn finish(&mut self) -> Option<RecordError> {
+        if let Some((stop, thread)) = self.syncing.take() {
+            drop(stop);
+            // The thread does nothing that panics, and its work is done below if it did.
+            let _ = thread.join();
+        }
+        self.shared.sync();
+        self.shared.failed()
+    }
+
+    fn note(&self, at: usize, place: Option<Place>) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() <= at {
+            places.resize(at + 1, None);
+        }
+        if let Some(slot) = places.get_mut(at) {
+            *slot = place;
+        }
+    }
+
+    fn place(&self, at: usize) -> Result<Place, RecordError> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = places.get(at).copied().flatten();
+        place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))
+    }
+
+    /// What `with` makes of the heads; does without them for good when that fails.
+    fn with_heads<T>(&self, with: impl FnOnce(&mut Heads) -> io::Result<T>) -> Option<T> {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = with(heads.as_mut()?);
+        if done.is_err() {
+            *heads = None;
+        }
+        done.ok()
+    }
+}
+
+impl Shared {
+    fn sync(&self) {
+        if !self.dirty.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if let Err(err) = self.writer.sync() {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert_with(|| RecordError(err.to_string()));
+        }
+    }
+
+    fn failed(&self) -> Option<RecordError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Record for Kept {
+    fn recall(
+        &self,
+        at: usize,
+        case: &str,
+        model: &str,
+        repeat: u32,
+    ) -> Result<Option<ExecutionResult>, RecordError> {
+        let Some((journal, index)) = &self.past else { return Ok(None) };
+        let Some(place) = index.get(case, model, repeat) else { return Ok(None) };
+        let read = journal.read(place).map_err(|err| RecordError(err.to_string()));
+        let kept = match &read {
+            Ok(result) => place.is_done() || result.is_unjudged(),
+            Err(_) => place.is_done(),
+        };
+        self.note(at, kept.then_some(place));
+        read.map(|result| kept.then_some(result))
+    }
+
+    fn spent_before(&self, case: &str, model: &str, repeat: u32) -> Result<f64, RecordError> {
+        let Some((journal, index)) = &self.past else { return Ok(0.0) };
+        let place = index.get(case, model, repeat).filter(|it| !it.is_done());
+        let Some(place) = place else { return Ok(0.0) };
+        let it = journal.read(place).map_err(|err| RecordError(err.to_string()))?;
+        if it.is_unjudged() {
+            // It is given back, with what it cost.
+            return Ok(0.0);
+        }
+        let judges = it.judge_cost_usd.unwrap_or_default();
+        Ok(it.execution.spent_at_least().unwrap_or_default() + judges)
+    }
+
+    fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError> {
+        for (_, result) in &mut *finished {
+            self.secrets.redact_execution(result);
+        }
+        let places = self.shared.writer.append_all(finished.iter().map(|(_, result)| result));
+        let places = places.map_err(|err| RecordError(err.to_string()))?;
+        for ((at, _), place) in finished.iter().zip(places) {
+            self.note(*at, place);
+        }
+        self.shared.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn failure(&self) -> Option<RecordError> {
+        self.shared.failed()
+    }
+
+    fn case_finished(&self, position: usize, case: &CaseResult) {
+        // What an earlier process kept is read again: it knew of other secrets.
+        if self.past.is_none() {
+            self.with_heads(|heads| heads.keep(position, case));
+        }
+    }
+}
+
+impl ReadRecord for Kept {
+    fn read(&self, at: usize) -> Result<ExecutionResult, RecordError> {
+        let read = self.reader.read(self.place(at)?);
+        let mut result = read.map_err(|err| RecordError(err.to_string()))?;
+        if self.past.is_some() {
+            // An earlier process may have known of fewer secrets.
+            self.secrets.redact_execution(&mut result);
+        }
+        Ok(result)
+    }
+
+    fn written(&self, position: usize, units: Range<usize>) -> Result<Option<String>, RecordError> {
+        let Some(head) = self.with_heads(|heads| heads.read(position)).flatten() else {
+            return Ok(None);
+        };
+        let executions = units.map(|at| {
+            self.reader.text(self.place(at)?).map_err(|err| RecordError(err.to_string()))
+        });
+        Ok(Some(head.around(&executions.collect::<Result<Vec<_>, _>>()?)))
+    }
+
+    fn clean(&self, result: &mut ExecutionResult) {
+        self.secrets.redact_execution(result);
+    }
+}

@@ -1,0 +1,249 @@
+//! The journal of a run: begun before anything is sent, and gone on with by `kindlm test --resume`.
+
+mod header;
+mod kept;
+
+use kindlm_engine::{Plan, Suite, Targets};
+use kindlm_store::journal::{Durability, Header, Index, Journal, JournalError, JournalWriter};
+use kindlm_store::{Digest, Folder, Runs};
+use kindlm_types::{RunInfo, Summary};
+
+use crate::project::{CONFIG, Place};
+use crate::secrets::Secrets;
+use crate::suites::SuiteKey;
+use crate::{Failure, World};
+
+pub use kept::Kept;
+
+/// Stands in the place of the arguments of runs of `kindlm trace`, which cannot go on: their spans are gone.
+pub const TRACE: &str = "trace";
+
+/// A run that is to go on.
+pub struct Past(Journal);
+
+/// Finds the run that is to go on: by its id, or the newest one of the suite.
+pub fn find(
+    world: &World,
+    place: &Place,
+    suite: &Suite,
+    run: Option<&str>,
+) -> Result<Past, Failure> {
+    let runs = Runs::new(place.state());
+    let open = |id: &str| {
+        let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
+        Journal::open(folder).map_err(|err| Failure::journal(&err))
+    };
+    let key = SuiteKey::new(place, &suite.info);
+    let name = key.name();
+    if let Some(id) = run {
+        let journal = open(id).map_err(|failure| with_newest(failure, &runs))?;
+        if !key.is_same(&journal) {
+            let other = &journal.header().suite;
+            return Err(Failure::input(format!(
+                "the run `{id}` is of the suite `{other}`, and this is `{name}`"
+            ))
+            .with_help("name the config file of that suite with `-c`, or start a new run"));
+        }
+        if is_of_trace(&journal) {
+            return Err(Failure::input(format!(
+                "the run `{id}` is of `kindlm trace` and cannot go on: what the agent did then is not done again"
+            ))
+            .with_help("run `kindlm trace` again"));
+        }
+        return Ok(Past(journal));
+    }
+    for id in runs.journals().map_err(|err| Failure::store(&err))?.iter().rev() {
+        let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
+        let journal = match Journal::open(folder) {
+            Ok(journal) => journal,
+            // Nothing is sent before the first line is there, so nothing is lost.
+            Err(err @ JournalError::Unbegun { .. }) => {
+                world.tell(&format!("the run `{id}` is passed over: {err}"));
+                continue;
+            }
+            Err(err) => return Err(Failure::journal(&err)),
+        };
+        // Several suites may share a folder.
+        if key.has_journal(&journal) && !is_of_trace(&journal) {
+            return Ok(Past(journal));
+        }
+    }
+    Err(Failure::input(format!("there is no run of the suite `{name}` that could go on"))
+        .with_help("start one with `kindlm test`"))
+}
+
+/// Whether a journal is of a run of `kindlm trace`.
+pub fn is_of_trace(journal: &Journal) -> bool {
+    journal.header().arguments.iter().any(|it| it == TRACE)
+}
+
+fn with_newest(failure: Failure, runs: &Runs) -> Failure {
+    let known = runs.journals().unwrap_or_default();
+    if known.is_empty() {
+        return failure;
+    }
+    let newest = known.iter().rev().take(3).map(|it| format!("`{it}`"));
+    failure.with_help(format!("the newest runs are {}", newest.collect::<Vec<_>>().join(", ")))
+}
+
+impl Past {
+    /// The id of the run.
+    pub fn id(&self) -> &str {
+        &self.0.header().run
+    }
+
+    /// The arguments that the run was begun with.
+    pub fn arguments(&self) -> Vec<String> {
+        self.0.header().arguments.iter().map(ToString::to_string).collect()
+    }
+
+    /// The test cases of the run, each with its models.
+    pub fn targets(&self) -> Targets {
+        let mut targets = Targets::default();
+        for planned in &self.0.header().cases {
+            targets.insert(&planned.case, &planned.model);
+        }
+        targets
+    }
+
+    /// Why none of the run's tests can be planned any more.
+    pub fn nothing_left(&self) -> Failure {
+        let run = &self.0.header().run;
+        Failure::input(format!("the run `{run}` cannot go on: none of its tests is in the suite"))
+            .with_help(START_ANEW)
+    }
+
+    /// What is still to be done of the plan.
+    pub fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
+        let index = self.0.index().map_err(|err| Failure::journal(&err))?;
+        tell_damaged(world, &index, plan.units.len());
+        let mut open = plan.clone();
+        open.units.retain(|unit| {
+            let case = suite.cases.get(unit.case).map_or("", |it| &it.name);
+            !index.is_done(case, unit.target(suite), unit.repeat)
+        });
+        Ok(open)
+    }
+}
+
+/// Says which lines of the journal are damaged.
+fn tell_damaged(world: &World, index: &Index, planned: usize) {
+    let what = if index.done() < planned {
+        "its execution is run again"
+    } else {
+        "its execution is in another line too"
+    };
+    for line in index.damaged() {
+        world.tell(&format!("warning: {line}; {what}"));
+    }
+}
+
+const START_ANEW: &str = "undo that to go on with the run, or start a new one with `kindlm test`";
+
+/// What a run is and what must stay the same while it lasts.
+pub struct Identity<'a> {
+    /// The run, of which [`settle`](Self::settle) may make an earlier one.
+    pub info: &'a mut RunInfo,
+    /// What is run.
+    pub suite: &'a Suite,
+    /// The files that it refers to.
+    pub files: &'a Folder,
+    /// What of it.
+    pub plan: &'a Plan,
+    /// What the baseline is, if there is one.
+    pub baseline: Option<Digest>,
+    /// The arguments that decide over the rest.
+    pub arguments: Vec<String>,
+}
+
+impl<'a> Identity<'a> {
+    /// The run of a plan; `baseline` is what it is compared with, `arguments` decide over the rest.
+    pub fn new(
+        info: &'a mut RunInfo,
+        (suite, files, plan): (&'a Suite, &'a Folder, &'a Plan),
+        baseline: Option<Digest>,
+        arguments: Vec<String>,
+    ) -> Self {
+        Self { info, suite, files, plan, baseline, arguments }
+    }
+
+    /// Makes sure that the run is still the one that was begun; then it keeps its id and its beginning.
+    pub fn settle(&mut self, world: &World, past: &Past) -> Result<(), Failure> {
+        let then = past.0.header();
+        let differences = then.compare(&self.header()?);
+        if !differences.is_empty() {
+            let message = format!("the run `{}` cannot go on: {differences}", then.run);
+            return Err(Failure::input(message).with_help(START_ANEW));
+        }
+        if let Some((before, now)) = &differences.version {
+            world.tell(&format!("the run was begun with KindLM {before}, and this is {now}"));
+        }
+        self.info.id = then.run.to_string();
+        self.info.started_at = then.started_at.to_string();
+        Ok(())
+    }
+
+    /// Begins the run's journal, or goes on with it.
+    pub fn keep(&self, world: &World, place: &Place, past: Option<Past>) -> Result<Kept, Failure> {
+        let secrets = Secrets::of(world, &self.suite.providers);
+        let runs = Runs::new(place.state());
+        if let Some(Past(journal)) = past {
+            let resumed = JournalWriter::resume(&journal, Durability::Flush);
+            let (writer, index) = resumed.map_err(|err| Failure::journal(&err))?;
+            runs.begin(&self.info.id).map_err(|err| Failure::store(&err))?;
+            let (done, all) = (index.done(), self.plan.units.len());
+            tell_damaged(world, &index, all);
+            world.tell(&if done < all {
+                format!("run {}: {done} of {all} executions are done, going on", self.info.id)
+            } else {
+                format!("run {} is complete: nothing is sent, here is its report", self.info.id)
+            });
+            return Kept::new(writer, Some((journal, index)), secrets);
+        }
+        let help = |failure: Failure| {
+            failure.with_help(
+                "nothing was sent: what is paid for is kept there as it comes; without that, use `--no-journal`",
+            )
+        };
+        let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
+        let header = self.header()?;
+        // A journal that is there is one of the newest run, whatever happens in between.
+        runs.begin(&self.info.id).map_err(|err| help(Failure::store(&err)))?;
+        let writer = JournalWriter::create(folder, &header, Durability::Flush);
+        let writer = writer.map_err(|err| help(Failure::journal(&err)))?;
+        Kept::new(writer, None, secrets)
+    }
+
+    fn header(&self) -> Result<Header<'_>, Failure> {
+        let of = (self.suite, self.files as _);
+        header::of(self.info, of, self.plan, self.baseline, self.arguments.clone())
+    }
+}
+
+/// How long a run took that was complete before it was to go on.
+pub fn duration_before(place: &Place, id: &str) -> Option<f64> {
+    let report = Runs::new(place.state()).each_case(id, &mut |_| {});
+    Some(report.ok()?.run.duration_ms)
+}
+
+/// The command that goes on with a run.
+pub fn command(place: &Place, id: &str) -> String {
+    match place.name.as_str() {
+        CONFIG => format!("`kindlm test --resume {id}`"),
+        name => format!("`kindlm test -c {name} --resume {id}`"),
+    }
+}
+
+/// What is left of a run that ended, and how to go on with it; `None` if nothing is.
+pub fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
+    let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
+    let what = match (not_run, errored) {
+        (0, 0) => return None,
+        (0, 1) => "1 execution was errored by a provider".to_owned(),
+        (0, many) => format!("{many} executions were errored by a provider"),
+        (1, _) => "1 execution was not run".to_owned(),
+        (many, _) => format!("{many} executions were not run"),
+    };
+    let command = command(place, id);
+    Some(format!("{what}: {command} runs what is missing or errored, and nothing else"))
+}

@@ -1,0 +1,444 @@
+//! A run of a suite: planned, then executed, then reported.
+
+use std::path::Path;
+
+use kindlm_engine::{
+    self as engine, Baseline, CaseKind, Control, Observed, Plan, RecordError, RunOptions,
+    RunProgress, Streamed, Suite, execute, execute_streamed, report, report_streamed,
+};
+use kindlm_providers::transport::Waits;
+use kindlm_reporters::Style;
+use kindlm_store::responses::Recorded;
+use kindlm_store::{Digest, Folder};
+use kindlm_types::{AnyReport, Backend, CaseResult, ExitStatus, RunInfo};
+use kindlm_workspace::Folders;
+
+use crate::baseline::baseline_for;
+use crate::gates::{set_cost_max, set_pass_rate};
+use crate::interrupt::{Abortable, attend};
+use crate::project::{Place, Project};
+use crate::reports::{check_target, write_file};
+use crate::resume::{self, Identity, Kept, Past};
+use crate::scripts::Scripted;
+use crate::secrets::Secrets;
+use crate::session::Spending;
+use crate::trace::Observations;
+use crate::{
+    Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, identity, project,
+    responses, saved, select, trust, workspaces,
+};
+
+/// The reporter that writes the report of the `compliance` block.
+const COMPLIANCE: &str = "compliance";
+
+/// Sees a run while it is going. It is dropped when all executions are finished or given up.
+pub trait Progress: Sync {
+    /// Something happened in the run.
+    fn on(&self, event: RunProgress<'_>);
+
+    /// Takes a notice: a long wait, an interrupt.
+    fn say(&self, text: &str);
+}
+
+/// No progress is shown.
+impl Progress for () {
+    fn on(&self, _event: RunProgress<'_>) {}
+
+    fn say(&self, _text: &str) {}
+}
+
+/// Takes the report of a run, which is stored in `.kindlm/runs` already. A failure decides over the exit status, too.
+pub type TakeReport<'a> = dyn FnMut(&AnyReport<'_>) -> Result<(), Failure> + 'a;
+
+/// How a run differs from what its suite says. The default differs in nothing.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
+pub struct RunConfig {
+    /// Repeats, concurrency, limits. The filter is made of `select`.
+    pub options: RunOptions,
+    /// Which test cases, on which models.
+    pub select: Selection,
+    /// Where the answers of models come from.
+    pub responses: ResponseSource,
+    /// The least pass rate, from 0 to 1, instead of `gates.passRateMin`.
+    pub pass_rate_min: Option<f64>,
+    /// True if the run may begin although there is a budget and a price is not known.
+    pub allow_unpriced: bool,
+    /// The label of the baseline that drift is measured against; `default` if absent.
+    pub baseline: Option<String>,
+    /// True if nothing is written to disk while the run lasts, so that it cannot be resumed.
+    pub no_journal: bool,
+    /// True if the folders of agents stay where they are.
+    pub keep_workspaces: bool,
+    /// True if only warnings are wanted as notices.
+    pub quiet: bool,
+    /// Stored with the run: a run is only resumed with the same.
+    pub arguments: Vec<String>,
+}
+
+/// A run that is planned: nothing was sent.
+pub struct Prepared {
+    project: Project,
+    config: RunConfig,
+    plan: Plan,
+    /// The rest of the plan, if an earlier run has done a part.
+    open: Option<Plan>,
+    baseline: Baseline,
+    digest: Option<Digest>,
+    info: RunInfo,
+    past: Option<Past>,
+}
+
+impl Prepared {
+    /// Plans a run, or the rest of the run `past`. `None` if earlier runs leave nothing to do, of which a notice is given.
+    ///
+    /// # Errors
+    ///
+    /// If the run cannot begin: a selection that selects nothing, a judge that nobody calibrated, a baseline of another
+    /// suite, a run that is not the same any more.
+    pub fn new(
+        world: &World,
+        project: Project,
+        mut config: RunConfig,
+        past: Option<Past>,
+    ) -> Result<Option<Self>, Failure> {
+        let Project { place, mut suite, files, allow_outside } = project;
+        saved::remove_abandoned(&place);
+        if let Some(rate) = config.pass_rate_min {
+            set_pass_rate(&mut suite.gates, rate);
+        }
+        // A budget is one for what this process sends: a shard is not all of its run, and transcripts were paid for
+        // elsewhere. A cost that is not known, by the user's leave, cannot be held against the budget.
+        let sends_all = config.select.shard.is_none()
+            && suite.cases.iter().all(|it| it.kind != CaseKind::Transcript);
+        if let (Some(usd), true, false) =
+            (config.options.budget_usd, sends_all, config.allow_unpriced)
+        {
+            set_cost_max(&mut suite.gates, usd);
+        }
+        let models = trust::models_of(&suite.models);
+        trust::settle((world.now)(), &place.state(), models, &mut suite.gates)?;
+        check_compliance_folder(&place, &suite, allow_outside)?;
+        config.options.filter =
+            select::filter(world, &place, &suite, &config.select, past.as_ref())?;
+        let Some(mut plan) = select::plan(world, &suite, &config.options)? else {
+            return past.map_or(Ok(None), |it| Err(it.nothing_left()));
+        };
+        if let Some(shard) = config.select.shard {
+            let how = (shard, config.select.shard_durations.as_deref());
+            plan = select::part(world, &place, &suite, &plan, &config.options, how)?;
+        }
+        let label = config.baseline.as_deref();
+        let (baseline, digest) = baseline_for(world, &place, &mut suite, label, config.quiet)?;
+        let mut info = identity::begin((world.now)(), &place.folder);
+        if let Some(past) = &past {
+            let (of, arguments) = ((&suite, &files, &plan), config.arguments.clone());
+            Identity::new(&mut info, of, digest, arguments).settle(world, past)?;
+        }
+        let open = past.as_ref().map(|it| it.open(world, &suite, &plan)).transpose()?;
+        let project = Project { place, suite, files, allow_outside };
+        Ok(Some(Self { project, config, plan, open, baseline, digest, info, past }))
+    }
+
+    /// The text of `--dry-run`: what would be sent, and what it may cost at most.
+    ///
+    /// # Errors
+    ///
+    /// If a prompt or a check cannot be made.
+    pub fn describe(&self, world: &World) -> Result<String, Failure> {
+        if let Some(open) = &self.open {
+            let (all, open) = (self.plan.units.len(), open.units.len());
+            let id = &self.info.id;
+            world.tell(&format!("run {id}: {} of {all} executions are done", all - open));
+        }
+        let open = self.open.as_ref().unwrap_or(&self.plan);
+        dry_run::describe(&self.project.suite, open, &self.config.options)
+    }
+
+    /// Executes the plan, and hands the report to `take`. The status is that of the report.
+    ///
+    /// # Errors
+    ///
+    /// If nothing could be sent, the run could not be stored, or `take` has failed.
+    pub fn run(
+        self,
+        world: &World,
+        progress: Box<dyn Progress + '_>,
+        take: &mut TakeReport<'_>,
+    ) -> Outcome {
+        let Self { project, config, plan, open, baseline, digest, info, past } = self;
+        let Project { place, suite, files, allow_outside } = project;
+        let spending = Spending {
+            may_ask: config.responses.may_ask(),
+            always_asks: config.responses.always_asks(),
+            allow_unpriced: config.allow_unpriced,
+            asks_models: true,
+        };
+        let (of, open) = ((&suite, &files, &plan), open.as_ref().unwrap_or(&plan));
+        spending.check(world, &place, of, open, &config.options)?;
+        let concurrency = config.options.concurrency.unwrap_or(suite.defaults.concurrency);
+        let session =
+            Session::new(world, &place, (&suite, &files), concurrency, &config.responses)?;
+        let keeping = (allow_outside, config.keep_workspaces);
+        let workspaces = workspaces::open(world, &files, &suite, &plan, keeping)?;
+        let run = Run {
+            place,
+            suite,
+            plan,
+            options: config.options,
+            baseline,
+            quiet: config.quiet,
+            can_resume: !config.no_journal,
+            waits: session.waits.clone(),
+            workspaces,
+            observed: None,
+        };
+        let journal = !config.no_journal;
+        let around = Around { session, files, digest, past, arguments: config.arguments, journal };
+        run.complete(world, progress, take, around, info)
+    }
+}
+
+/// The surroundings of a run that are used up by it.
+pub(crate) struct Around {
+    pub(crate) session: Session,
+    pub(crate) files: Folder,
+    pub(crate) digest: Option<Digest>,
+    /// The run that is resumed.
+    pub(crate) past: Option<Past>,
+    /// Stored with the run.
+    pub(crate) arguments: Vec<String>,
+    /// True if each execution is stored when it is finished.
+    pub(crate) journal: bool,
+}
+
+/// What has become of the plan.
+enum Done {
+    /// The journal has it.
+    Streamed(Box<Streamed>),
+    /// There is no journal.
+    Held(Vec<CaseResult>),
+}
+
+/// A run that is ready to begin.
+pub(crate) struct Run {
+    pub(crate) place: Place,
+    pub(crate) suite: Suite,
+    pub(crate) plan: Plan,
+    pub(crate) options: RunOptions,
+    pub(crate) baseline: Baseline,
+    pub(crate) quiet: bool,
+    /// Whether there is a journal to go on from.
+    pub(crate) can_resume: bool,
+    /// Ends the waits of requests that are to be sent.
+    pub(crate) waits: Waits,
+    /// Makes folders for agents.
+    pub(crate) workspaces: Option<Folders>,
+    /// What happened already, and is only to be judged.
+    pub(crate) observed: Option<Observations>,
+}
+
+impl Run {
+    /// Executes the plan, stores what comes of it, and hands the report to `take`.
+    pub(crate) fn complete(
+        self,
+        world: &World,
+        progress: Box<dyn Progress + '_>,
+        take: &mut TakeReport<'_>,
+        around: Around,
+        mut info: RunInfo,
+    ) -> Outcome {
+        let Around { session, files, digest, past, arguments, journal } = around;
+        let Session { client, runner, responses, secrets, .. } = session;
+        let client = Scripted::new(&client, runner);
+        let backend = Recorded::new(&client, responses);
+        let mut kept = if journal {
+            let of = (&self.suite, &files, &self.plan);
+            let identity = Identity::new(&mut info, of, digest, arguments);
+            Some(identity.keep(world, &self.place, past)?)
+        } else {
+            None
+        };
+        let done = self.execute(world, &backend, progress, &mut info, kept.as_mut())?;
+        let outcome = self.report(world, done, kept.as_ref(), info, &secrets, take);
+        responses::tell(world, backend.responses(), self.quiet);
+        outcome
+    }
+
+    /// Executes the plan on a runtime of its own, and minds Ctrl-C. Also says why something could not be kept.
+    fn execute(
+        &self,
+        world: &World,
+        backend: &dyn Backend,
+        progress: Box<dyn Progress + '_>,
+        info: &mut RunInfo,
+        mut kept: Option<&mut Kept>,
+    ) -> Result<(Done, Option<RecordError>), Failure> {
+        let Self { suite, plan, options, baseline, .. } = self;
+        let was_complete = kept.as_ref().is_some_and(|it| it.done() >= plan.units.len());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let control = Control::default();
+        let (backend, abort) = Abortable::new(backend);
+        let watch = |event: RunProgress<'_>| progress.on(event);
+        let run = engine::Run {
+            baseline: Some(baseline),
+            workspaces: self.workspaces.as_ref().map(|it| it as _),
+            control: Some(&control),
+            watch: &watch,
+            observed: self.observed.as_ref().map(|it| it as &dyn Observed),
+            ..engine::Run::new(suite, plan, options, &backend)
+        };
+        let run = async {
+            if let Some(record) = kept.as_deref() {
+                let mut streamed = execute_streamed(engine::Run { record, ..run }).await;
+                let failure = streamed.failure.take();
+                (Done::Streamed(Box::new(streamed)), failure)
+            } else {
+                let executed = execute(run).await;
+                (Done::Held(executed.cases), executed.failure)
+            }
+        };
+        let say = |text: &str| progress.say(text);
+        let attended = async {
+            // Listening needs the runtime.
+            let interrupts = (world.interrupts)();
+            attend(run, &control, &self.waits, abort, interrupts, say).await
+        };
+        let ((done, failure), interrupted) = runtime.block_on(attended);
+        drop(progress);
+        // Whatever still hangs somewhere must not keep the report waiting.
+        runtime.shutdown_background();
+        if let Some(folder) = self.workspaces.as_ref().and_then(Folders::kept) {
+            world.tell(&format!("workspaces kept in {}", folder.display()));
+        }
+        let failure = failure.or_else(|| kept.as_mut().and_then(|it| it.finish()));
+        let before =
+            if was_complete { resume::duration_before(&self.place, &info.id) } else { None };
+        info.duration_ms = match before {
+            Some(before) => before,
+            None => identity::elapsed_since(&info.started_at, (world.now)()),
+        };
+        info.interrupted = interrupted;
+        Ok((done, failure))
+    }
+
+    /// Puts the report together, out of the journal if there is one.
+    fn report(
+        &self,
+        world: &World,
+        (done, failure): (Done, Option<RecordError>),
+        kept: Option<&Kept>,
+        info: RunInfo,
+        secrets: &Secrets,
+        take: &mut TakeReport<'_>,
+    ) -> Outcome {
+        let Self { suite, plan, .. } = self;
+        match (done, kept) {
+            (Done::Streamed(streamed), Some(kept)) => {
+                let mut report = report_streamed(suite, plan, *streamed, kept, info);
+                secrets.redact_head(&mut report);
+                self.finish(world, &report, failure, take)
+            }
+            (Done::Streamed(_), None) => Err(Failure::internal("the journal of the run is gone")),
+            (Done::Held(cases), _) => {
+                let mut report = report(suite, plan, cases, info);
+                secrets.redact(&mut report);
+                self.finish(world, &report, failure, take)
+            }
+        }
+    }
+
+    /// Keeps the report and writes it wherever it was asked for.
+    fn finish(
+        &self,
+        world: &World,
+        report: &AnyReport<'_>,
+        failure: Option<RecordError>,
+        take: &mut TakeReport<'_>,
+    ) -> Outcome {
+        // First of all: what was paid for is on disk.
+        saved::keep(world, &self.place, report, self.quiet);
+        let written = take(report);
+        let compliance = self.write_compliance(world, report);
+        let summary = report.summary();
+        let status = summary.exit_status;
+        if let Err(failure) = written.and(compliance) {
+            return Err(Failure { status: status.or(failure.status), ..failure });
+        }
+        if report.shard.is_some() && !self.quiet {
+            world.tell("`kindlm merge` puts the reports of all shards together, and decides over the gates");
+        }
+        if let Some(err) = failure {
+            let failure = Failure::internal(err.to_string());
+            let failure = if self.can_resume {
+                let go_on = resume::command(&self.place, &report.run.id);
+                failure.with_help(format!(
+                    "once that is mended, {go_on} runs what is missing, and nothing else"
+                ))
+            } else {
+                failure
+            };
+            return Err(Failure { status: status.or(ExitStatus::Internal), ..failure });
+        }
+        if status == ExitStatus::Interrupted {
+            world.tell(if summary.broken_off > 0 {
+                "interrupted: what was not sent is in the report as such"
+            } else {
+                "interrupted, but everything had been sent: the report is complete"
+            });
+        }
+        let advice =
+            resume::advice(&self.place, &report.run.id, &summary).filter(|_| self.can_resume);
+        if let Some(advice) = advice.filter(|_| !self.quiet || status == ExitStatus::Interrupted) {
+            world.tell(&advice);
+        } else if summary.totals.cases == 0 && report.shard.is_none() {
+            world.tell(if summary.totals.unchecked() {
+                "nothing was checked: no check of the test cases applies; the report says why"
+            } else {
+                "nothing was run: every test case that was selected is skipped"
+            });
+        }
+        Ok(status)
+    }
+
+    /// Writes the report that the `compliance` block asks for.
+    fn write_compliance(&self, world: &World, report: &AnyReport<'_>) -> Result<(), Failure> {
+        let Some(compliance) = self.suite.compliance.as_ref().filter(|it| it.enabled) else {
+            return Ok(());
+        };
+        if report.shard.is_some() {
+            // A part of a run proves nothing; `kindlm merge --reporter compliance=<path>` writes it.
+            return Ok(());
+        }
+        let Some(reporter) = kindlm_reporters::find(COMPLIANCE) else { return Ok(()) };
+        let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
+        let folder = Path::new(&compliance.output_dir);
+        let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
+        write_file(&self.place.folder.join(&path), reporter, report, &Style::default())?;
+        if !self.quiet {
+            world.tell(&format!("compliance report written to {}", path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// A suite may not write outside its folder either, and where it may, it must be able to.
+pub(crate) fn check_compliance_folder(
+    place: &Place,
+    suite: &Suite,
+    allow_outside: bool,
+) -> Result<(), Failure> {
+    let Some(compliance) = suite.compliance.as_ref().filter(|it| it.enabled) else { return Ok(()) };
+    if project::is_inside(Path::new(&compliance.output_dir)) || allow_outside {
+        let file = Path::new(&compliance.output_dir).join("kindlm-compliance.md");
+        return check_target(&place.folder.join(&file), &file);
+    }
+    Err(Failure::input(format!(
+        "`compliance.outputDir` is `{}`, outside the folder of the config file",
+        compliance.output_dir
+    ))
+    .with_help("choose a folder inside it, or give `--allow-outside`"))
+}

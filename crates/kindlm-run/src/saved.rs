@@ -1,0 +1,246 @@
+//! Finds the report of a past run.
+
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use kindlm_store::journal::{self, Journal, JournalError};
+use kindlm_store::{ReportError, Runs, SavedCases, StoreError, open_report};
+use kindlm_types::wire::v1;
+use kindlm_types::{AnyReport, Report};
+
+use crate::project::Place;
+use crate::suites::SuiteKey;
+use crate::{Failure, World, resume};
+
+/// A report, and what it is called in messages.
+pub struct Saved {
+    /// The report, of which a case is read when it is asked for.
+    pub report: Report<SavedCases>,
+    /// Such as ``run `20261120-…` ``.
+    pub name: String,
+}
+
+/// The report of a run: by its id, from a file, or that of the newest run. With `of`, it must be a run of that suite.
+pub fn find(
+    world: &World,
+    place: &Place,
+    run: Option<&str>,
+    of: Option<&SuiteKey>,
+) -> Result<Saved, Failure> {
+    let runs = Runs::new(place.state());
+    let Some(run) = run else { return newest(world, place, &runs, of) };
+    let saved = match as_file(&world.working_dir, run) {
+        Some(path) => from_file(&path, run),
+        None => by_id(&runs, run),
+    }?;
+    if let Some(of) = of {
+        of.check(&saved.name, &saved.report)?;
+    }
+    Ok(saved)
+}
+
+fn newest(
+    world: &World,
+    place: &Place,
+    runs: &Runs,
+    of: Option<&SuiteKey>,
+) -> Result<Saved, Failure> {
+    for run in newest_first(runs, of)? {
+        match run? {
+            PastRun::Finished(saved) => return Ok(*saved),
+            PastRun::Unfinished(journal) => check_still_going(world, &journal)?,
+            PastRun::Unreadable(id, err) => return Err(unusable(&format!("run `{id}`"), &err)),
+        }
+    }
+    let state = place.state();
+    Err(match of {
+        None => Failure::input(format!("there is no run yet in `{}`", state.display()))
+            .with_help("run `kindlm test` first, or name the file of a report"),
+        Some(of) => Failure::input(format!(
+            "there is no run of the suite `{}` yet in `{}`",
+            of.name(),
+            state.display()
+        ))
+        .with_help(format!("run {} first, or name the file of a report", of.test_command())),
+    })
+}
+
+/// A run that was begun in the folder.
+pub enum PastRun {
+    /// It has a report.
+    Finished(Box<Saved>),
+    /// It is still going, was broken off, or its report could not be written.
+    Unfinished(Box<Journal>),
+    /// It has a report that cannot be used; the run's id.
+    Unreadable(String, ReportError),
+}
+
+/// The runs of a folder, or of one suite in it, beginning with the newest. One that has not begun its journal is left out:
+/// nothing was sent.
+pub fn newest_first<'a>(
+    runs: &'a Runs,
+    of: Option<&'a SuiteKey>,
+) -> Result<impl Iterator<Item = Result<PastRun, Failure>> + 'a, Failure> {
+    let all = runs.all().map_err(|err| Failure::store(&err))?;
+    Ok(all
+        .into_iter()
+        .rev()
+        .filter_map(move |(id, has_report)| past_run(runs, id, has_report, of).transpose()))
+}
+
+fn past_run(
+    runs: &Runs,
+    id: String,
+    has_report: bool,
+    of: Option<&SuiteKey>,
+) -> Result<Option<PastRun>, Failure> {
+    // A journal says whose run it is without reading the whole report.
+    if !has_report || of.is_some() {
+        let folder = runs.run_folder(&id).map_err(|err| Failure::store(&err))?;
+        match Journal::open(folder) {
+            Ok(journal) if of.is_some_and(|it| !it.has_journal(&journal)) => return Ok(None),
+            Ok(journal) if !has_report => return Ok(Some(PastRun::Unfinished(Box::new(journal)))),
+            Err(JournalError::Unbegun { .. }) if !has_report => return Ok(None),
+            Err(err) if !has_report => return Err(Failure::journal(&err)),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let name = format!("run `{id}`");
+    Ok(match runs.open(&id) {
+        Ok(report) if of.is_some_and(|it| !it.has_report(&report)) => None,
+        Ok(report) => Some(PastRun::Finished(Box::new(Saved { report, name }))),
+        Err(err) => Some(PastRun::Unreadable(id, err)),
+    })
+}
+
+/// Makes sure that a newer run without a report is still going, and says that it is passed over. If it was broken off, what
+/// is said of the last run would be of another one.
+pub fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
+    let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
+    let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
+    let id = &journal.header().run;
+    world.tell(&format!("the run `{id}` is still going ({holder}) and passed over"));
+    Ok(())
+}
+
+/// Removes what writers that were killed have left: in the state folder, and in the folders of the newest runs up to one
+/// that has a report.
+pub fn remove_abandoned(place: &Place) {
+    let state = place.state();
+    let runs = Runs::new(&state);
+    for folder in [&state, &state.join("runs"), &state.join("baselines")] {
+        kindlm_store::remove_abandoned(folder);
+    }
+    for (id, has_report) in runs.all().unwrap_or_default().iter().rev() {
+        if let Ok(folder) = runs.run_folder(id) {
+            kindlm_store::remove_abandoned(&folder);
+        }
+        if *has_report {
+            break;
+        }
+    }
+}
+
+/// Keeps the report for `kindlm report`, `gate` and `baseline`. The run is no worse if that fails.
+pub fn keep(world: &World, place: &Place, report: &AnyReport<'_>, quiet: bool) {
+    let id = &report.run.id;
+    let kept = Runs::new(place.state()).save_with(id, |out| {
+        // JSON is written a few bytes at a time: here that is no call.
+        let mut out = BufWriter::with_capacity(1 << 16, out);
+        v1::write_compact(report, &mut out)?;
+        out.flush()
+    });
+    match kept {
+        Ok(_) if quiet => {}
+        Ok(_) => world.tell(&format!("run {id} kept in .kindlm/runs beside {}", place.name)),
+        Err(err) => world.tell(&format!("warning: the run is not kept: {err}")),
+    }
+}
+
+/// The file that a word names, if it does not name a run.
+pub fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
+    let path = working_dir.join(run);
+    let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();
+    (looks_like || path.exists()).then_some(path)
+}
+
+fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
+    // The folder of a run, or the journal in it.
+    let folder = if path.ends_with(journal::FILE) { path.parent() } else { Some(path) };
+    let folder = folder.filter(|it| it.is_dir());
+    let path = folder.map_or_else(|| path.to_owned(), |it| it.join(Runs::REPORT));
+    if let Some(Ok(journal)) = folder.filter(|_| !path.exists()).map(Journal::open) {
+        return Err(unfinished(&journal, "the run"));
+    }
+    let name = format!("`{named}`");
+    let report = open_report(&path).map_err(|err| match err {
+        ReportError::Store(StoreError::Io { message, .. }) => {
+            Failure::input(format!("cannot read {name}: {message}"))
+        }
+        err => unusable(&name, &err),
+    })?;
+    Ok(Saved { report, name })
+}
+
+/// A run that was killed has no report: what is in its journal would be taken for the whole.
+fn unfinished(journal: &Journal, called: &str) -> Failure {
+    let id = &journal.header().run;
+    let planned: u64 = journal.header().cases.iter().map(|it| u64::from(it.repeats)).sum();
+    let index = journal.index();
+    let done = match &index {
+        Ok(index) => format!("{} of {planned} executions are done", index.done()),
+        Err(err) => err.to_string(),
+    };
+    let (why, advice) = match (journal.holder(), &index) {
+        (Err(err), _) => return Failure::journal(&err),
+        (Ok(Some(holder)), _) => (
+            format!("is still going ({holder}) and has no report yet"),
+            "wait until it has ended".to_owned(),
+        ),
+        (Ok(None), Ok(index)) if index.done() as u64 >= planned => {
+            ("has no report, as it was not written".to_owned(), how_to_finish(journal))
+        }
+        (Ok(None), _) => {
+            ("has no report, as it was never finished".to_owned(), how_to_finish(journal))
+        }
+    };
+    Failure::input(format!("{called} `{id}` {why}: {done}")).with_help(advice)
+}
+
+fn how_to_finish(journal: &Journal) -> String {
+    if resume::is_of_trace(journal) {
+        return "run `kindlm trace` again: what the agent did then is not done again".to_owned();
+    }
+    let id = &journal.header().run;
+    // A suite that has changed since cannot go on.
+    format!(
+        "finish it with `kindlm test --resume {id}`, where it was begun, or start a new run with `kindlm test`"
+    )
+}
+
+fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
+    let name = format!("run `{id}`");
+    let report = runs.open(id).map_err(|err| {
+        let err = match err {
+            ReportError::Store(err) => err,
+            ReportError::Wire(_) => return unusable(&name, &err),
+        };
+        if let Ok(Ok(journal)) = runs.run_folder(id).map(Journal::open) {
+            return unfinished(&journal, "the run");
+        }
+        let failure = Failure::store(&err);
+        match runs.list().unwrap_or_default().as_slice() {
+            [] => failure,
+            known => {
+                let newest = known.iter().rev().take(3).map(|it| format!("`{it}`"));
+                let newest = newest.collect::<Vec<_>>().join(", ");
+                failure.with_help(format!("the newest runs are {newest}"))
+            }
+        }
+    })?;
+    Ok(Saved { report, name })
+}
+
+fn unusable(name: &str, err: &ReportError) -> Failure {
+    Failure::input(format!("cannot use {name}: {err}"))
+}

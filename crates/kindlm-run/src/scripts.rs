@@ -1,0 +1,140 @@
+//! Lets checks run users' scripts: a backend with a script host beside it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_providers::transport::{HttpTransport, TransportOptions};
+use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
+use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
+use kindlm_types::{
+    AgentSession, AgentStart, Backend, BoxFuture, CommandOutput, CommandSpec, Prompt,
+    ProviderError, Purse, Reply,
+};
+
+use crate::{Failure, World};
+
+/// The first argument with which a program is a worker for scripts; see [`kindlm_script::HostOptions::args`].
+pub const WORKER: &str = "__script-worker";
+
+/// A backend whose scripts run in workers, which are this same program. None is started before a script is run.
+pub struct Scripted<'a> {
+    inner: &'a dyn Backend,
+    runner: Arc<Runner>,
+}
+
+/// Runs scripts in workers.
+pub struct Runner(ScriptHost);
+
+impl Runner {
+    /// Files of scripts are below `root`.
+    pub fn new(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
+        Ok(Arc::new(Self(host(world, root)?)))
+    }
+}
+
+impl ScriptRunner for Runner {
+    fn run<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        Box::pin(self.0.run(question))
+    }
+}
+
+/// A host whose files are below `root`. It starts nothing before a script is run.
+pub fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
+    let (program, args) = &world.script_worker;
+    let transport = HttpTransport::new(TransportOptions::new(Arc::clone(&world.env)))
+        .map_err(|err| Failure::internal(err.to_string()))?;
+    let env = Arc::clone(&world.env);
+    let options = HostOptions {
+        env: Arc::new(move |name| env(name)),
+        fetch: Some(Arc::new(Http(Arc::new(transport)))),
+        ..HostOptions::new(program, args, root)
+    };
+    Ok(ScriptHost::new(options))
+}
+
+impl<'a> Scripted<'a> {
+    /// A backend beside the same workers.
+    pub fn new(inner: &'a dyn Backend, runner: Arc<Runner>) -> Self {
+        Self { inner, runner }
+    }
+}
+
+impl Backend for Scripted<'_> {
+    fn complete<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        self.inner.complete(provider, prompt, timeout)
+    }
+
+    fn complete_paid<'a>(
+        &'a self,
+        provider: &'a str,
+        prompt: &'a Prompt,
+        timeout: Duration,
+        purse: &'a dyn Purse,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        self.inner.complete_paid(provider, prompt, timeout, purse)
+    }
+
+    fn bounds_itself(&self) -> bool {
+        self.inner.bounds_itself()
+    }
+
+    fn recalls(&self, provider: &str, prompt: &Prompt) -> bool {
+        self.inner.recalls(provider, prompt)
+    }
+
+    fn embed<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a str,
+        text: &'a str,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+        self.inner.embed(provider, model, text, timeout)
+    }
+
+    fn run<'a>(
+        &'a self,
+        command: &'a CommandSpec,
+    ) -> BoxFuture<'a, Result<CommandOutput, ProviderError>> {
+        self.inner.run(command)
+    }
+
+    fn start_agent<'a>(
+        &'a self,
+        start: &'a AgentStart,
+    ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
+        self.inner.start_agent(start)
+    }
+
+    fn script<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        self.runner.run(question)
+    }
+}
+
+/// Sends the requests of scripts.
+struct Http(Arc<HttpTransport>);
+
+impl Fetch for Http {
+    fn fetch(&self, request: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>> {
+        let transport = Arc::clone(&self.0);
+        Box::pin(async move {
+            let FetchRequest { url, method, headers, body, timeout, max_body } = request;
+            let to = (method.as_str(), url.as_str());
+            let answer = transport.fetch(to, &headers, body, timeout, max_body).await?;
+            let (status, headers, body) = answer;
+            Ok(FetchResponse { status, headers, body })
+        })
+    }
+}

@@ -1,0 +1,348 @@
+//! Keeps the values of keys out of everything that is shown or kept, also where a model or a command repeats them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use kindlm_engine::{Comparison, Suite};
+use kindlm_template::{environment, is_template};
+use kindlm_types::{
+    AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
+    InputOption, InputRequest, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
+};
+use serde_json::{Map, Value};
+
+use crate::World;
+
+/// The values of the environment variables that providers name, and of those whose names tell that they are secret.
+/// Never shown.
+#[derive(Clone, Default)]
+pub struct Secrets(kindlm_redact::Secrets);
+
+impl Secrets {
+    /// The secrets of a run with these providers: what their configuration refers to, whatever it is called, and
+    /// everything in the environment that is called a secret. Commands, agents that do not say which variables they
+    /// get, and whatever these start see all of it, so no list in a suite could tell what may come back.
+    pub fn of(world: &World, providers: &Map<String, Value>) -> Self {
+        let mut named: BTreeSet<&str> = providers.values().flat_map(secret_variables).collect();
+        let known = world.variables.iter().map(String::as_str);
+        named.extend(known.filter(|it| kindlm_redact::is_secret_variable(it)));
+        let mut secrets =
+            kindlm_redact::Secrets::new(named.into_iter().filter_map(|it| world.var(it)));
+        for address in world.variables.iter().filter_map(|it| world.var(it)) {
+            secrets.add_password_of(&address);
+        }
+        Self(secrets)
+    }
+
+    /// The rules, for others that show or keep something.
+    pub fn rules(&self) -> &kindlm_redact::Secrets {
+        &self.0
+    }
+
+    /// Masks secrets in the names and tags of a suite. Results are found by names, so this comes before anything is run.
+    pub fn redact_names(&self, suite: &mut Suite) {
+        self.text(&mut suite.info.project);
+        self.text(&mut suite.info.name);
+        let mut masked = HashMap::new();
+        let mut names: HashSet<String> = suite.cases.iter().map(|it| it.name.clone()).collect();
+        for case in &mut suite.cases {
+            if case.tags.iter().any(|it| self.0.redact(it).is_some()) {
+                let mut tags = case.tags.to_vec();
+                for tag in &mut tags {
+                    self.text(tag);
+                }
+                case.tags = tags.into();
+            }
+            let Some(name) = self.0.redact(&case.name) else { continue };
+            // Two names may differ in the secret only.
+            let numbered = (2..).map(|number| format!("{name} ({number})"));
+            let mut unique = std::iter::once(name.clone()).chain(numbered);
+            let Some(unique) = unique.find(|it| names.insert(it.clone())) else { continue };
+            masked.insert(std::mem::replace(&mut case.name, unique.clone()), unique);
+        }
+        for case in &mut suite.cases {
+            if let Some(Comparison::Case(name) | Comparison::Named(name)) = &mut case.compared {
+                let other = masked.get(&**name).cloned().or_else(|| self.0.redact(name));
+                *name = other.map_or_else(|| Arc::clone(name), Arc::from);
+            }
+        }
+    }
+
+    /// Takes the secrets out of a report: out of all that models, commands and checks said.
+    ///
+    /// The names of cases and models stay, since results are found by them.
+    pub fn redact(&self, report: &mut Report) {
+        report.cases.iter_mut().for_each(|it| self.case(it));
+        self.redact_head(report);
+    }
+
+    /// Takes the secrets out of all of a report but its cases.
+    pub fn redact_head<Cases>(&self, report: &mut Report<Cases>) {
+        report.gates.iter_mut().for_each(|it| self.text(&mut it.message));
+        report.skipped.iter_mut().for_each(|it| self.text(&mut it.reason));
+        report.warnings.iter_mut().for_each(|it| self.text(it));
+    }
+
+    fn case(&self, case: &mut CaseResult) {
+        case.scores.iter_mut().for_each(|it| self.text(&mut it.label));
+        case.executions.iter_mut().for_each(|it| self.redact_execution(it));
+    }
+
+    /// Takes the secrets out of one execution with its results.
+    pub fn redact_execution(&self, result: &mut ExecutionResult) {
+        self.evidence(&mut result.execution);
+        self.redact_results(&mut result.results);
+        match &mut result.error {
+            Some(ExecutionError::Provider(err)) => self.text(&mut err.message),
+            Some(
+                ExecutionError::NotRun { reason: message } | ExecutionError::Internal { message },
+            ) => {
+                self.text(message);
+            }
+            None => {}
+        }
+    }
+
+    /// Takes the secrets out of what checks found.
+    pub fn redact_results(&self, results: &mut [AssertionResult]) {
+        for result in results {
+            self.text(&mut result.label);
+            match &mut result.verdict {
+                Verdict::Pass => {}
+                Verdict::Fail { message, .. }
+                | Verdict::Errored { message, .. }
+                | Verdict::Skipped { reason: message } => self.text(message),
+            }
+            self.texts(&mut result.reasoning);
+            self.redact_results(&mut result.components);
+            result.named_scores.iter_mut().for_each(|it| self.text(&mut it.name));
+            self.map(&mut result.metadata);
+        }
+    }
+
+    fn evidence(&self, execution: &mut Execution) {
+        execution.input.iter_mut().for_each(|it| self.message(it));
+        self.text(&mut execution.output);
+        self.value_if_any(&mut execution.output_json);
+        execution.tool_calls.iter_mut().for_each(|it| self.call(it));
+        for Turn { user, text, output_json, .. } in &mut execution.turns {
+            self.texts(user);
+            self.text(text);
+            self.value_if_any(output_json);
+        }
+        if let Some(FinishReason::Other(word)) = &mut execution.finish_reason {
+            self.text(word);
+        }
+        self.text(&mut execution.stderr);
+        self.map(&mut execution.vars);
+        self.map(&mut execution.metadata);
+        self.value_if_any(&mut execution.provider_response);
+        execution.recorded_events.iter_mut().for_each(|it| self.event(it));
+        if let Some(trace) = &mut execution.trace {
+            self.trace(trace);
+        }
+        if let Some(workspace) = &mut execution.workspace {
+            self.workspace(workspace);
+        }
+    }
+
+    fn event(&self, event: &mut Event) {
+        match event {
+            Event::Message { role: _, text } | Event::Thinking { text } => self.text(text),
+            Event::ActionCalled { call_id, name, tool: _, input } => {
+                self.text(call_id);
+                self.text(name);
+                self.value(input);
+            }
+            Event::ActionResult { call_id, output, status: _ }
+            | Event::SubagentCompleted { call_id, output, status: _ } => {
+                self.text(call_id);
+                self.value_if_any(output);
+            }
+            Event::SubagentCalled { call_id, name, remote_url } => {
+                self.text(call_id);
+                self.text(name);
+                self.texts(remote_url);
+            }
+            Event::SkillLoaded { skill, call_id } => {
+                self.text(skill);
+                self.texts(call_id);
+            }
+            Event::InputRequested { request } => {
+                let InputRequest { id, prompt, action, input, options } = request;
+                for text in [id, prompt, action] {
+                    self.texts(text);
+                }
+                self.value_if_any(input);
+                for InputOption { id, label } in options {
+                    self.text(id);
+                    self.texts(label);
+                }
+            }
+            Event::Compaction { reason } => self.texts(reason),
+            Event::Error { message } => self.text(message),
+            Event::Usage { .. } => {}
+        }
+    }
+
+    fn workspace(&self, workspace: &mut Workspace) {
+        let Workspace { isolation: _, changes, ignored: _, files, commands, tests, kept: _ } =
+            workspace;
+        for change in changes {
+            self.text(&mut change.path);
+            for text in [&mut change.text, &mut change.patch, &mut change.link] {
+                self.texts(text);
+            }
+        }
+        for file in files {
+            self.texts(&mut file.text);
+            self.texts(&mut file.problem);
+        }
+        for command in commands.iter_mut().chain(tests.iter_mut().map(|it| &mut it.command)) {
+            self.text(&mut command.stdout);
+            self.text(&mut command.stderr);
+            self.texts(&mut command.problem);
+        }
+        for tests in tests {
+            self.texts(&mut tests.problem);
+            for test in &mut tests.tests {
+                self.text(&mut test.name);
+                self.texts(&mut test.message);
+            }
+        }
+    }
+
+    fn trace(&self, trace: &mut Trace) {
+        if let Some(map) = &mut trace.metadata {
+            self.map(map);
+        }
+        for span in &mut trace.spans {
+            self.text(&mut span.name);
+            self.texts(&mut span.status_message);
+            if let Some(map) = &mut span.attributes {
+                self.map(map);
+            }
+        }
+    }
+
+    fn message(&self, message: &mut Message) {
+        self.text(&mut message.content);
+        message.tool_calls.iter_mut().for_each(|it| self.call(it));
+    }
+
+    fn call(&self, call: &mut ToolCall) {
+        self.text(&mut call.id);
+        self.text(&mut call.name);
+        self.value(&mut call.arguments);
+        self.texts(&mut call.malformed_arguments);
+        if let Some(value) = &mut call.response {
+            self.value(value);
+        }
+    }
+
+    fn value_if_any(&self, value: &mut Option<Value>) {
+        if let Some(value) = value {
+            self.value(value);
+        }
+    }
+
+    fn texts(&self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            self.text(text);
+        }
+    }
+
+    /// Takes the secrets out of a value.
+    pub fn redact_value(&self, value: &mut Value) {
+        self.value(value);
+    }
+
+    fn value(&self, value: &mut Value) {
+        self.0.redact_value(value);
+    }
+
+    /// Takes the secrets out of the values of an object, and out of its keys.
+    pub fn map(&self, map: &mut Map<String, Value>) {
+        self.0.redact_map(map);
+    }
+
+    /// Takes the secrets out of a text.
+    pub fn redact_text(&self, text: &mut String) {
+        self.text(text);
+    }
+
+    fn text(&self, text: &mut String) {
+        self.0.redact_text(text);
+    }
+}
+
+/// The environment variables that a provider's configuration names: `apiKeyEnv`, headers with `env:`, and templates
+/// with `{{env.NAME}}`.
+pub fn variables(config: &Value) -> BTreeSet<&str> {
+    let mut found = secret_variables(config);
+    found.extend(address(config));
+    found
+}
+
+/// The variables without which no request can be sent: keys, and headers that are one.
+pub fn keys_of(config: &Value) -> BTreeSet<&str> {
+    let key = config.get("apiKeyEnv").and_then(Value::as_str);
+    let headers = config.get("headers").and_then(Value::as_object).into_iter().flatten();
+    let headers = headers.filter_map(|(_, it)| it.as_str()?.strip_prefix("env:").map(str::trim));
+    key.into_iter().chain(headers).collect()
+}
+
+/// The same without the one that an address begins with: it says where to send to, which messages must show.
+fn secret_variables(config: &Value) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    match config {
+        Value::Object(map) => {
+            found.extend(map.get("apiKeyEnv").and_then(Value::as_str));
+            for (key, value) in map {
+                let mut own = secret_variables(value);
+                if key == "url" {
+                    own.retain(|it| Some(*it) != address(config));
+                }
+                found.extend(own);
+            }
+        }
+        Value::Array(items) => found.extend(items.iter().flat_map(secret_variables)),
+        Value::String(text) => {
+            found.extend(text.strip_prefix("env:").map(str::trim));
+            if is_template(text) {
+                found.extend(environment(text));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    found.remove("");
+    found
+}
+
+/// The variable that an address begins with.
+fn address(config: &Value) -> Option<&str> {
+    let text = config.get("url")?.as_str()?;
+    let begins = text.strip_prefix("{{")?.trim_start().starts_with("env.");
+    begins.then(|| environment(text).next()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn finds_the_variables_wherever_a_provider_names_them() {
+        let config = json!({
+            "apiKeyEnv": "KEY",
+            "headers": {"authorization": "env: TOKEN", "x": "plain", "y": "env:"},
+            "nested": [{"apiKeyEnv": "OTHER"}],
+        });
+        assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["KEY", "OTHER", "TOKEN"]);
+        let config = json!({
+            "url": "{{ env.BASE }}/chat?k={{env.K}}", "headers": {"a": "Bearer {{ env.T }}", "b": "env.NO"},
+        });
+        assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["BASE", "K", "T"]);
+        assert_eq!(secret_variables(&config).into_iter().collect::<Vec<_>>(), ["K", "T"]);
+    }
+}

@@ -1,0 +1,333 @@
+//! Which part of the suite is run: by name, by tag, and by what earlier runs say.
+
+use std::collections::HashMap;
+
+use kindlm_engine::{
+    Durations, Filter, Fingerprint, Pattern, Plan, PlanError, RunOptions, Shard, Suite, Targets,
+    TestCase, plan as planned, shard as part_of,
+};
+use kindlm_store::{Runs, SavedCases};
+use kindlm_types::{CaseMark, CaseResult, CaseSource as _, ExecutionError, Outcome, Report};
+
+use crate::project::Place;
+use crate::resume::{Past, is_of_trace};
+use crate::saved::PastRun;
+use crate::suites::SuiteKey;
+use crate::trace::MODEL;
+use crate::{Failure, World, saved};
+
+/// A tag to select by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Test cases that have it.
+    With(String),
+    /// Test cases that do not have it.
+    Without(String),
+}
+
+/// Which test cases run, on which models. Nothing is left out by default.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only test cases with one of these tags, and with none of those that are excluded.
+    pub tags: Vec<Tag>,
+    /// Only test cases whose name matches: a part of it, a glob, or `/a regular expression/`.
+    pub tests: Vec<String>,
+    /// Only these models, by id; `command` for tests of commands.
+    pub models: Vec<String>,
+    /// Only what did not pass when it was last run.
+    pub failed: bool,
+    /// Only what has changed since it was last run, and what did not pass then.
+    pub changed: bool,
+    /// Only this part of the executions.
+    pub shard: Option<Shard>,
+    /// The report by whose durations parts are made equally long.
+    pub shard_durations: Option<String>,
+}
+
+/// How many of the cases that are gone are named.
+const NAMED: usize = 5;
+
+/// What the arguments select. What depends on earlier runs is as it was when the run began, if one goes on.
+pub fn filter(
+    world: &World,
+    place: &Place,
+    suite: &Suite,
+    select: &Selection,
+    past: Option<&Past>,
+) -> Result<Filter, Failure> {
+    let tests: Result<Vec<Pattern>, _> = select.tests.iter().map(|it| it.parse()).collect();
+    let tests = tests.map_err(|err| Failure::input(err.to_string()))?;
+    let mut filter = Filter { tests, models: select.models.clone(), ..Filter::default() };
+    for tag in &select.tags {
+        match tag {
+            Tag::With(tag) => filter.tags.push(tag.clone()),
+            Tag::Without(tag) => {
+                tell_unused(world, suite, tag);
+                filter.without_tags.push(tag.clone());
+            }
+        }
+    }
+    filter.only = match (select.failed || select.changed, past) {
+        (false, _) => None,
+        (true, Some(past)) => Some(past.targets()),
+        (true, None) if select.failed => Some(failed(world, place, suite)?),
+        (true, None) => Some(changed(world, place, suite)?),
+    };
+    Ok(filter)
+}
+
+/// Says that no test has a tag that is to be left out, if another tag is meant by the looks of it.
+fn tell_unused(world: &World, suite: &Suite, tag: &str) {
+    let tags = || suite.cases.iter().flat_map(|it| &*it.tags).map(String::as_str);
+    if !tags().any(|it| it == tag)
+        && let Some(near) = kindlm_types::nearest(tag, tags())
+    {
+        world.tell(&format!(
+            "warning: `!{tag}` leaves out nothing: no test case has that tag; did you mean `!{near}`?"
+        ));
+    }
+}
+
+/// The plan; `None` if earlier runs leave nothing to do, which is then said.
+pub fn plan(world: &World, suite: &Suite, options: &RunOptions) -> Result<Option<Plan>, Failure> {
+    let by_history = options.filter.only.is_some();
+    match planned(suite, options) {
+        Ok(plan) => Ok(Some(plan)),
+        Err(PlanError::NothingSelected { .. }) if by_history => {
+            world.tell("nothing to run, and nothing was sent");
+            Ok(None)
+        }
+        Err(err) => Err(Failure::input(err.to_string())),
+    }
+}
+
+/// The part of a plan that this machine runs, balanced by the durations in a report if one is named.
+pub fn part(
+    world: &World,
+    place: &Place,
+    suite: &Suite,
+    plan: &Plan,
+    options: &RunOptions,
+    (shard, durations): (Shard, Option<&str>),
+) -> Result<Plan, Failure> {
+    let durations = match durations {
+        Some(named) => {
+            let report = saved::find(world, place, Some(named), None)?.report;
+            Some(Durations::of(&report).map_err(|err| Failure::input(err.to_string()))?)
+        }
+        None => None,
+    };
+    let part = part_of(suite, plan, options, shard, durations.as_ref());
+    let (mine, all) = (part.units.len(), plan.units.len());
+    let Shard { index, count } = shard;
+    world.tell(&format!("shard {index} of {count}: {mine} of {all} executions"));
+    Ok(part)
+}
+
+/// What did not pass in the last run of the suite or, where that left it out, when it was last run.
+fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
+    let (found, traced) = last_of(world, place, suite)?;
+    let name = &suite.info.name;
+    let report = match (found, traced) {
+        (Some(report), None) => report,
+        (Some(report), Some(traced)) => {
+            let id = &report.run.id;
+            world.tell(&format!(
+                "the run `{traced}` is of `kindlm trace` and passed over: the last of `kindlm test` is `{id}`"
+            ));
+            report
+        }
+        (None, Some(id)) => {
+            return Err(Failure::input(format!(
+                "the last run of the suite `{name}`, `{id}`, is of `kindlm trace`, and what the agent did then is not done again"
+            ))
+            .with_help("run `kindlm trace` again, or `kindlm test` without `--failed`"));
+        }
+        (None, None) => {
+            return Err(Failure::input(format!("there is no run of the suite `{name}` yet"))
+                .with_help("run `kindlm test` first"));
+        }
+    };
+    let id = &report.run.id;
+    let mut targets = Targets::default();
+    let mut gone = Vec::new();
+    let known: HashMap<&str, &TestCase> =
+        suite.cases.iter().map(|it| (it.name.as_str(), it)).collect();
+    let failed = |it: CaseMark<'_>| !it.outcome.held() && it.outcome != Outcome::Skipped;
+    for case in report.each_where(failed) {
+        let case = case.map_err(|err| Failure::input(err.to_string()))?;
+        targets.insert(&case.case, &case.model);
+        let here = known.get(case.case.as_str());
+        if here.is_none_or(|it| !models_of(it).contains(&case.model.as_str())) {
+            gone.push(format!("`{}` on `{}`", case.case, case.model));
+        }
+    }
+    let last = targets.clone();
+    let mut earlier = Vec::new();
+    let all: usize = expected(suite).values().map(|(_, models)| models.len()).sum();
+    if !gone.is_empty() || report.cases.len() < all {
+        look_back(place, suite, &mut |case, model, seen| {
+            if !seen.held && !last.contains(case, model) {
+                targets.insert(case, model);
+                earlier.push(format!("`{case}` on `{model}`"));
+            }
+        })?;
+    }
+    if !earlier.is_empty() {
+        world.tell(&format!(
+            "the last run, `{id}`, left out what did not pass before: {}",
+            named(earlier)
+        ));
+    } else if report.cases.is_empty() {
+        world.tell(&format!("nothing was run in the last run, `{id}`"));
+    } else if targets.is_empty() {
+        world.tell(&format!("everything passed in the last run, `{id}`"));
+    }
+    // To leave them out in silence would be green where nothing was mended.
+    if !gone.is_empty() {
+        let nothing_left = gone.len() == targets.len();
+        let message = format!(
+            "what did not pass in the last run, `{id}`, is no longer in the suite: {}",
+            named(gone)
+        );
+        if nothing_left {
+            return Err(Failure::input(message)
+                .with_help("if it has another name now, run that with `--test`, or everything"));
+        }
+        world.tell(&format!("warning: {message}"));
+    }
+    Ok(targets)
+}
+
+/// The report of the last run of the suite that sent something, and the last run of `kindlm trace` after it.
+fn last_of(
+    world: &World,
+    place: &Place,
+    suite: &Suite,
+) -> Result<(Option<Report<SavedCases>>, Option<String>), Failure> {
+    let (runs, key) = (Runs::new(place.state()), SuiteKey::new(place, &suite.info));
+    let mut traced = None;
+    for run in saved::newest_first(&runs, Some(&key))? {
+        match run? {
+            PastRun::Finished(it) if is_traced(&it.report) => {
+                traced.get_or_insert(it.report.run.id);
+            }
+            PastRun::Finished(it) => return Ok((Some(it.report), traced)),
+            PastRun::Unfinished(journal) if is_of_trace(&journal) => {}
+            PastRun::Unfinished(journal) => saved::check_still_going(world, &journal)?,
+            PastRun::Unreadable(id, err) => world.tell(&format!(
+                "warning: the report of run `{id}` cannot be read, and what did not pass in it is not known: {err}"
+            )),
+        }
+    }
+    Ok((None, traced))
+}
+
+/// The first of them, in words.
+fn named(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    all.extend((more > 0).then(|| format!("and {more} more")));
+    all.join(", ")
+}
+
+/// What is not as it was when it was last run, and what did not pass then: until it has, nobody has seen that the change
+/// is good.
+fn changed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failure> {
+    let mut targets = Targets::default();
+    let (runs, never) = look_back(place, suite, &mut |case, model, seen| {
+        if seen.changed || !seen.held {
+            targets.insert(case, model);
+        }
+    })?;
+    if runs == 0 {
+        let name = &suite.info.name;
+        world.tell(&format!(
+            "there is no run of the suite `{name}` yet: everything counts as changed"
+        ));
+    }
+    for (case, (_, models)) in never {
+        for model in models {
+            targets.insert(case, model);
+        }
+    }
+    if targets.is_empty() {
+        world.tell("no test case has changed since it was last run, and all passed then");
+    }
+    Ok(targets)
+}
+
+/// What is known of a case on a model since it was last run.
+struct Seen {
+    /// Whether it is another test now.
+    changed: bool,
+    /// Whether nothing spoke against it.
+    held: bool,
+}
+
+/// Goes back through the runs of the suite, and tells how each case on each model came out when it was last run. Says how many
+/// runs were looked at, and what was never run.
+fn look_back<'s>(
+    place: &Place,
+    suite: &'s Suite,
+    on: &mut dyn FnMut(&str, &str, Seen),
+) -> Result<(u32, Expected<'s>), Failure> {
+    let mut open = expected(suite);
+    let mut runs = 0;
+    let (store, key) = (Runs::new(place.state()), SuiteKey::new(place, &suite.info));
+    for id in store.list().map_err(|err| Failure::store(&err))?.iter().rev() {
+        // What is asked for of this run, until it is known whose it is: that stands after the cases.
+        let mut ran = Vec::new();
+        let report = store.each_case(id, &mut |case| {
+            if was_run(&case) && open.contains_key(case.case.as_str()) {
+                let held = case.outcome.held() || case.outcome == Outcome::Skipped;
+                ran.push((case.case, case.model, case.digest, held));
+            }
+        });
+        // Those that cannot be read tell nothing.
+        if !report.is_ok_and(|it| key.has_report(&it) && !is_traced(&it)) {
+            continue;
+        }
+        runs += 1;
+        for (case, model, then, held) in ran {
+            let Some((digest, models)) = open.get_mut(case.as_str()) else { continue };
+            let Some(at) = models.iter().position(|it| *it == model) else { continue };
+            models.swap_remove(at);
+            let now = digest.map(|it| it.to_string());
+            on(&case, &model, Seen { changed: now.is_none() || now != then, held });
+        }
+        open.retain(|_, (_, models)| !models.is_empty());
+        if open.is_empty() {
+            break;
+        }
+    }
+    Ok((runs, open))
+}
+
+/// Test cases by name, each with its digest and the models to run it on.
+type Expected<'s> = HashMap<&'s str, (Option<Fingerprint>, Vec<&'s str>)>;
+
+/// What is to be run of the suite: each case that is not skipped.
+fn expected(suite: &Suite) -> Expected<'_> {
+    let cases = suite.cases.iter().filter(|it| it.skip.is_none());
+    let expected = cases.map(|case| (case.name.as_str(), (case.digest, models_of(case))));
+    expected.filter(|(_, (_, models))| !models.is_empty()).collect()
+}
+
+/// Whether any repeat was sent.
+fn was_run(case: &CaseResult) -> bool {
+    case.executions.iter().any(|it| !matches!(it.error, Some(ExecutionError::NotRun { .. })))
+}
+
+/// What a case is run on, whether or not it is skipped.
+fn models_of(case: &TestCase) -> Vec<&str> {
+    match case.kind.alone() {
+        Some(alone) => vec![alone],
+        None => case.models.iter().map(String::as_str).collect(),
+    }
+}
+
+/// Whether a report is of what an agent did by itself, and not of what was sent.
+fn is_traced<Cases>(report: &Report<Cases>) -> bool {
+    report.models.iter().any(|it| it.provider == MODEL)
+}

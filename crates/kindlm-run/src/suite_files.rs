@@ -1,0 +1,75 @@
+//! The files of a suite, which no report may replace.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kindlm_config::{Programs, Sources};
+use kindlm_engine::Suite;
+use kindlm_store::Folder;
+
+use crate::project::Place;
+use crate::{Failure, World};
+
+/// The files that a suite is read from, and the folders that belong to it as a whole.
+pub struct SuiteFiles {
+    files: BTreeSet<PathBuf>,
+    folders: Vec<(PathBuf, &'static str)>,
+}
+
+impl SuiteFiles {
+    /// Of a suite that was read with `files`.
+    pub fn new(place: &Place, files: &Folder, suite: Option<&Suite>) -> Self {
+        if let Some(suite) = suite {
+            look_at_programs(suite, files);
+        }
+        let config = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+        let mut own: BTreeSet<PathBuf> =
+            files.seen().iter().filter_map(|it| it.canonicalize().ok()).collect();
+        // Reports usually stand beside the suite, also where agents start with a copy of everything there.
+        let trees = files.trees().into_iter().filter(|it| !config.starts_with(it));
+        let mut folders: Vec<_> =
+            trees.map(|it| (it, "workspaces start from that folder")).collect();
+        let state = place.state();
+        let state = state.canonicalize().unwrap_or(state);
+        for folder in ["baselines", "calibrations", "responses", "runs"] {
+            folders.push((state.join(folder), "KindLM keeps its own files there"));
+        }
+        own.insert(config);
+        Self { files: own, folders }
+    }
+
+    /// Of the suite at this place as far as it can be read. No program is run.
+    pub fn beside(world: &World, place: &Place) -> Self {
+        let env = |name: &str| (world.env)(name);
+        let Ok(files) = Folder::open(&place.folder) else {
+            return Self { files: BTreeSet::from([place.path.clone()]), folders: Vec::new() };
+        };
+        let suite = place.read().ok().and_then(|bytes| {
+            kindlm_config::load_with(&place.name, &bytes, &Sources::new(&files, &env)).suite
+        });
+        Self::new(place, &files, suite.as_ref())
+    }
+
+    /// Refuses to write a report there: `target` without links, `named` as the user wrote it.
+    pub fn check(&self, id: &str, target: &Path, named: &Path) -> Result<(), Failure> {
+        let within = self.folders.iter().find(|(folder, _)| target.starts_with(folder));
+        let why = match within {
+            _ if self.files.contains(target) && target.is_file() => "the suite is read from it",
+            Some((_, why)) => why,
+            None => return Ok(()),
+        };
+        Err(Failure::input(format!("`{id}` cannot be written to `{}`: {why}", named.display()))
+            .with_help("name another file"))
+    }
+}
+
+/// Looks at the files of models, which are read only when these are asked; the folder remembers what was asked for. Those of
+/// commands are looked at with the suite.
+pub fn look_at_programs(suite: &Suite, folder: &Folder) {
+    let programs = Programs::new(folder);
+    let providers = suite.providers.values().cloned();
+    let agents = suite.models.iter().filter_map(|it| serde_json::to_value(it.agent.as_ref()?).ok());
+    for config in providers.chain(agents) {
+        let _ = programs.named_in(&config);
+    }
+}

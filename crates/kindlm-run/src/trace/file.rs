@@ -1,0 +1,48 @@
+//! Reads spans that were kept in files.
+
+use std::fs;
+use std::path::PathBuf;
+
+use kindlm_otlp::{Received, decode_file};
+
+use super::Told;
+use crate::{Failure, World};
+
+/// The most bytes of a file, unpacked. 256 MiB.
+const MAX_FILE: usize = 256 * 1024 * 1024;
+
+/// Reads all files, as if their spans had come one after the other.
+pub fn read_files(world: &World, files: &[PathBuf]) -> Result<Told, Failure> {
+    let mut received = Received::default();
+    let (mut rejected, mut notes) = (Vec::new(), Vec::new());
+    for file in files {
+        let name = file.display();
+        let failed = |why: &str| Failure::input(format!("cannot read traces from `{name}`: {why}"));
+        let path = world.working_dir.join(file);
+        let size = fs::metadata(&path).map_err(|err| failed(&kindlm_store::words(&err)))?.len();
+        if size > MAX_FILE as u64 {
+            return Err(failed(&format!("it is larger than {} MiB", MAX_FILE >> 20)));
+        }
+        let bytes = fs::read(&path).map_err(|err| failed(&kindlm_store::words(&err)))?;
+        let decoded = decode_file(&bytes, MAX_FILE).map_err(|err| {
+            failed(&err.to_string()).with_help(
+                "it takes OTLP JSON, JSON lines as the collector's file exporter writes them, or OTLP protobuf, gzipped or not",
+            )
+        })?;
+        let count = decoded.passed_over;
+        if count > 0 {
+            let s = if count == 1 { "" } else { "s" };
+            notes.push(format!("`{name}`: {count} export{s} of other signals passed over"));
+        }
+        rejected.extend(received.add(decoded).into_iter().map(|why| format!("{name}: {why}")));
+    }
+    if received.spans() == 0 {
+        let names: Vec<String> = files.iter().map(|it| format!("`{}`", it.display())).collect();
+        let told = [vec![format!("there are no spans in {}", names.join(", "))], notes].concat();
+        let message = told.join("; ");
+        return Err(Failure::input(message)
+            .with_help("nothing was judged: without spans nothing is known of the agent"));
+    }
+    let lost = rejected.first().map(|why| format!("something could not be read ({why})"));
+    Ok(Told { traces: received.into_traces(), rejected, lost, notes, ..Told::default() })
+}

@@ -1,0 +1,198 @@
+//! Waits for spans: those that the agent's command sends, or those that anybody sends.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use kindlm_providers::command::run;
+use kindlm_types::{CommandOutput, CommandSpec, ExitStatus, ProviderError};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::receiver::{Inbox, Receiver, State};
+use super::{Told, agent};
+use crate::{Failure, World};
+
+/// How often it is looked whether everything is there.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long spans are waited for, in units of the time to settle, that must still come: the outermost one of a trace.
+const LATE: u32 = 5;
+
+/// What is waited for.
+pub struct Gathering<'a> {
+    /// Where to listen.
+    pub host: IpAddr,
+    /// The port; 0 is any.
+    pub port: u16,
+    /// Whether another port does where this one is taken.
+    pub any_port: bool,
+    /// How long to wait for the first span, or for the command to end.
+    pub timeout: Duration,
+    /// How long no more spans must have come.
+    pub settle: Duration,
+    /// The agent's command line.
+    pub command: Option<&'a str>,
+    /// Where it runs.
+    pub folder: &'a Path,
+    /// How many traces are expected.
+    pub traces: Option<usize>,
+    /// Whether to say nothing but where it listens.
+    pub quiet: bool,
+}
+
+/// Opens the port, runs the command if there is one, and waits.
+pub fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+    let told = runtime.block_on(async {
+        let receiver = bind(gathering).await?;
+        let address = receiver.address;
+        if gathering.command.is_none() || !gathering.quiet {
+            world.tell(&format!("receiving spans at http://{address}/v1/traces"));
+        }
+        if !address.ip().is_loopback() {
+            world.tell("warning: whoever can reach this address can send spans to it");
+        }
+        let mut interrupts = (world.interrupts)();
+        let working = async {
+            match gathering.command {
+                Some(command) => gathering.run(command, address, &receiver.inbox).await,
+                None => gathering.wait(&receiver.inbox).await,
+            }
+        };
+        let Ended { command, failure, note } = tokio::select! {
+            ended = working => ended,
+            _ = interrupts.next() => return Err(given_up()),
+            never = receiver.serve() => match never {},
+        };
+        let (all, rejected, lost) = receiver.inbox.take();
+        let lost = lost.or_else(|| note.clone());
+        let notes = note.map(|it| format!("warning: {it}")).into_iter().collect();
+        Ok(Told { traces: all.into_traces(), command, failure, rejected, lost, notes })
+    });
+    runtime.shutdown_background();
+    told
+}
+
+/// The command is stopped with everything that it started when the wait for it is given up.
+fn given_up() -> Failure {
+    Failure {
+        message: Some("interrupted while waiting for spans: nothing was judged".to_owned()),
+        ..Failure::said(ExitStatus::Interrupted)
+    }
+}
+
+async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
+    let Gathering { host, port, any_port, .. } = gathering;
+    let address = SocketAddr::new(*host, *port);
+    let bound = match Receiver::bind(address).await {
+        Err(err) if *any_port && err.kind() == ErrorKind::AddrInUse => {
+            Receiver::bind(SocketAddr::new(*host, 0)).await
+        }
+        bound => bound,
+    };
+    bound.map_err(|err| {
+        let words = kindlm_store::words(&err);
+        let failure = Failure::input(format!("cannot receive spans at {address}: {words}"));
+        match err.kind() {
+            ErrorKind::AddrInUse => failure
+                .with_help("something else listens there; choose another port with `--port`, or any with `--port 0`"),
+            ErrorKind::AddrNotAvailable => failure
+                .with_help("this machine does not have that address; `--host 0.0.0.0` is all that it has"),
+            _ => failure,
+        }
+    })
+}
+
+/// How the wait for spans came to its end.
+#[derive(Default)]
+struct Ended {
+    command: Option<CommandOutput>,
+    failure: Option<ProviderError>,
+    /// What speaks against having seen everything.
+    note: Option<String>,
+}
+
+impl Gathering<'_> {
+    /// Waits for the command, then for what it has sent last.
+    async fn run(&self, command: &str, address: SocketAddr, inbox: &Inbox) -> Ended {
+        let spec =
+            CommandSpec { env: agent::env(address), ..CommandSpec::new(command, self.timeout) };
+        let output = match run(&spec, self.folder).await {
+            Ok(output) => output,
+            Err(err) => return Ended { failure: Some(Self::unfinished(err)), ..Ended::default() },
+        };
+        if let Some(crash) = agent::crash(&output) {
+            return Ended { command: Some(output), failure: Some(crash), note: None };
+        }
+        // Something that it started may go on, and send spans for ever.
+        let ended = Instant::now();
+        let settled = timeout_at(ended + self.timeout, self.settle(inbox, ended)).await;
+        let note = settled.err().map(|_| self.unsettled("after the command had ended"));
+        let failure = (inbox.state().spans == 0).then(|| {
+            let code = output.exit_code.map_or_else(String::new, |it| format!(" with exit code {it}"));
+            let message = format!(
+                "the command ended{code}, and no span came: the agent must export its spans by OTLP/HTTP to `OTEL_EXPORTER_OTLP_ENDPOINT`, and flush them before it ends"
+            );
+            agent::error(agent::with_stderr(message, &output.stderr))
+        });
+        Ended { command: Some(output), failure, note }
+    }
+
+    /// The same error, with the names of the settings that hold here.
+    fn unfinished(err: ProviderError) -> ProviderError {
+        // Whoever runs commands takes them for those of tests.
+        let message = err.message.replace("`defaults.timeoutMs`", "`trace.timeoutMs`");
+        ProviderError { message, ..err }
+    }
+
+    fn unsettled(&self, when: &str) -> String {
+        format!(
+            "spans still came {} ms {when}, and what came later is not judged; raise `trace.timeoutMs` or `--timeout`, or stop who sends them",
+            self.timeout.as_millis()
+        )
+    }
+
+    /// Waits for whoever sends something.
+    async fn wait(&self, inbox: &Inbox) -> Ended {
+        let begun = Instant::now();
+        let all = async {
+            while !self.has_enough(inbox.state()) {
+                sleep(LOOK).await;
+            }
+            self.settle(inbox, begun).await;
+        };
+        let settled = timeout_at(begun + self.timeout, all).await;
+        // Where some are missing, that is said of those.
+        let is_late = settled.is_err() && self.has_enough(inbox.state());
+        let note = is_late.then(|| self.unsettled("after they were first waited for"));
+        let failure = (inbox.state().spans == 0).then(|| {
+            agent::missing(format!(
+                "no span came within {} ms: start the agent while `kindlm trace` waits, with `OTEL_EXPORTER_OTLP_ENDPOINT` set to this address, or let `--command` start it; if it needs longer, raise `trace.timeoutMs` or `--timeout`",
+                self.timeout.as_millis()
+            ))
+        });
+        Ended { command: None, failure, note }
+    }
+
+    fn has_enough(&self, state: State) -> bool {
+        state.finished >= self.traces.unwrap_or(1)
+    }
+
+    /// Waits until nothing more comes.
+    async fn settle(&self, inbox: &Inbox, begun: Instant) {
+        loop {
+            let state = inbox.state();
+            let whole = state.finished >= state.traces.max(self.traces.unwrap_or(0));
+            let wait = if whole { self.settle } else { self.settle * LATE };
+            let until = state.last.unwrap_or(begun).max(begun) + wait;
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until.min(Instant::now() + LOOK)).await;
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Traces of an agent under test: received or read, and made into what a run judges.
+
+mod agent;
+mod file;
+mod gather;
+mod observed;
+mod receiver;
+pub mod run;
+
+pub use file::read_files;
+pub use gather::{Gathering, gather};
+pub use observed::{MODEL, Observations, Options, model};
+
+use kindlm_otlp::OtlpSpan;
+use kindlm_types::{CommandOutput, ProviderError};
+
+/// What an agent has told, and what became of its command.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The spans of each trace, in the order in which they came.
+    pub traces: Vec<Vec<OtlpSpan>>,
+    /// What the command did, if one was run and came to its end.
+    pub command: Option<CommandOutput>,
+    /// Why nothing of it can be judged: the command failed, or no span came.
+    pub failure: Option<ProviderError>,
+    /// What could not be taken in, in words.
+    pub rejected: Vec<String>,
+    /// Why spans may be missing, whichever trace they would have been of.
+    pub lost: Option<String>,
+    /// What else should be known of how it came, in words.
+    pub notes: Vec<String>,
+}
+
+impl Told {
+    /// How many spans came.
+    pub fn spans(&self) -> usize {
+        self.traces.iter().map(Vec::len).sum()
+    }
+}

@@ -1,0 +1,255 @@
+//! Traces as the executions of a run: which trace is judged by which test case, and what it cost.
+
+use std::collections::HashMap;
+
+use kindlm_assertions::pattern::Pattern;
+use kindlm_engine::{Model, Observed, Suite};
+use kindlm_otlp::{Filter, Inference, OtlpSpan, Reading, TEST, read};
+use kindlm_providers::pricing;
+use kindlm_types::{
+    Channel, CommandOutput, Execution, ExecutionError, Limits, Params, ProviderError, ecma, suggest,
+};
+
+use super::{Told, agent};
+use crate::Failure;
+
+/// The model's id under which traces are reported.
+pub const MODEL: &str = "trace";
+
+/// How traces become executions.
+pub struct Options {
+    /// All traces are one execution.
+    pub merge: bool,
+    /// How many traces are expected.
+    pub traces: Option<usize>,
+}
+
+/// What an agent has told, by test case.
+pub struct Observations {
+    /// What each trace tells.
+    readings: Vec<Reading>,
+    /// For each test case that some trace names: those traces.
+    named: HashMap<String, Vec<usize>>,
+    /// The traces that name none, and so are judged by every test case that no trace names.
+    open: Vec<usize>,
+    /// Why nothing can be judged.
+    failure: Option<ProviderError>,
+    command: Option<CommandOutput>,
+    expected: usize,
+    models: Vec<Model>,
+}
+
+impl Observations {
+    /// Reads the spans; what should be known about them is said in words.
+    pub fn new(
+        suite: &Suite,
+        told: Told,
+        options: &Options,
+    ) -> Result<(Self, Vec<String>), Failure> {
+        let Told { mut traces, command, failure, rejected, lost, notes: mut told } = told;
+        if options.merge && !traces.is_empty() {
+            traces = vec![traces.into_iter().flatten().collect()];
+        }
+        let mut readings = read_all(suite, &traces)?;
+        let mut notes = rejection(&rejected);
+        notes.append(&mut told);
+        // Whatever else an agent's process does may have traces of its own.
+        let apart = readings.iter().filter(|it| !it.shows_agent).count();
+        if apart < readings.len() && apart > 0 {
+            readings.retain(|it| it.shows_agent);
+            notes.push(format!(
+                "{apart} of {} traces show no step of an agent, and are not judged",
+                apart + readings.len()
+            ));
+        }
+        // Without the spans that count there is nothing to judge either.
+        readings.retain(|it| it.execution.trace.as_ref().is_some_and(|it| !it.spans.is_empty()));
+        for (number, reading) in readings.iter_mut().enumerate() {
+            if let Some(lost) = &lost {
+                reading.lose(lost);
+            }
+            for gap in &reading.execution.gaps {
+                notes.push(format!(
+                    "warning: trace {} is not complete: {gap}; checks of the output, of success, and that something did not happen are errored",
+                    number + 1
+                ));
+            }
+            if !reading.shows_agent {
+                // How long something else took says nothing of an agent.
+                reading.execution.latency_ms = None;
+                notes.push(format!("warning: trace {} shows no step of an agent", number + 1));
+            }
+        }
+        let mut this = Self {
+            named: HashMap::new(),
+            open: Vec::new(),
+            failure: failure.or_else(|| {
+                let words =
+                    "no span of the traces counts: `trace.spanFilter` leaves all of them out";
+                readings.is_empty().then(|| agent::missing(words.to_owned()))
+            }),
+            command,
+            expected: options.traces.unwrap_or(0),
+            models: suite.models.clone(),
+            readings,
+        };
+        for (at, reading) in this.readings.iter().enumerate() {
+            match &reading.test {
+                Some(test) => this.named.entry(test.clone()).or_default().push(at),
+                None => this.open.push(at),
+            }
+        }
+        for test in this.named.keys() {
+            if !suite.cases.iter().any(|it| it.name == *test) {
+                let help = suggest(test, "tests", suite.cases.iter().map(|it| it.name.as_str()));
+                notes.push(format!(
+                    "warning: a trace says that it is of the test `{test}`, and there is none: {help}"
+                ));
+            }
+        }
+        this.adopt_output();
+        Ok((this, notes))
+    }
+
+    /// Instrumentations do not record what was said unless they are told to. What the command wrote is what a person
+    /// would have read; it can be the output of one trace only.
+    fn adopt_output(&mut self) {
+        let Some(command) = &self.command else { return };
+        if let [reading] = self.readings.as_mut_slice()
+            && reading.execution.output.is_empty()
+        {
+            let text = command.text.trim_end();
+            reading.execution.output = match &command.output_json {
+                // A value alone is what was said, too.
+                Some(value) if text.is_empty() => ecma::text(value),
+                _ => text.to_owned(),
+            };
+            reading.execution.output_json.clone_from(&command.output_json);
+        }
+    }
+
+    /// How many executions a test case has: one for each trace that it judges, and one to say that there is none.
+    pub fn repeats(&self, case: &str) -> u32 {
+        let count = self.of_case(case).len().max(self.expected).max(1);
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn of_case(&self, case: &str) -> &[usize] {
+        self.named.get(case).unwrap_or(&self.open)
+    }
+
+    /// What its tokens cost, if all prices are known.
+    fn cost(&self, reading: &Reading) -> Option<f64> {
+        if reading.inferences.is_empty() || !reading.execution.coverage.includes(Channel::Usage) {
+            return None;
+        }
+        let cost = |it: &Inference| {
+            let own = |name: &String| {
+                self.models.iter().filter(|it| it.name == *name).find_map(|it| it.price)
+            };
+            let known = |name: &String| pricing::price(provider(it.vendor.as_deref()?)?, name);
+            let price =
+                it.models.iter().find_map(own).or_else(|| it.models.iter().find_map(known))?;
+            price.cost_if_counted(&it.usage)
+        };
+        reading.inferences.iter().map(cost).sum()
+    }
+}
+
+impl Observed for Observations {
+    fn observe(&self, begun: Execution) -> (Execution, Option<ExecutionError>) {
+        let Execution { case, model, repeat, vars, test_metadata, declared, .. } = begun;
+        let begun = Execution {
+            case,
+            model,
+            repeat,
+            vars,
+            test_metadata,
+            declared,
+            ..Execution::default()
+        };
+        if let Some(failure) = &self.failure {
+            return (begun, Some(ExecutionError::Provider(failure.clone())));
+        }
+        let of_case = self.of_case(&begun.case);
+        let at = of_case.get(begun.repeat as usize);
+        let Some(reading) = at.and_then(|it| self.readings.get(*it)) else {
+            let message = match of_case.len() {
+                0 => format!(
+                    "no trace is of this test: all of them name other tests by the attribute `{TEST}`"
+                ),
+                some => format!("{some} of {} traces came (`--traces`)", self.expected),
+            };
+            return (begun, Some(ExecutionError::Provider(agent::missing(message))));
+        };
+        let command = self.command.as_ref();
+        let execution = Execution {
+            case: begun.case,
+            model: begun.model,
+            repeat: begun.repeat,
+            vars: begun.vars,
+            test_metadata: begun.test_metadata,
+            cost_usd: self.cost(reading),
+            exit_code: command.and_then(|it| it.exit_code),
+            stderr: command.map(|it| it.stderr.clone()).unwrap_or_default(),
+            ..reading.execution.clone()
+        };
+        (execution, None)
+    }
+}
+
+/// The model that stands for the traces, so that reports have one to name.
+pub fn model() -> Model {
+    Model {
+        id: MODEL.to_owned(),
+        provider: MODEL.to_owned(),
+        name: MODEL.to_owned(),
+        params: Params::default(),
+        price: None,
+        limits: Limits::default(),
+        tells_vars: false,
+        offers: [].into(),
+        declared: std::collections::BTreeSet::new(),
+        agent: None,
+    }
+}
+
+fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Failure> {
+    let settings = &suite.trace;
+    // The config was read, so it compiles.
+    let pattern = settings.filter.name_pattern.as_deref().map(Pattern::compile).transpose();
+    let pattern = pattern.map_err(|err| Failure::input(err.to_string()))?;
+    let matches = |name: &str| match &pattern {
+        Some(pattern) => pattern.is_match(name).map_err(|err| err.to_string()),
+        None => Ok(true),
+    };
+    let filter = Filter::new(&settings.filter, Some(&matches));
+    let reading = |spans: &Vec<OtlpSpan>| read(spans, &settings.mapping, filter);
+    let readings: Result<Vec<Reading>, String> = traces.iter().map(reading).collect();
+    readings.map_err(|why| Failure::input(format!("`trace.spanFilter.namePattern`: {why}")))
+}
+
+/// What was not taken in, as far as anybody would read it.
+fn rejection(rejected: &[String]) -> Vec<String> {
+    let mut notes: Vec<String> =
+        rejected.iter().take(5).map(|it| format!("warning: {it}")).collect();
+    if rejected.len() > notes.len() {
+        notes.push(format!("warning: … and {} more", rejected.len() - notes.len()));
+    }
+    notes
+}
+
+/// The provider whose prices are those of a vendor, by the vendor's word in the conventions.
+fn provider(vendor: &str) -> Option<&'static str> {
+    match vendor.to_ascii_lowercase().as_str() {
+        "openai" => Some("openai"),
+        "anthropic" => Some("anthropic"),
+        "gcp.gemini" | "gcp.gen_ai" | "gcp.vertex_ai" | "gemini" | "google" | "vertex_ai" => {
+            Some("gemini")
+        }
+        "mistral_ai" | "mistralai" | "mistral" => Some("mistral"),
+        "cohere" => Some("cohere"),
+        "ollama" => Some("ollama"),
+        _ => None,
+    }
+}

@@ -1,0 +1,206 @@
+//! Judges an agent by the spans of its traces.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kindlm_engine::{CaseKind, RunOptions, Suite};
+
+use super::{Gathering, MODEL, Observations, Options, gather, model, read_files};
+use crate::baseline::baseline_for;
+use crate::gates::set_pass_rate;
+use crate::project::Project;
+use crate::resume::TRACE;
+use crate::run::{Around, Progress, Run, TakeReport, check_compliance_folder};
+use crate::session::Spending;
+use crate::{
+    Failure, Outcome, ResponseSource, Selection, Session, World, identity, saved, select, trust,
+};
+
+/// How long no more spans must have come, unless the caller says.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Where spans come from, and how they are judged.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
+pub struct TraceConfig {
+    /// The agent's command, which runs by `sh -c` in the folder of the suite.
+    pub command: Option<String>,
+    /// Files of spans; none is received then.
+    pub from: Vec<PathBuf>,
+    /// The port to receive on; the suite's if absent, any free one if 0.
+    pub port: Option<u16>,
+    /// The address to receive on.
+    pub host: IpAddr,
+    /// How long to wait for spans or the command; the suite's if absent.
+    pub timeout: Option<Duration>,
+    /// How long no more spans must have come; a second if absent.
+    pub settle: Option<Duration>,
+    /// How many traces are expected.
+    pub traces: Option<usize>,
+    /// True if all traces are one execution.
+    pub merge: bool,
+    /// Which test cases; models are not used.
+    pub select: Selection,
+    /// Where the answers of judges come from.
+    pub responses: ResponseSource,
+    /// The least pass rate, from 0 to 1, instead of `gates.passRateMin`.
+    pub pass_rate_min: Option<f64>,
+    /// True if it may begin although there is a budget and the price of a judge is not known.
+    pub allow_unpriced: bool,
+    /// True if nothing is written to disk while the traces are judged.
+    pub no_journal: bool,
+    /// True if soft checks count as gates.
+    pub strict: bool,
+    /// The label of the baseline that drift is measured against; `default` if absent.
+    pub baseline: Option<String>,
+    /// True if only warnings are wanted as notices.
+    pub quiet: bool,
+}
+
+impl Default for TraceConfig {
+    /// Spans are received on the suite's port at 127.0.0.1, and all test cases judge them.
+    fn default() -> Self {
+        Self {
+            command: None,
+            from: Vec::new(),
+            port: None,
+            host: Ipv4Addr::LOCALHOST.into(),
+            timeout: None,
+            settle: None,
+            traces: None,
+            merge: false,
+            select: Selection::default(),
+            responses: ResponseSource::default(),
+            pass_rate_min: None,
+            allow_unpriced: false,
+            no_journal: false,
+            strict: false,
+            baseline: None,
+            quiet: false,
+        }
+    }
+}
+
+/// Gathers spans, judges them by the suite, and hands the report to `take`.
+///
+/// # Errors
+///
+/// If the suite cannot be judged by traces, or no port can be opened, or `take` has failed.
+pub fn judge_traces(
+    world: &World,
+    project: Project,
+    config: &TraceConfig,
+    progress: Box<dyn Progress + '_>,
+    take: &mut TakeReport<'_>,
+) -> Outcome {
+    let Project { place, mut suite, files, allow_outside } = project;
+    let quiet = config.quiet;
+    saved::remove_abandoned(&place);
+    if let Some(rate) = config.pass_rate_min {
+        set_pass_rate(&mut suite.gates, rate);
+    }
+    let models = trust::models_of(&suite.models);
+    trust::settle((world.now)(), &place.state(), models, &mut suite.gates)?;
+    check_compliance_folder(&place, &suite, allow_outside)?;
+    let label = config.baseline.as_deref();
+    let (baseline, digest) = baseline_for(world, &place, &mut suite, label, quiet)?;
+    let filter = select::filter(world, &place, &suite, &config.select, None)?;
+    let options = RunOptions { strict: config.strict, filter, ..RunOptions::default() };
+    stand_in(&mut suite);
+    let none_selected = || Failure::internal("no test case was selected");
+    let plan = select::plan(world, &suite, &options)?.ok_or_else(none_selected)?;
+    let spending = Spending {
+        may_ask: config.responses.may_ask(),
+        always_asks: config.responses.always_asks(),
+        allow_unpriced: config.allow_unpriced,
+        asks_models: false,
+    };
+    spending.check(world, &place, (&suite, &files, &plan), &plan, &options)?;
+    let info = identity::begin((world.now)(), &place.folder);
+    let observed = observe(world, &mut suite, config, files.root(), quiet)?;
+    let plan = select::plan(world, &suite, &options)?.ok_or_else(none_selected)?;
+    let concurrency = suite.defaults.concurrency;
+    let session = Session::new(world, &place, (&suite, &files), concurrency, &config.responses)?;
+    let run = Run {
+        place,
+        suite,
+        plan,
+        options,
+        baseline,
+        quiet,
+        // The spans are gone when the run is: there is nothing to resume.
+        can_resume: false,
+        waits: session.waits.clone(),
+        // The agent has worked wherever it was.
+        workspaces: None,
+        observed: Some(observed),
+    };
+    let arguments = vec![TRACE.to_owned()];
+    let journal = !config.no_journal;
+    let around = Around { session, files, digest, past: None, arguments, journal };
+    run.complete(world, progress, take, around, info)
+}
+
+/// Gathers the spans, and gives each test case as many executions as there are traces for it.
+fn observe(
+    world: &World,
+    suite: &mut Suite,
+    config: &TraceConfig,
+    folder: &Path,
+    quiet: bool,
+) -> Result<Observations, Failure> {
+    let told = if config.from.is_empty() {
+        gather(world, &gathering(config, suite, folder, quiet))?
+    } else {
+        read_files(world, &config.from)?
+    };
+    let (spans, traces) = (told.spans(), told.traces.len());
+    let how = Options { merge: config.merge, traces: config.traces };
+    let (observed, notes) = Observations::new(suite, told, &how)?;
+    if !quiet {
+        world.tell(&format!("{} in {}", count(spans, "span"), count(traces, "trace")));
+    }
+    for note in notes {
+        world.tell(&note);
+        suite.warnings.extend(note.strip_prefix("warning: ").map(str::to_owned));
+    }
+    for case in &mut suite.cases {
+        case.repeat = observed.repeats(&case.name);
+    }
+    Ok(observed)
+}
+
+/// Lets traces stand where the models of the suite would: whatever a test case sends, it is not sent.
+fn stand_in(suite: &mut Suite) {
+    suite.models.push(model());
+    for case in &mut suite.cases {
+        case.kind = CaseKind::Prompt;
+        case.models = [MODEL.to_owned()].into();
+        case.repeat = 1;
+    }
+}
+
+fn gathering<'a>(
+    config: &'a TraceConfig,
+    suite: &Suite,
+    folder: &'a Path,
+    quiet: bool,
+) -> Gathering<'a> {
+    Gathering {
+        host: config.host,
+        port: config.port.unwrap_or(suite.trace.port),
+        // Who is told the address need not be told the usual one.
+        any_port: config.port.is_none() && config.command.is_some(),
+        timeout: config.timeout.unwrap_or(suite.trace.timeout),
+        settle: config.settle.unwrap_or(SETTLE),
+        command: config.command.as_deref(),
+        folder,
+        traces: config.traces,
+        quiet,
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

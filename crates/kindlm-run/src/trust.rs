@@ -1,0 +1,274 @@
+//! Whether the judges of a run agree with people well enough to judge: the gate `judgeKappaMin`.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use jiff::Timestamp;
+use kindlm_assertions::{Check, Criterion, JudgeBlock};
+use kindlm_config::Programs;
+use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min};
+use kindlm_engine::{Model, Plan, Suite, TestCase};
+use kindlm_stats::Confusion;
+use kindlm_store::{Calibration, Calibrations, CriterionCounts, Folder};
+use kindlm_types::{GateOutcome, GateResult, ecma};
+
+use crate::Failure;
+use crate::judge_setup::{Bench, of_kept};
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
+
+/// How certain intervals are.
+const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
+
+/// Gives the gate, if there is one, what is known about the judges: each an id, a provider and a model name.
+pub fn settle<'m>(
+    now: Timestamp,
+    state: &Path,
+    models: impl Iterator<Item = (&'m str, &'m str, &'m str)>,
+    gates: &mut [Box<dyn Gate>],
+) -> Result<(), Failure> {
+    let mut places = gates.iter_mut().filter_map(|it| Some((it.judge_kappa_min()?, it)));
+    let Some((demand, gate)) = places.next() else { return Ok(()) };
+    let mut calibrated = Calibrated::default();
+    for (id, provider, model) in models {
+        calibrated.models.insert(id.to_owned(), format!("{provider}:{model}"));
+    }
+    for (judge, checks) in Calibrations::new(state).all().map_err(|err| Failure::store(&err))? {
+        let Some(judge) = of_kept(&judge) else { continue };
+        for it in &checks {
+            let by = it.criteria.iter().map(Some).chain([None]);
+            calibrated.known.extend(by.map(|criterion| kappa_of(it, criterion, &judge, now)));
+        }
+    }
+    *gate = judge_kappa_min(demand, calibrated);
+    Ok(())
+}
+
+/// The result of a calibration for one criterion, or for all together.
+fn kappa_of(
+    known: &Calibration,
+    criterion: Option<&CriterionCounts>,
+    judge: &JudgeBlock,
+    now: Timestamp,
+) -> JudgeKappa {
+    let counts: Confusion = criterion.map_or(known.counts, |it| it.counts).into();
+    let at = criterion.map_or(&known.calibrated_at, |it| &it.calibrated_at);
+    let age = at.parse().ok().map(|at: Timestamp| now.duration_since(at).as_secs_f64() / DAY);
+    JudgeKappa {
+        check: known.check.clone(),
+        judge: judge.clone(),
+        prompts: known.prompts.clone(),
+        criterion: criterion.map(|it| it.digest.clone()),
+        answered: known.answered.clone(),
+        age_days: age,
+        kappa: counts.kappa(CONFIDENCE).ok().map(|it| it.value),
+        labels: labels(&counts),
+        unanswered: (known.errored > 0).then(|| (known.errored, known.labelled())),
+    }
+}
+
+/// The models of a suite, as [`settle`] takes them.
+pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
+    suite
+        .iter()
+        .filter(|it| it.agent.is_none())
+        .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
+}
+
+/// Takes over what the gate has said in reports, of which this one is made: nothing in them says which models their
+/// judges are. The worst counts.
+pub fn carry_over<'r>(gates: &mut [GateResult], before: impl Iterator<Item = &'r GateResult>) {
+    const ID: &str = "judgeKappaMin";
+    let rank = |it: &GateResult| match it.outcome {
+        GateOutcome::NothingToMeasure => 0,
+        GateOutcome::Held => 1,
+        GateOutcome::Broken => 2,
+    };
+    let worse = |a: &GateResult, b: &GateResult| {
+        rank(a).cmp(&rank(b)).then(b.actual.partial_cmp(&a.actual).unwrap_or(Ordering::Equal))
+    };
+    let said = before.filter(|it| it.gate == ID).max_by(|a, b| worse(a, b));
+    if let (Some(said), Some(gate)) = (said, gates.iter_mut().find(|it| it.gate == ID)) {
+        gate.clone_from(said);
+    }
+}
+
+/// Refuses a run if somebody would judge in it who does not agree with people well enough, or of whom nobody knows.
+pub fn check(
+    now: Timestamp,
+    state: &Path,
+    config: &str,
+    (suite, files): (&Suite, &Folder),
+    plan: &Plan,
+) -> Result<(), Failure> {
+    let Some(demand) = suite.gates.iter().find_map(|it| it.judge_kappa_min()) else {
+        return Ok(());
+    };
+    let calibrations = Calibrations::new(state);
+    let programs = Programs::new(files);
+    let mut refused = Vec::new();
+    let mut whom = BTreeSet::new();
+    for it in judged(suite, plan) {
+        let decided = it.bench.decided(&suite.providers, &programs);
+        let known = it.known(&calibrations, decided.as_deref(), now)?;
+        let unmet = known
+            .and_then(|known| known.iter().find_map(|it| demand.unmet(it)).map_or(Ok(()), Err));
+        let Err(why) = unmet else { continue };
+        if let [judge] = it.bench.models.as_slice() {
+            whom.insert(judge.id.as_str());
+        }
+        let place = it.place(suite);
+        refused.push(format!("{place}: {} may not judge `{}`: {why}", it.bench.name(), it.check));
+    }
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let judge = whom.first().map(|it| format!(" --judge {it}")).unwrap_or_default();
+    refused
+        .push(format!("`gates.judgeKappaMin` is {}; nothing was sent", ecma::number(demand.min)));
+    Err(Failure::inputs(refused).with_help(format!(
+        "hold it against outputs that people have labelled: `kindlm calibrate labels.csv -c {config}{judge}`; \
+         or have another model judge, with `defaults.judgeModel`"
+    )))
+}
+
+/// What the kappa of these counts stands on.
+fn labels(counts: &kindlm_stats::Confusion) -> Labels {
+    let interval = counts.kappa(CONFIDENCE).ok().and_then(|it| it.interval.interval());
+    Labels { count: counts.total(), interval: interval.map(|it| (it.low, it.high)) }
+}
+
+/// A kind of check of a plan, with who judges it and what they are told.
+struct Judged<'s> {
+    check: &'static str,
+    bench: Bench<'s>,
+    prompts: Vec<String>,
+    /// The criterion; empty if the check judges all outputs by the same instructions.
+    criteria: Vec<Criterion>,
+    /// What the verdict hangs on that people who label outputs do not see.
+    hangs_on: Option<&'static str>,
+    /// The first test that has it.
+    test: &'s str,
+}
+
+impl Judged<'_> {
+    /// Where it is written, else which test has it.
+    fn place(&self, suite: &Suite) -> String {
+        let is_this = |it: &&kindlm_engine::JudgedAt| {
+            it.check == self.check
+                && it.prompts == self.prompts
+                && Bench::of(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)
+                    .is_some_and(|it| it.judging == self.bench.judging)
+        };
+        match suite.judged.iter().find(is_this) {
+            Some(it) => it.place.clone(),
+            None => format!("test `{}`", self.test),
+        }
+    }
+
+    /// What is known about the judge, for each criterion. The inner error says why nothing is known, as a fragment about the
+    /// judge.
+    fn known(
+        &self,
+        known: &Calibrations,
+        decided: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Result<Vec<JudgeKappa>, String>, Failure> {
+        if let Some(what) = self.hangs_on {
+            return Ok(Err(format!(
+                "its verdict hangs on {what}, so that nobody can say from labelled outputs whether people agree; \
+                 leave the gate out, or this check"
+            )));
+        }
+        let kept = self.bench.kept();
+        let own = known.of(&kept).map_err(|err| Failure::store(&err))?;
+        let mut own = own.iter().filter(|it| it.check == self.check).peekable();
+        if own.peek().is_some() {
+            return Ok(match own.find(|it| it.prompts == self.prompts) {
+                Some(it) if it.providers.as_deref() != decided => Err(
+                    "it was calibrated when its provider had other settings, or the program that answers for it was another"
+                        .to_owned(),
+                ),
+                Some(it) => self.by_criteria(it, now),
+                None => Err(
+                    "it was calibrated with other instructions than it would get now".to_owned(),
+                ),
+            });
+        }
+        // The same models, asked in another way?
+        let all = known.all().map_err(|err| Failure::store(&err))?;
+        let near = all.iter().find(|(it, checks)| {
+            it.models == kept.models && checks.iter().any(|it| it.check == self.check)
+        });
+        Ok(Err(match near.and_then(|(it, _)| of_kept(it)) {
+            Some(other) => format!(
+                "it was calibrated as {}, which is another judge: calibrate it with the settings that it has here",
+                other.in_words()
+            ),
+            None => "it was never calibrated for it".to_owned(),
+        }))
+    }
+
+    fn by_criteria(&self, known: &Calibration, now: Timestamp) -> Result<Vec<JudgeKappa>, String> {
+        let judge = self.bench.full();
+        if self.criteria.is_empty() {
+            return Ok(vec![kappa_of(known, None, &judge, now)]);
+        }
+        let of = |criterion: &Criterion| {
+            let same = known.criteria.iter().find(|it| it.digest == criterion.digest);
+            let same = same.ok_or_else(|| {
+                format!("it was calibrated by other criteria than `{}`", criterion.name)
+            })?;
+            Ok(kappa_of(known, Some(same), &judge, now))
+        };
+        self.criteria.iter().map(of).collect()
+    }
+}
+
+/// Who judges what with which instructions in a plan, each once.
+fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
+    let mut found: Vec<Judged<'s>> = Vec::new();
+    let mut last = None;
+    for unit in &plan.units {
+        // The repeats of a case on all its models follow each other.
+        if last.replace(unit.case) == Some(unit.case) {
+            continue;
+        }
+        let Some(case) = suite.cases.get(unit.case) else { continue };
+        for it in judged_in(suite, case) {
+            let is_same = |known: &Judged<'_>| {
+                (known.check, &known.bench.judging, &known.prompts, &known.criteria)
+                    == (it.check, &it.bench.judging, &it.prompts, &it.criteria)
+            };
+            if !found.iter().any(is_same) {
+                found.push(it);
+            }
+        }
+    }
+    found
+}
+
+fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
+    // A body that cannot be made asks nobody; the run says why.
+    let Ok(body) = case.body.body() else { return Vec::new() };
+    let default = suite.defaults.judge_model.as_deref();
+    let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
+    let leaves = checks.filter(|it| it.options.skip.is_none()).flat_map(Check::leaves);
+    let mut found = Vec::new();
+    for check in leaves.filter(|it| it.options.skip.is_none()) {
+        let Some(told) = check.assertion.instructions() else { continue };
+        let judging = check.judging.as_deref().cloned().unwrap_or_default();
+        let Some(bench) = Bench::of(&suite.models, default, &judging) else { continue };
+        found.push(Judged {
+            check: check.meta.id,
+            bench,
+            prompts: told.digests().to_vec(),
+            criteria: told.criteria().to_vec(),
+            hangs_on: told.hangs_on(),
+            test: &case.name,
+        });
+    }
+    found
+}

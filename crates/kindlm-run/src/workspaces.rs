@@ -1,0 +1,47 @@
+//! Folders for agents: where they are made, and that they can be.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kindlm_engine::{Plan, Suite};
+use kindlm_store::Folder;
+use kindlm_workspace::{Folders, FoldersOptions};
+
+use crate::{Failure, World};
+
+/// Whoever makes folders for the agents of a plan; `None` if none works in one. What they need must be installed: that
+/// is found out before anything is sent.
+pub(crate) fn open(
+    world: &World,
+    files: &Folder,
+    suite: &Suite,
+    plan: &Plan,
+    (allow_outside, keep): (bool, bool),
+) -> Result<Option<Folders>, Failure> {
+    let mut seen = HashSet::new();
+    let mut specs = HashSet::new();
+    let mut wanted = Vec::new();
+    for unit in plan.units.iter().filter(|it| seen.insert(it.case)) {
+        let Some(case) = suite.cases.get(unit.case) else { continue };
+        if let Some(spec) = case.body.workspace().filter(|it| specs.insert(Arc::clone(it))) {
+            wanted.push((case, spec));
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let folders = Folders::new(FoldersOptions {
+        suite: files.root().to_path_buf(),
+        allow_outside,
+        temp: world.var("TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from),
+        keep,
+        path: world.var("PATH").unwrap_or_default().into(),
+    });
+    for (case, spec) in wanted {
+        folders
+            .check(&spec)
+            .map_err(|err| Failure::input(format!("test case `{}`: {err}", case.name)))?;
+    }
+    Ok(Some(folders))
+}
