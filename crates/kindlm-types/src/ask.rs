@@ -70,6 +70,8 @@ pub struct JudgeQuestion {
     pub temperature: Option<f64>,
     /// True if the reply to the same question before was cut off at its limit: the limit is doubled.
     pub after_cut: bool,
+    /// How many bytes at the start of `user` are the same in questions about other outputs.
+    pub shared: usize,
 }
 
 /// A text to turn into a vector.

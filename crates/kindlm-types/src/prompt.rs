@@ -164,6 +164,10 @@ pub struct Prompt {
     /// where there is only one message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_chat: bool,
+    /// How many bytes at the start of the last message are the same in other requests, for providers whose prompt cache must
+    /// be told. The request says the same with and without it.
+    #[serde(skip)]
+    pub shared: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -18,6 +18,8 @@ pub struct Usage {
     pub total_tokens: u64,
     /// The part of the input tokens that was read from the provider's prompt cache; `None` if it was not reported.
     pub cached_input_tokens: Option<u64>,
+    /// The part of the input tokens that was written to the provider's prompt cache; `None` if it was not reported.
+    pub cache_write_tokens: Option<u64>,
     /// Whether this is not all: the tokens of the prompt or those of the answer were not counted, or those of one answer
     /// of several.
     pub partial: bool,
@@ -61,6 +63,12 @@ impl Usage {
         Self { partial: is_half && !total_only, total_only, ..counted }
     }
 
+    /// The same with the part of the input tokens that was written to the provider's prompt cache.
+    #[must_use]
+    pub fn with_cache_writes(self, tokens: Option<u64>) -> Self {
+        Self { cache_write_tokens: tokens, ..self }.without_lone_zero()
+    }
+
     /// What is left without a part of it.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
@@ -71,6 +79,9 @@ impl Usage {
             cached_input_tokens: self
                 .cached_input_tokens
                 .map(|it| it.saturating_sub(part.cached_input_tokens.unwrap_or(0))),
+            cache_write_tokens: self
+                .cache_write_tokens
+                .map(|it| it.saturating_sub(part.cache_write_tokens.unwrap_or(0))),
             ..self
         }
         .without_lone_zero()
@@ -82,7 +93,11 @@ impl Usage {
             || self.output_tokens > 0
             || self.total_tokens > 0
             || self.cached_input_tokens.is_some_and(|it| it > 0);
-        if counts { self } else { Self { cached_input_tokens: None, ..self } }
+        if counts {
+            self
+        } else {
+            Self { cached_input_tokens: None, cache_write_tokens: None, ..self }
+        }
     }
 
     /// True if no token was reported. That is not the same as 0 tokens.
@@ -112,14 +127,14 @@ impl Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.cached_input_tokens = if self.is_unreported() {
-            other.cached_input_tokens
-        } else if other.is_unreported() {
-            self.cached_input_tokens
-        } else {
-            let both = self.cached_input_tokens.zip(other.cached_input_tokens);
-            both.map(|(a, b)| a.saturating_add(b))
+        let (is_first, is_nothing) = (self.is_unreported(), other.is_unreported());
+        let sum = |own: Option<u64>, more: Option<u64>| match (is_first, is_nothing) {
+            (true, _) => more,
+            (false, true) => own,
+            (false, false) => own.zip(more).map(|(a, b)| a.saturating_add(b)),
         };
+        self.cached_input_tokens = sum(self.cached_input_tokens, other.cached_input_tokens);
+        self.cache_write_tokens = sum(self.cache_write_tokens, other.cache_write_tokens);
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
@@ -203,6 +218,10 @@ struct Reported {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     cached_input_tokens: Option<u64>,
+    /// The part of the input tokens that was written to the provider's prompt cache; absent if it was not reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    cache_write_tokens: Option<u64>,
     /// True if this is not all: the tokens of the prompt, of the answer, or of one answer of several were not reported.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
@@ -225,7 +244,8 @@ impl JsonSchema for Usage {
 
 impl Serialize for Usage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { total_tokens, cached_input_tokens, partial, total_only, .. } = *self;
+        let Self { total_tokens, cached_input_tokens, cache_write_tokens, .. } = *self;
+        let Self { partial, total_only, .. } = *self;
         let has_all = !partial && !total_only;
         let reported = |count: u64| Some(count).filter(|it| has_all || *it > 0);
         let (input_tokens, output_tokens) =
@@ -235,6 +255,7 @@ impl Serialize for Usage {
             output_tokens,
             total_tokens,
             cached_input_tokens,
+            cache_write_tokens,
             partial,
             total_only,
         }
@@ -252,6 +273,7 @@ impl<'de> Deserialize<'de> for Usage {
             output_tokens: Option<u64>,
             total_tokens: Option<u64>,
             cached_input_tokens: Option<u64>,
+            cache_write_tokens: Option<u64>,
             #[serde(default)]
             partial: bool,
             #[serde(default)]
@@ -260,7 +282,8 @@ impl<'de> Deserialize<'de> for Usage {
         let told = Told::deserialize(deserializer)?;
         let (input, output, total) = (told.input_tokens, told.output_tokens, told.total_tokens);
         if !told.partial && !told.total_only {
-            return Ok(Self::counted(input, output, total, told.cached_input_tokens));
+            let counted = Self::counted(input, output, total, told.cached_input_tokens);
+            return Ok(counted.with_cache_writes(told.cache_write_tokens));
         }
         // Of a sum that is not all, the missing part does not follow.
         let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
@@ -269,6 +292,7 @@ impl<'de> Deserialize<'de> for Usage {
             output_tokens,
             total_tokens: total.unwrap_or_else(|| input_tokens.saturating_add(output_tokens)),
             cached_input_tokens: told.cached_input_tokens,
+            cache_write_tokens: told.cache_write_tokens,
             partial: told.partial,
             total_only: told.total_only,
         })

@@ -18,6 +18,7 @@ mod judge_replies;
 mod killed;
 mod normalise;
 mod process;
+mod prompt_cache;
 mod real_agents;
 mod responses;
 mod resumed;

@@ -378,6 +378,7 @@ pub(super) fn first_prompt(
         tools: body.tools.iter().map(|it| it.spec.clone()).collect(),
         tool_choice: None,
         response_format: None,
+        shared: 0,
         sample: repeat,
         vars: if model.tells_vars { body.vars.clone() } else { Map::new() },
         test: Map::new(),

@@ -129,6 +129,7 @@ impl<'a> Judges<'a> {
             tool_choice: None,
             response_format: question.response_format.clone(),
             sample: question.sample,
+            shared: question.shared,
             ..Prompt::default()
         };
         let reply = self.calls.complete(model, &prompt, self.timeout).await?;

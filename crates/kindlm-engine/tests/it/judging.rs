@@ -106,6 +106,7 @@ fn question(max_tokens: u32, after_cut: bool) -> JudgeQuestion {
         sample: 0,
         temperature: None,
         after_cut,
+        shared: 0,
     }
 }
 

@@ -160,7 +160,7 @@ pub(crate) fn model(id: &str) -> Model {
         provider: "openai".to_owned(),
         name: format!("{id}-name"),
         params: Params::default(),
-        price: Some(Price { input: 1.0, output: 1.0, cached_input: None }),
+        price: Some(Price { input: 1.0, output: 1.0, cached_input: None, cache_write: None }),
         limits: Limits::default(),
         tells_vars: false,
         offers: [].into(),
@@ -231,6 +231,7 @@ impl Asks {
             sample,
             temperature: None,
             after_cut: false,
+            shared: 0,
         })
     }
 }

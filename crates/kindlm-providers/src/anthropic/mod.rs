@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
-use crate::dialect::answer::{NoText, Reader, count, counted, non_empty};
+use crate::dialect::answer::{NoText, Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -53,6 +53,11 @@ const VERSION: &str = "2023-06-01";
 /// The API demands a limit; this is the default of `maxTokens`.
 const MAX_TOKENS: u32 = 1024;
 
+/// The least number of tokens that Anthropic caches for any model.
+const CACHED: usize = 1024;
+/// About how many characters a token has.
+const CHARACTERS: usize = 4;
+
 #[derive(Debug)]
 struct Anthropic {
     address: Address,
@@ -77,7 +82,9 @@ impl Codec for Anthropic {
         let mut body = Map::new();
         chat::put(&mut body, "model", Some(prompt.model.clone()));
         chat::put(&mut body, "max_tokens", Some(params.max_tokens.unwrap_or(MAX_TOKENS)));
-        chat::put(&mut body, "messages", Some(messages(prompt)));
+        let mut messages = messages(prompt);
+        mark_shared(prompt, &mut messages);
+        chat::put(&mut body, "messages", Some(messages));
         chat::put(&mut body, "system", system(prompt));
         chat::put(&mut body, "temperature", params.temperature);
         chat::put(&mut body, "top_p", params.top_p);
@@ -161,6 +168,21 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
         after_result = is_result;
     }
     out
+}
+
+/// Asks for what other requests share with this one to be cached, where it is long enough: everything before the mark is.
+fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
+    let system = system(prompt).map_or(0, |it| it.chars().count());
+    let last = prompt.messages.last().filter(|it| it.role == Role::User);
+    let parts = last.and_then(|it| it.content.split_at_checked(prompt.shared));
+    let (Some((shared, rest)), Some(written)) = (parts, messages.last_mut()) else { return };
+    let is_long = (system + shared.chars().count()) / CHARACTERS >= CACHED;
+    if is_long && !shared.is_empty() && !rest.is_empty() {
+        written["content"] = json!([
+            {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": rest},
+        ]);
+    }
 }
 
 fn turn(message: &Message) -> Value {
@@ -250,9 +272,11 @@ fn finish(word: &Value) -> FinishReason {
 /// Tokens. Anthropic counts what it read from its cache, and what it wrote there, apart from the other input.
 fn usage(usage: &Value) -> Usage {
     let cached = counted(&usage["cache_read_input_tokens"]);
-    let apart = cached.unwrap_or(0).saturating_add(count(&usage["cache_creation_input_tokens"]));
+    let written = counted(&usage["cache_creation_input_tokens"]);
+    let apart = cached.unwrap_or(0).saturating_add(written.unwrap_or(0));
     let input = counted(&usage["input_tokens"]).map(|it| it.saturating_add(apart));
-    Usage::counted(input, counted(&usage["output_tokens"]), None, cached)
+    let usage = Usage::counted(input, counted(&usage["output_tokens"]), None, cached);
+    usage.with_cache_writes(written)
 }
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {

@@ -222,11 +222,6 @@ pub(crate) fn excerpt(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// A count of tokens: a whole number, whatever type the server gave it; 0 if there is none.
-pub(crate) fn count(value: &Value) -> u64 {
-    counted(value).unwrap_or(0)
-}
-
 /// More tokens than any answer has. A greater count is a fault of the server, not a count.
 const MOST_TOKENS: f64 = 1e12;
 

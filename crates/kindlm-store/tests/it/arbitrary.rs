@@ -52,10 +52,10 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 fn usage() -> impl Strategy<Value = Usage> {
-    any::<([u64; 3], Option<u64>, bool, bool)>().prop_map(
+    any::<([u64; 3], [Option<u64>; 2], bool, bool)>().prop_map(
         |(
             [input_tokens, output_tokens, total_tokens],
-            cached_input_tokens,
+            [cached_input_tokens, cache_write_tokens],
             partial,
             total_only,
         )| {
@@ -64,6 +64,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                 output_tokens,
                 total_tokens,
                 cached_input_tokens,
+                cache_write_tokens,
                 partial,
                 total_only,
             }

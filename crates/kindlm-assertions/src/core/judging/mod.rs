@@ -112,6 +112,8 @@ pub(crate) struct Inquiry {
     pub(crate) max_tokens: u32,
     /// Which of several answers to the same question, from 0.
     pub(crate) sample: u32,
+    /// How many bytes at the start of `user` are the same in questions about other outputs.
+    pub(crate) shared: usize,
     /// What was filled into a prompt of the user's own, where nothing is fenced.
     pub(crate) filled: Vec<String>,
 }
@@ -238,6 +240,7 @@ impl Inquiry {
             sample: self.sample,
             temperature: None,
             after_cut,
+            shared: self.shared,
         })
     }
 

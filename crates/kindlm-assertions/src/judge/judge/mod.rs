@@ -114,6 +114,7 @@ impl Judge {
             format: Some(ResponseFormat { name: "score".to_owned(), schema: reply_schema() }),
             max_tokens: MAX_TOKENS,
             sample: 0,
+            shared: 0,
             filled: Vec::new(),
         }
     }

@@ -39,15 +39,17 @@ pub(super) fn inquiry(
         ("agent input", &agent_input(&execution.input)),
         ("agent output", &execution.output),
     ]);
+    let told = format!("Rules:\n{}\n\n", ecma::stringify(&rules));
     Inquiry {
         model: model.cloned(),
         system: SYSTEM.into(),
-        user: format!("Rules:\n{}\n\n{}", ecma::stringify(&rules), data.text),
+        user: format!("{told}{}", data.text),
         mark: Some(data.mark),
         // The same for all rules: a schema that names the ids would be another text before the instructions.
         format: Some(ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() }),
         max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(count)),
         sample: 0,
+        shared: told.len(),
         filled: Vec::new(),
     }
 }

@@ -235,6 +235,7 @@ impl Drift {
             format: Some(ResponseFormat { name: "drift".to_owned(), schema: reply_schema() }),
             max_tokens: MAX_TOKENS,
             sample: 0,
+            shared: 0,
             filled: Vec::new(),
         }
     }

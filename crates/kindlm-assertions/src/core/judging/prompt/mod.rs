@@ -174,6 +174,7 @@ impl GradingPrompt {
                     .map(|(name, schema)| ResponseFormat { name: name.to_owned(), schema }),
                 max_tokens,
                 sample: 0,
+                shared: 0,
                 filled: Vec::new(),
             });
         };
@@ -195,6 +196,7 @@ impl GradingPrompt {
             format: None,
             max_tokens,
             sample: 0,
+            shared: 0,
             filled: all.values().map(|it| crate::core::grade::text(it).into_owned()).collect(),
         })
     }
