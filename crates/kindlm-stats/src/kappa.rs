@@ -28,6 +28,9 @@ pub enum KappaInterval {
     /// There is no disagreement, so the standard error is 0 however few outputs there are. The interval is Wilson's for
     /// the agreement, with chance held where it was seen.
     Perfect(Interval),
+    /// There is no agreement. The standard error can be 0 then, however few outputs there are, so the interval is Wilson's
+    /// for the agreement, as for [`Self::Perfect`].
+    Opposed(Interval),
     /// One of the two always said the same: kappa is then 0 whatever the outputs are, and no interval has a meaning.
     Constant,
 }
@@ -36,7 +39,9 @@ impl KappaInterval {
     /// The interval, if there is one.
     pub fn interval(self) -> Option<Interval> {
         match self {
-            Self::LargeSample(interval) | Self::Perfect(interval) => Some(interval),
+            Self::LargeSample(interval) | Self::Perfect(interval) | Self::Opposed(interval) => {
+                Some(interval)
+            }
             Self::Constant => None,
         }
     }
@@ -67,15 +72,28 @@ impl Confusion {
         let standard_error = self.kappa_error(value, chance, human, judge);
         let interval = if is_constant {
             KappaInterval::Constant
-        } else if self.only_human == 0 && self.only_judge == 0 {
+        } else if self.agrees_always() || self.agrees_never() {
             let beyond = |it: f64| ((it - chance) / (1.0 - chance)).clamp(-1.0, 1.0);
             let wilson = self.agreement()?.wilson(confidence);
-            KappaInterval::Perfect(Interval { low: beyond(wilson.low), high: beyond(wilson.high) })
+            let interval = Interval { low: beyond(wilson.low), high: beyond(wilson.high) };
+            if self.agrees_always() {
+                KappaInterval::Perfect(interval)
+            } else {
+                KappaInterval::Opposed(interval)
+            }
         } else {
             let z = confidence.z();
             KappaInterval::LargeSample(Interval::around(value, standard_error, z, -1.0, 1.0))
         };
         Ok(Kappa { value, agreement, chance, standard_error, interval })
+    }
+
+    fn agrees_always(&self) -> bool {
+        self.only_human == 0 && self.only_judge == 0
+    }
+
+    fn agrees_never(&self) -> bool {
+        self.both_pass == 0 && self.both_fail == 0
     }
 
     /// The large-sample standard error of a kappa.

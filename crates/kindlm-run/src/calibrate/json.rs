@@ -127,7 +127,9 @@ fn kappa(confusion: &Confusion) -> Value {
     let mut value = json!({ "value": kappa.value, "standardError": kappa.standard_error, "chance": kappa.chance });
     let (method, interval) = match kappa.interval {
         KappaInterval::LargeSample(interval) => ("large-sample", Some(interval)),
-        KappaInterval::Perfect(interval) => ("wilson-of-agreement", Some(interval)),
+        KappaInterval::Perfect(interval) | KappaInterval::Opposed(interval) => {
+            ("wilson-of-agreement", Some(interval))
+        }
         KappaInterval::Constant => ("none: one of the two always said the same", None),
     };
     merge(

@@ -206,6 +206,7 @@ fn kappa(confusion: &Confusion) -> String {
     let said = match kappa.interval {
         KappaInterval::LargeSample(it) => interval_of(it, two),
         KappaInterval::Perfect(it) => format!("{}, as they never disagreed", interval_of(it, two)),
+        KappaInterval::Opposed(it) => format!("{}, as they never agreed", interval_of(it, two)),
         KappaInterval::Constant => {
             "without an interval: one of the two always said the same, which is worth nothing"
                 .to_owned()

@@ -86,6 +86,11 @@ fn kappa_says_when_it_or_its_interval_does_not_exist() {
     near(kappa.standard_error, 0.0);
     let KappaInterval::Perfect(interval) = kappa.interval else { panic!("{kappa:?}") };
     spans(interval, 2.0 * 0.722_467 - 1.0, 1.0);
+    // Nor does no agreement.
+    let kappa = table(0, 5, 5, 0).kappa(P95).unwrap();
+    near(kappa.value, -1.0);
+    let KappaInterval::Opposed(interval) = kappa.interval else { panic!("{kappa:?}") };
+    spans(interval, -1.0, 1.0 - 2.0 * 0.722_467);
 }
 
 #[test]
