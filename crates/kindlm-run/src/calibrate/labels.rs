@@ -1,6 +1,6 @@
 //! Reads what people said about outputs: a table, or an object on each line.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kindlm_config::{Source, Span};
@@ -68,6 +68,30 @@ impl Labels {
         self.rows.retain(|it| seen.insert(format!("{:?}", Row { line: 0, ..it.clone() })));
         self.again = all - self.rows.len();
     }
+
+    /// Finds rows that ask the same about the same output and have different labels: one of them is wrong.
+    fn contradictions(&self, problems: &mut Problems) {
+        let mut seen: HashMap<String, (u64, f64)> = HashMap::new();
+        for row in &self.rows {
+            let about = format!("{:?}", Row { line: 0, labels: Vec::new(), ..row.clone() });
+            for Label { of, human } in &row.labels {
+                let Some(human) = *human else { continue };
+                let (line, first) =
+                    *seen.entry(format!("{of:?} {about}")).or_insert((row.line, human));
+                if (first - human).abs() > f64::EPSILON {
+                    let name =
+                        of.as_ref().map_or_else(|| "label".to_owned(), |id| format!("labels.{id}"));
+                    problems.add(
+                        row.line,
+                        format!(
+                            "`{name}` is {human}, and line {line} has {first} for the same question: \
+                             decide which one is right, and leave out the other"
+                        ),
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// What is wrong with a file, each with its line.
@@ -119,6 +143,10 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
         return Err(problems.into_failure(name));
     }
     labels.leave_out_repetitions();
+    labels.contradictions(&mut problems);
+    if !problems.0.is_empty() {
+        return Err(problems.into_failure(name));
+    }
     if labels.rows.iter().all(|row| row.labels.iter().all(|it| it.human.is_none())) {
         return Err(Failure::input(format!(
             "`{name}` has no label: there is nothing to hold the judge against"
@@ -406,6 +434,15 @@ mod tests {
 
     fn bad(name: &str, text: &str) -> String {
         read(name, text.as_bytes()).unwrap_err().message.unwrap()
+    }
+
+    #[test]
+    fn different_labels_for_the_same_question_are_an_error() {
+        let csv = "input,output,label,criteria\nHi,Hello,pass,Is polite\nHi,Hello,fail,Is short\nHi,Hello,,Is polite\nHi,Hello,fail,Is polite\n";
+        assert_eq!(
+            bad("a.csv", csv),
+            "a.csv:5: `label` is 0, and line 2 has 1 for the same question: decide which one is right, and leave out the other"
+        );
     }
 
     #[test]
