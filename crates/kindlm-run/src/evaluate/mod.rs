@@ -11,6 +11,7 @@ mod notes;
 mod stream;
 mod summary;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
@@ -421,11 +422,25 @@ pub fn no_record() -> Failure {
 }
 
 fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
-    // Writing to memory cannot fail, and all keys are texts.
-    if let Err(err) = serde_json::to_writer(&mut *out, value) {
-        out.extend_from_slice(format!("{{\"error\":\"{err}\"}}").as_bytes());
-    }
+    // All keys are texts, so this cannot fail.
+    let json =
+        serde_json::to_string(value).unwrap_or_else(|err| format!("{{\"error\":\"{err}\"}}"));
+    out.extend_from_slice(without_separators(&json).as_bytes());
     out.push(b'\n');
+}
+
+/// The same JSON on what every reader takes for one line: some, such as Python's `splitlines`, split lines at characters
+/// that JSON allows in texts.
+fn without_separators(json: &str) -> Cow<'_, str> {
+    const SEPARATORS: [(char, &str); 3] =
+        [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    let mut json = Cow::Borrowed(json);
+    for (separator, escaped) in SEPARATORS {
+        if json.contains(separator) {
+            json = Cow::Owned(json.replace(separator, escaped));
+        }
+    }
+    json
 }
 
 /// What an evaluation means for the exit code.
@@ -436,5 +451,20 @@ fn status(outcome: Outcome, results: &[AssertionResult]) -> ExitStatus {
             ExitStatus::ProviderError
         }
         Outcome::Failed | Outcome::Errored => ExitStatus::GatesFailed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_one_line_for_every_reader() {
+        let value = serde_json::json!({"said": "a\u{2028}b\u{2029}c\u{85}d\ne"});
+        let mut out = Vec::new();
+        write(&mut out, &value);
+        let line = String::from_utf8(out).unwrap();
+        assert_eq!(line, "{\"said\":\"a\\u2028b\\u2029c\\u0085d\\ne\"}\n");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
     }
 }
