@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kindlm_assertions::{
     Assertion, Build, Built, Code, Evidence, Meta, Registration, Registry, Setup, compile,
 };
-use kindlm_types::{Answers, AssertionResult, Class, Execution, FailureCode, NoFiles};
+use kindlm_types::{Answers, AssertionResult, Class, Execution, FailureCode, NoFiles, Severity};
 use serde_json::{Value, json};
 
 const SHOUTED: FailureCode = FailureCode::new("SHOUTED");
@@ -20,6 +20,7 @@ static NO_SHOUTING: Registration = Registration {
         summary: "The output has no exclamation mark.",
         since: "1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code { code: SHOUTED, summary: "The output has an exclamation mark." }],
         docs: "",
     },

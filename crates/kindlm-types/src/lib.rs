@@ -90,5 +90,5 @@ pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
 pub use transcript::Transcript;
 pub use twice::{place_of_twice, twice, twice_of};
 pub use usage::{Usage, UsageSum};
-pub use verdict::{Class, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
+pub use verdict::{Class, CodeFamily, FailureCode, Outcome, Score, ScoreError, Severity, Verdict};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

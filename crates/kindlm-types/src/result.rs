@@ -37,6 +37,8 @@ pub struct AssertionResult {
     pub turn: Option<String>,
     /// The reason in words, whatever the verdict: a judge's reasoning, for example.
     pub reasoning: Option<String>,
+    /// The code of the obstacle, where the check is errored with a code of its own: that of a provider, for example.
+    pub cause: Option<FailureCode>,
     /// What this result is made of, where a check is made of parts: a set of checks, or a script that graded
     /// several things.
     pub components: Vec<AssertionResult>,
@@ -81,6 +83,7 @@ impl AssertionResult {
             metric: None,
             turn: None,
             reasoning: None,
+            cause: None,
             components: Vec::new(),
             named_scores: Vec::new(),
             metadata: Map::new(),
@@ -158,9 +161,15 @@ impl AssertionResult {
             FailureCode::PROVIDER_ERROR,
         ];
         let Verdict::Errored { code, .. } = &self.verdict else { return false };
-        let cause = self.metadata.get("cause").and_then(Value::as_str);
-        CODES.iter().any(|it| it == code || cause == Some(it.as_str()))
+        CODES.iter().any(|it| it == code || self.cause.as_ref() == Some(it))
             || self.parts().iter().any(Self::failed_by_provider)
+    }
+
+    /// Names the obstacle.
+    #[must_use]
+    pub fn with_cause(mut self, cause: FailureCode) -> Self {
+        self.cause = Some(cause);
+        self
     }
 
     /// Replaces the score.

@@ -77,6 +77,17 @@ impl fmt::Display for Score {
 #[serde(transparent)]
 pub struct FailureCode(Cow<'static, str>);
 
+/// Failure codes that a gate counts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeFamily {
+    /// The output is not in the form that a schema asks for: `SCHEMA_…`.
+    Schema,
+    /// A denied word is in the output, or a required one is not: `KEYWORD_…`.
+    Keyword,
+    /// Every other code.
+    Other,
+}
+
 impl FailureCode {
     /// The provider did not answer in time, or the answer took longer than allowed.
     pub const PROVIDER_TIMEOUT: Self = Self::new("PROVIDER_TIMEOUT");
@@ -98,6 +109,15 @@ impl FailureCode {
     /// A code with a name known at compile time.
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
+    }
+
+    /// The family that gates count.
+    pub fn family(&self) -> CodeFamily {
+        match self.0.split_once('_') {
+            Some(("SCHEMA", _)) => CodeFamily::Schema,
+            Some(("KEYWORD", _)) => CodeFamily::Keyword,
+            _ => CodeFamily::Other,
+        }
     }
 
     /// The name.

@@ -173,19 +173,12 @@ pub struct Meta {
     pub since: &'static str,
     /// Whether a rule or a model judges.
     pub class: Class,
+    /// The effect of a failure where an entry of the list form does not say: a gate must hold, a soft score is watched.
+    pub severity: Severity,
     /// The failure codes it gives.
     pub codes: &'static [Code],
     /// The page, whose examples are tests.
     pub docs: &'static str,
-}
-
-impl Meta {
-    /// What a failure means where an entry of the list form does not say: the judges of the `judge:` family and
-    /// `similarity` give scores to watch, everything else must hold.
-    pub fn severity(&self) -> Severity {
-        let soft = self.id.starts_with("judge:") || self.id == "similarity";
-        if soft { Severity::Soft } else { Severity::Gate }
-    }
 }
 
 /// One entry of the registry.

@@ -110,10 +110,8 @@ impl Similar {
         match evidence.answers.get(&self.question(text)) {
             Some(Ok(Answer::Vector(vector))) => Ok(vector),
             Some(Err(err)) => {
-                let mut errored = self.errored(format!("The embedding failed: {err}"));
-                let cause = err.failure_code().as_str().to_owned();
-                errored.metadata.insert("cause".to_owned(), cause.into());
-                Err(errored)
+                let errored = self.errored(format!("The embedding failed: {err}"));
+                Err(Box::new(errored.with_cause(err.failure_code())))
             }
             Some(Ok(_)) | None => {
                 let message = "The texts have not been given to any embedding model";

@@ -15,7 +15,7 @@ fn found(list: &Value, execution: &Execution) -> (Vec<String>, usize) {
     let answers = Answers::default();
     let evidence = Evidence { execution, answers: &answers, baseline: None, contest: None };
     let words = |it: &kindlm_types::AssertionResult| {
-        let code = it.metadata.get("cause").and_then(Value::as_str).map(str::to_owned);
+        let code = it.cause.as_ref().map(ToString::to_string);
         let own = it.verdict.code().map(|it| it.as_str().to_owned());
         format!("{} {}", it.verdict.status(), code.or(own).unwrap_or_default()).trim().to_owned()
     };

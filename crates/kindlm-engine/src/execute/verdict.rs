@@ -136,7 +136,11 @@ impl Running<'_> {
     /// What was to be asked, and was not for want of money, has not been run.
     fn unjudged(&self, results: &[AssertionResult]) -> Option<ExecutionError> {
         let reason = self.judges.calls.exhausted()?;
-        let lacks = |it: &AssertionResult| matches!(&it.verdict, Verdict::Errored { message, .. } if message.contains(reason));
+        let lacks = |it: &AssertionResult| {
+            let code = it.cause.as_ref().or_else(|| it.verdict.code());
+            matches!(it.verdict, Verdict::Errored { .. })
+                && code == Some(&FailureCode::BUDGET_EXCEEDED)
+        };
         let reason = reason.to_owned();
         results.iter().any(lacks).then_some(ExecutionError::NotRun { reason })
     }

@@ -240,6 +240,7 @@ static EMBEDS: Meta = Meta {
     summary: "For tests.",
     since: "0.1.0",
     class: Class::Probabilistic,
+    severity: kindlm_types::Severity::Gate,
     codes: &[],
     docs: "",
 };

@@ -192,7 +192,16 @@ struct Says(&'static str);
 static SAYS: Meta = meta("says", Class::Deterministic);
 
 const fn meta(id: &'static str, class: Class) -> Meta {
-    Meta { id, path: None, summary: "For tests.", since: "0.1.0", class, codes: &[], docs: "" }
+    Meta {
+        id,
+        path: None,
+        summary: "For tests.",
+        since: "0.1.0",
+        class,
+        severity: kindlm_types::Severity::Gate,
+        codes: &[],
+        docs: "",
+    }
 }
 
 impl Assertion for Says {

@@ -74,7 +74,7 @@ fn says_it_when_only_a_judge_failed() {
     let mut report = green_report();
     let code = FailureCode::new("JUDGE_EVAL_ERROR");
     let lost = AssertionResult::errored("judge", "Judge: polite", code, "the judge failed");
-    let lost = lost.with_metadata("cause", "PROVIDER_TIMEOUT");
+    let lost = lost.with_cause(FailureCode::PROVIDER_TIMEOUT);
     report.cases[0].executions[0].results.push(lost);
     let text = render("pretty", &report, &Style::default());
     let sentence = "ERROR  no answer from a provider that should judge; the gate held; exit code 3";

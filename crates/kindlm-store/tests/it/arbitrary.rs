@@ -322,9 +322,11 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
     let score = of(number().prop_map(|it| Score::new(it).unwrap()));
     let severity = prop::sample::select(vec![Severity::Gate, Severity::Soft]);
     let class = prop::sample::select(vec![Class::Deterministic, Class::Probabilistic]);
-    let texts = (of(text()), of(text()), of(text()));
+    let cause = of(Just(FailureCode::PROVIDER_TIMEOUT));
+    let texts = (of(text()), of(text()), of(text()), cause);
     (text(), verdict(), score, severity, class, number(), texts, object()).prop_map(
-        |(label, verdict, score, severity, class, weight, (metric, turn, reasoning), metadata)| {
+        |(label, verdict, score, severity, class, weight, texts, metadata)| {
+            let (metric, turn, reasoning, cause) = texts;
             AssertionResult {
                 assertion: "keywords".to_owned(),
                 label,
@@ -336,6 +338,7 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
                 metric,
                 turn,
                 reasoning,
+                cause,
                 components: Vec::new(),
                 named_scores: Vec::new(),
                 metadata,

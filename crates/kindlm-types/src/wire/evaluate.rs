@@ -246,6 +246,9 @@ pub struct EvaluatedResult {
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
+    /// The code of the obstacle, where an errored check has a code of its own: that of a provider, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FailureCode>,
     /// What was expected and found, or what stood in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
@@ -377,6 +380,7 @@ impl From<&AssertionResult> for EvaluatedResult {
             score: result.score.map(Score::get),
             severity: result.severity,
             failure_code: result.verdict.code().cloned(),
+            cause: result.cause.clone(),
             failure_message,
             reasoning: result.reasoning.clone().or(skip_reason),
             weight: (result.weight != 1.0).then_some(result.weight),

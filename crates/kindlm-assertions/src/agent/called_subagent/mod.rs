@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{ActionState, AssertionResult, Channel, Class, Facts, SubagentCall};
+use kindlm_types::{ActionState, AssertionResult, Channel, Class, Facts, Severity, SubagentCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The agent called another agent: at a certain place, with a certain end, so often.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

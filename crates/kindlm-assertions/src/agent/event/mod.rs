@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class};
+use kindlm_types::{AssertionResult, Class, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Events of a type happened, so often.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Event};
+use kindlm_types::{AssertionResult, Class, Event, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Events of these types happened in this order; others may stand between.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, FailureCode, Question};
+use kindlm_types::{AssertionResult, Channel, Class, FailureCode, Question, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A script of yours says `true` of the list of events.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

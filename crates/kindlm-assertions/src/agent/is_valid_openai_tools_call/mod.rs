@@ -4,7 +4,7 @@ mod mcp;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem};
+use kindlm_types::{AssertionResult, Class, Problem, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The model called tools that it was offered, in the form of OpenAI, with arguments that fit their schemas.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

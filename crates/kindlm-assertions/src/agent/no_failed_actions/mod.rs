@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{ActionState, ActionStatus, AssertionResult, Channel, Class, Facts};
+use kindlm_types::{ActionState, ActionStatus, AssertionResult, Channel, Class, Facts, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "No call of a tool or another agent failed. One that was not allowed has not failed.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "A call failed; with `not-` none did." },
             Code {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Facts};
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The agent ended by asking a person, and waits for the answer.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

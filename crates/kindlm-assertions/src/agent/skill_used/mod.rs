@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, Problem, ToolCall};
+use kindlm_types::{
+    AssertionResult, Channel, Class, Execution, Facts, Problem, Severity, ToolCall,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,6 +29,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The agent used certain skills.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

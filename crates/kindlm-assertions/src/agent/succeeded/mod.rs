@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts};
+use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The agent came to its end: no error, no limit, nobody is waited for.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -5,7 +5,7 @@ mod names;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Problem, ecma};
+use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The tools that were called agree with those that should have been: F1 reaches a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -5,7 +5,9 @@ mod arguments;
 use std::sync::Arc;
 
 use kindlm_schema::Schema;
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ToolCall, ecma, pointer};
+use kindlm_types::{
+    AssertionResult, Class, FailureCode, Problem, Severity, ToolCall, ecma, pointer,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -35,6 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A tool was called, or was not, with certain arguments, at a certain position.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: MISSING, summary: "A tool that must be called was not." },
             Code { code: UNEXPECTED, summary: "A tool that must not be called was." },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Facts, Question};
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Question, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,6 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Tools were called in this order; other calls may stand between.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Facts, Question};
+use kindlm_types::{AssertionResult, Channel, Class, Facts, Question, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The calls of tools as a whole are these: in this order, in any order, no others, or these among others.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

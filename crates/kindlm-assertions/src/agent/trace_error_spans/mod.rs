@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kindlm_types::{AssertionResult, Class, Problem, Span, Trace, ecma};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, Span, Trace, ecma};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Few enough spans of the trace of the agent failed.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem};
+use kindlm_types::{AssertionResult, Class, Problem, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The trace of the agent has a certain number of spans of a name.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Span, Trace, ecma};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, Span, Trace, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The spans of a name in the trace of the agent took no longer than they may.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "Spans took longer, or with `not-` none did." },
             Code {

@@ -1,6 +1,6 @@
 //! `trajectory:goal-success`: a judge says whether an agent has reached its goal.
 
-use kindlm_types::{Class, Problem, ecma};
+use kindlm_types::{Class, Problem, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The agent has reached a goal, as a judge model sees it in the agent's steps and output.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem};
+use kindlm_types::{AssertionResult, Class, Problem, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -32,6 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The agent called a tool with certain arguments.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -6,7 +6,7 @@ use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::scripting::Transform;
 use crate::{Candidate, Setup};
 use kindlm_types::workspace::Gather;
-use kindlm_types::{Answers, Channel, Class, Coverage, Execution, NoFiles, Trace};
+use kindlm_types::{Answers, Channel, Class, Coverage, Execution, NoFiles, Severity, Trace};
 use serde_json::json;
 
 static META: Meta = Meta {
@@ -15,6 +15,7 @@ static META: Meta = Meta {
     summary: "A sample.",
     since: "0.1.0",
     class: Class::Probabilistic,
+    severity: Severity::Gate,
     codes: &[Code { code: FailureCode::new("LOW"), summary: "Low." }],
     docs: "",
 };

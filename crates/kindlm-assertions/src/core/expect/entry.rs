@@ -221,7 +221,7 @@ impl<'a> Compiler<'a> {
         at: &str,
     ) -> Options {
         map.shift_remove("type");
-        let severity = registration.meta.severity();
+        let severity = registration.meta.severity;
         let mut options = Options { severity, negate, ..Options::default() };
         let mut text = |key: &str| map.shift_remove(key)?.as_str().map(str::to_owned);
         options.metric = text("metric");

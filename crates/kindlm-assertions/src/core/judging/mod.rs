@@ -357,7 +357,7 @@ impl Obstacle<'_> {
             Self::Unanswered(Some(err @ AskError::Provider(_))) => {
                 let message = format!("The judge failed: {err}");
                 AssertionResult::errored(assertion, label, EVAL_ERROR, message)
-                    .with_metadata("cause", err.failure_code().as_str())
+                    .with_cause(err.failure_code())
             }
             Self::Unanswered(Some(err)) => {
                 AssertionResult::errored(assertion, label, err.failure_code(), err.to_string())

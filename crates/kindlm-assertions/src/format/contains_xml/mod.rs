@@ -4,7 +4,7 @@ mod elements;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class};
+use kindlm_types::{AssertionResult, Class, Severity};
 use roxmltree::Document;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Well-formed XML stands in the output, and has certain elements.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
             summary: "No XML stands in the output, or it lacks an element.",

@@ -4,7 +4,7 @@ mod fault;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class};
+use kindlm_types::{AssertionResult, Class, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output is well-formed XML, and has certain elements.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
             summary: "The output is not XML, or lacks an element.",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_schema::{Schema, Violation};
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind, Verdict};
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output is JSON that conforms to a schema, has or lacks certain texts, and is not too long.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: PARSE_ERROR, summary: "The output is not JSON." },
             Code {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_types::ask::EmbeddingQuestion;
-use kindlm_types::{Answer, AssertionResult, Class, Question, Score, Verdict, ecma};
+use kindlm_types::{Answer, AssertionResult, Class, Question, Score, Severity, Verdict, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output answers what was asked, by the questions that it would be an answer to.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,
@@ -122,7 +123,7 @@ impl AnswerRelevance {
             Some(Err(err)) => {
                 let message = format!("The embedding failed: {err}");
                 let errored = self.frame.errored(EMBEDDING_FAILED, message);
-                Err(Box::new(errored.with_metadata("cause", err.failure_code().as_str())))
+                Err(Box::new(errored.with_cause(err.failure_code())))
             }
             Some(Ok(_)) | None => Err(Box::new(self.frame.unfinished())),
         }

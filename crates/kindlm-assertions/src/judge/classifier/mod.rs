@@ -1,6 +1,6 @@
 //! `classifier`: a judge says how well labels fit the output.
 
-use kindlm_types::{Class, Problem, ecma, suggest};
+use kindlm_types::{Class, Problem, Severity, ecma, suggest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A label fits the output, as a judge model sees it.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 mod reply;
 
-use kindlm_types::{AssertionResult, Class, Question, Score, Verdict};
+use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "What the output says is supported by the retrieved context.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 mod units;
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The retrieved context is what is needed for the question, and little else.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

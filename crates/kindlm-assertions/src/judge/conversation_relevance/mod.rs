@@ -1,6 +1,6 @@
 //! `conversation-relevance`: whether each answer of a conversation fits what was said before.
 
-use kindlm_types::{AssertionResult, Class, Execution, Question, Score, Verdict, ecma};
+use kindlm_types::{AssertionResult, Class, Execution, Question, Score, Severity, Verdict, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Every answer of a conversation fits what was said before.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "Too few answers of the conversation fit." },
             JUDGE_PARSE_ERROR,

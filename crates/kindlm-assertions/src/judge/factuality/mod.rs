@@ -1,6 +1,6 @@
 //! `factuality`: the facts of the output against those of a reference, with promptfoo's scores.
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The facts in the output agree with a reference, as a judge model sees it.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -1,6 +1,6 @@
 //! `g-eval`: a judge works out steps for a criterion, follows them, and gives a score.
 
-use kindlm_types::{AssertionResult, Class, Question, Score, Verdict, ecma};
+use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A judge works out steps for a criterion, follows them, and scores the output.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Verdict, ecma,
+    AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Severity,
+    Verdict, ecma,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,6 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A judge model scores the output against a criterion.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: BELOW_THRESHOLD, summary: "The judge's score is below `minScore`." },
             Code {

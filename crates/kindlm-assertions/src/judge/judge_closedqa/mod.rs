@@ -1,6 +1,6 @@
 //! `judge:closedQA`: whether the output meets a criterion, as a score to watch.
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Whether the output meets a criterion, yes or no, as a score to watch.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Soft,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

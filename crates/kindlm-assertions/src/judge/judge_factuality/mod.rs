@@ -1,6 +1,6 @@
 //! `judge:factuality`: the facts of the output against those of a reference, with graded scores.
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "How well the facts in the output agree with a reference, on a scale.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Soft,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -1,6 +1,6 @@
 //! `judge:summarizes`: how well the output summarises a source document.
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "How faithfully and fully the output summarises a source document.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Soft,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

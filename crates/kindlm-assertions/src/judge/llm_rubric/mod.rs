@@ -1,6 +1,6 @@
 //! `llm-rubric`: a judge says whether the output meets a rubric.
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output meets a rubric, as a judge model sees it.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Verdict, ecma, pointer};
+use kindlm_types::{
+    AssertionResult, Class, FailureCode, Problem, Severity, Verdict, ecma, pointer,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +29,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The other checks of the test give the output the highest score, over all models.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -1,6 +1,6 @@
 //! `model-graded-closedqa`: a judge answers one question about the output with yes or no.
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output meets a criterion: yes or no, as a judge model sees it.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

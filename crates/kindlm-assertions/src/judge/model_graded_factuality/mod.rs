@@ -1,6 +1,6 @@
 //! `model-graded-factuality`: the older name of `factuality`.
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The older name of `factuality`.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

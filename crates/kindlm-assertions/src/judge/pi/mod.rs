@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_types::{Answer, AssertionResult, Class, FailureCode, Problem, Question, ecma};
+use kindlm_types::{
+    Answer, AssertionResult, Class, FailureCode, Problem, Question, Severity, ecma,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,6 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A scoring service gives the output a score that reaches a threshold: that of Pi Labs, or one with the same interface.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "The score is below the threshold." },
             Code {

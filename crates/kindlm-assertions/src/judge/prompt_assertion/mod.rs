@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use kindlm_types::{
     Answers, AssertionResult, Class, Execution, FailureCode, PROMPT_ASSERTION as ID, Problem,
-    Question, ecma,
+    Question, Severity, ecma,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,6 +44,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output must keep every rule of a set, as a judge model sees it in one call.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: FAILED, summary: "A criterion of the rule is not met." },
             Code {

@@ -4,7 +4,7 @@ mod choice;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Question};
+use kindlm_types::{AssertionResult, Class, Problem, Question, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,6 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output is the best of the test's outputs, over all its models, as a judge model sees it.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "The judge has chosen another output." },
             Code {

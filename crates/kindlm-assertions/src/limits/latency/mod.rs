@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kindlm_schema::normalise_numbers;
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, ProblemKind, Verdict, ecma};
+use kindlm_types::{
+    AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict, ecma,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The model answered within a time.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: FailureCode::PROVIDER_TIMEOUT,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,6 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The model was sure of its words: 1 / (1 + perplexity) reaches a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

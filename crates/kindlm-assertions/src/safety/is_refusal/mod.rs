@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kindlm_types::{AssertionResult, Class, Execution, FinishReason, Problem};
+use kindlm_types::{AssertionResult, Class, Execution, FinishReason, Problem, Severity};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,6 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The model declined to do what it was asked.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
             summary: "The answer is no refusal, or with `not-` is one.",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Verdict};
+use kindlm_types::{AssertionResult, Class, FailureCode, Problem, Severity, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Denied words must not appear in the output, and one of the allowed ones must.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: KEYWORD_DENIED, summary: "The output contains a denied word." },
             Code {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kindlm_types::{Class, ecma};
+use kindlm_types::{Class, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output has nothing harmful in it, as a judge model sees it.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "The judge found harmful content." },
             JUDGE_PARSE_ERROR,

@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, FailureCode, Problem, Verdict, ecma};
+use kindlm_types::{
+    AssertionResult, Class, Execution, FailureCode, Problem, Severity, Verdict, ecma,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,6 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output must not contain personal data.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: PII_DETECTED, summary: "Personal data was found." },
             Code {

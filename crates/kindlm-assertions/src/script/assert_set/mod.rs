@@ -33,6 +33,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Several checks count as one: all of them hold, or their mean score reaches a threshold.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "A check of the set failed." },
             Code {
@@ -250,11 +251,10 @@ fn not_judged(parts: &[AssertionResult], obstacle: Option<&AssertionResult>) -> 
     else {
         return AssertionResult::errored(ID, LABEL, PART_ERRORED, "A check could not be made");
     };
-    let cause = obstacle.and_then(|it| it.metadata.get("cause")).cloned();
-    let cause = cause.unwrap_or_else(|| code.as_str().into());
+    let cause = obstacle.and_then(|it| it.cause.clone()).unwrap_or_else(|| code.clone());
     let label = obstacle.map(|it| it.label.as_str()).unwrap_or_default();
     let failed = parts.iter().filter_map(failure).filter(|it| it != message);
     let failed = failed.fold(String::new(), |all, it| all + "\n" + it);
     let message = format!("`{label}` could not be judged: {message}{failed}");
-    AssertionResult::errored(ID, LABEL, PART_ERRORED, message).with_metadata("cause", cause)
+    AssertionResult::errored(ID, LABEL, PART_ERRORED, message).with_cause(cause)
 }

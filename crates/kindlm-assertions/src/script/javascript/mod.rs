@@ -5,7 +5,9 @@ mod grading;
 use std::sync::Arc;
 
 use kindlm_types::script::{ScriptErrorKind, ScriptQuestion, ScriptSource};
-use kindlm_types::{Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question};
+use kindlm_types::{
+    Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question, Severity,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A script of yours decides: an expression, a function, or a file.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

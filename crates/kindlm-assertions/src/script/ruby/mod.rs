@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_types::script::ScriptRuntime;
-use kindlm_types::{Class, FailureCode, Problem};
+use kindlm_types::{Class, FailureCode, Problem, Severity};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -23,6 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A Ruby script of yours decides; the installed interpreter runs it, outside the sandbox.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::script::ScriptErrorKind;
-use kindlm_types::{Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question};
+use kindlm_types::{
+    Answer, AskError, AssertionResult, Class, FailureCode, Problem, Question, Severity,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,6 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A service of yours decides: it is sent the output, and answers with a verdict.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class};
+use kindlm_types::{AssertionResult, Class, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output's runs of words are found in a reference text (BLEU).",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
             summary: "The texts are less alike than the threshold demands, or with `not-` more.",

@@ -43,7 +43,7 @@ impl Obstacle<'_> {
         match self {
             Self::Unanswered(Some(err @ AskError::Provider(_))) => {
                 errored(JUDGE_EVAL_ERROR.code.clone(), format!("The embedding failed: {err}"))
-                    .with_metadata("cause", err.failure_code().as_str())
+                    .with_cause(err.failure_code())
             }
             Self::Unanswered(Some(err)) => errored(err.failure_code(), err.to_string()),
             Self::Unanswered(None) => errored(

@@ -6,7 +6,8 @@ mod field_diff;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Verdict, ecma,
+    AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Severity,
+    Verdict, ecma,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,6 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output must not have moved too far from the baseline's.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: DRIFT_EXCEEDED, summary: "The drift is greater than `maxScore`." },
             Code {

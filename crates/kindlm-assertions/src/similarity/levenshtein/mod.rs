@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,6 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output differs from a text in no more than a few letters.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code { code: ASSERTION_FAILED, summary: "The output differs in more letters." }],
         docs: include_str!("docs.md"),
     },

@@ -5,7 +5,7 @@ mod porter;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, ecma};
+use kindlm_types::{AssertionResult, Class, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,6 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The words of the output can be aligned with those of a reference text (METEOR).",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
             summary: "The texts are less alike than the threshold demands, or with `not-` more.",

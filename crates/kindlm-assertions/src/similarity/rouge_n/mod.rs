@@ -4,7 +4,7 @@ mod treebank;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, ecma};
+use kindlm_types::{AssertionResult, Class, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output shares its words with a reference text (ROUGE-1).",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
             summary: "The texts are less alike than the threshold demands, or with `not-` more.",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{Class, Problem};
+use kindlm_types::{Class, Problem, Severity};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -20,6 +20,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output is near to a text in meaning, by the cosine of their embeddings.",
         since: "0.1.0",
         class: Class::Probabilistic,
+        severity: Severity::Gate,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, ecma};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "How alike the value and a text are: 1 minus the edit distance divided by the greater length.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Soft,
         codes: &[
             Code {
                 code: ASSERTION_FAILED,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution};
+use kindlm_types::{AssertionResult, Class, Execution, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,6 +23,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output is exactly a text, or as JSON exactly a value.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code { code: ASSERTION_FAILED, summary: "The output is another." }],
         docs: include_str!("docs.md"),
     },

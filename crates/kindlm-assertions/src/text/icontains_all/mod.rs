@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::Class;
+use kindlm_types::{Class, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output contains every one of several texts, ignoring case.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code {
             code: ASSERTION_FAILED,
             summary: "Some of the texts are not in the output.",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Verdict};
+use kindlm_types::{AssertionResult, Class, Problem, Severity, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "The output matches a regular expression.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[Code { code: ASSERTION_FAILED, summary: "Nothing in the output matches." }],
         docs: include_str!("docs.md"),
     },

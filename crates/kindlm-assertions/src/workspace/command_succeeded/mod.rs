@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::workspace::{CommandRan, Gather};
-use kindlm_types::{AssertionResult, Class, FailureCode};
+use kindlm_types::{AssertionResult, Class, FailureCode, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,6 +27,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "A command ends with exit code 0 in the workspace after the agent.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "The exit code is not 0; with `not-` it is." },
             Code {

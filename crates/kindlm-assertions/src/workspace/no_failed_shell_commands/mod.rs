@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kindlm_types::workspace::ShellRun;
-use kindlm_types::{Action, ActionState, AssertionResult, Channel, Class, Facts, ToolKind};
+use kindlm_types::{
+    Action, ActionState, AssertionResult, Channel, Class, Facts, Severity, ToolKind,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,6 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "No command failed that the agent ran with a tool for shells.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: ASSERTION_FAILED, summary: "A command failed; with `not-` none did." },
             Code {

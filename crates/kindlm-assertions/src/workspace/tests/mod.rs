@@ -7,7 +7,7 @@ use std::time::Duration;
 use kindlm_types::workspace::{
     FileChange, Gather, TestFormat, TestRan, TestStatus, TestsRan, Workspace,
 };
-use kindlm_types::{AssertionResult, Class, FailureCode};
+use kindlm_types::{AssertionResult, Class, FailureCode, Severity};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,6 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Tests run in the workspace after the agent, and every single one of them is a check.",
         since: "0.1.0",
         class: Class::Deterministic,
+        severity: Severity::Gate,
         codes: &[
             Code { code: TEST_FAILED, summary: "A test failed." },
             Code {

@@ -1,6 +1,6 @@
 //! `keywordFailuresMax`: how many cases say a denied word, or none that they should.
 
-use kindlm_types::{CaseResult, FailureCode, GateResult, ecma};
+use kindlm_types::{CaseResult, CodeFamily, FailureCode, GateResult, ecma};
 
 use super::compare::at_most;
 use super::{Gate, Measurement, Meta, Registration, Threshold};
@@ -32,7 +32,7 @@ impl Gate for KeywordFailuresMax {
 
 impl Measurement for KeywordFailuresMax {
     fn observe(&mut self, case: &CaseResult) {
-        let is_one = |it: &FailureCode| it.as_str().starts_with("KEYWORD_");
+        let is_one = |it: &FailureCode| it.family() == CodeFamily::Keyword;
         self.failures += u32::from(case.failure_codes.iter().any(is_one));
     }
 

@@ -1,6 +1,6 @@
 //! `schemaFailuresMax`: how many kinds of schema failures the cases have.
 
-use kindlm_types::{CaseResult, FailureCode, GateResult, ecma};
+use kindlm_types::{CaseResult, CodeFamily, FailureCode, GateResult, ecma};
 
 use super::compare::{at_most, counted};
 use super::{Gate, Measurement, Meta, Registration, Threshold};
@@ -32,7 +32,7 @@ impl Gate for SchemaFailuresMax {
 
 impl Measurement for SchemaFailuresMax {
     fn observe(&mut self, case: &CaseResult) {
-        let is_one = |it: &&FailureCode| it.as_str().starts_with("SCHEMA_");
+        let is_one = |it: &&FailureCode| it.family() == CodeFamily::Schema;
         self.failures += counted(case.failure_codes.iter().filter(is_one));
     }
 

@@ -367,6 +367,8 @@ struct Judged<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_code: Option<&'a FailureCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a FailureCode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     failure_message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     skip_reason: Option<&'a str>,
@@ -398,6 +400,7 @@ impl<'a> From<&'a AssertionResult> for Judged<'a> {
             metric,
             turn,
             reasoning,
+            cause,
             components,
             named_scores,
             metadata,
@@ -418,6 +421,7 @@ impl<'a> From<&'a AssertionResult> for Judged<'a> {
             severity: *severity,
             class: *class,
             failure_code,
+            cause: cause.as_ref(),
             failure_message,
             skip_reason,
             reasoning: reasoning.as_deref(),

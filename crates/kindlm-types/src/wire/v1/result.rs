@@ -57,6 +57,9 @@ pub struct AssertionResult {
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
+    /// The code of the obstacle, where an errored check has a code of its own: that of a provider, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FailureCode>,
     /// What was expected and found, or what stood in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
@@ -115,6 +118,7 @@ impl From<crate::AssertionResult> for AssertionResult {
             severity: result.severity,
             class: result.class,
             failure_code,
+            cause: result.cause,
             failure_message,
             skip_reason,
             reasoning: result.reasoning,
@@ -163,6 +167,7 @@ impl TryFrom<AssertionResult> for crate::AssertionResult {
             metric: wire.metric,
             turn: wire.turn,
             reasoning: wire.reasoning,
+            cause: wire.cause,
             components: wire
                 .component_results
                 .into_iter()
