@@ -52,7 +52,6 @@ fn undescribed(value: &Value, path: &str, found: &mut Vec<String>) {
 
 #[test]
 fn the_schema_describes_every_field() {
-    insta::assert_json_snapshot!(v1::schema());
     let mut found = Vec::new();
     undescribed(&v1::schema(), "", &mut found);
     assert_eq!(found, [""; 0], "give each field of the wire types a doc comment");
