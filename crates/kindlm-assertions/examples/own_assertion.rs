@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const SHOUTED: FailureCode = FailureCode::new("SHOUTED");
 
-static NO_SHOUTING: Registration = Registration {
+pub(crate) static NO_SHOUTING: Registration = Registration {
     meta: Meta {
         id: "no-shouting",
         path: None,

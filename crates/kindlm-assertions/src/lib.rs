@@ -123,6 +123,11 @@ pub fn find(id: &str) -> Option<&'static Registration> {
     assertions().find(|it| it.meta.id == id)
 }
 
+/// The registry of the assertions of this crate. Every call gives the same one, so that shapes are compiled once.
+pub fn built_in() -> Arc<Registry> {
+    Arc::clone(&BUILT_IN)
+}
+
 impl Registry {
     /// The assertions of this crate.
     pub fn built_in() -> Self {
@@ -135,6 +140,6 @@ impl<'a> Setup<'a> {
     /// Everything that configuration may refer to, with the assertions of this crate; `models` is `None` where
     /// references to models are not checked.
     pub fn new(files: &'a dyn Files, models: Option<&'a [String]>) -> Self {
-        Self::of(Arc::clone(&BUILT_IN), files, models)
+        Self::of(built_in(), files, models)
     }
 }

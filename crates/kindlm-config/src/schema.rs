@@ -141,11 +141,14 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 /// assert!(schema["properties"]["providers"]["properties"]["openai"].is_object());
 /// ```
 pub fn json_schema() -> Value {
-    json_schema_with(&Registry::built_in())
+    json_schema_with(&kindlm_assertions::built_in(), &gates::built_in())
 }
 
-/// The same, where `expect` may name the assertions of this registry and no others.
-pub fn json_schema_with(registry: &Registry) -> Value {
+/// The same, where `expect` and `gates` may name the entries of these registries and no others.
+pub fn json_schema_with(
+    registry: &Registry,
+    gate_registry: &kindlm_types::Registry<gates::Registration>,
+) -> Value {
     let mut generator = generator();
     let dataset = json!({
         "type": "string",
@@ -162,7 +165,7 @@ pub fn json_schema_with(registry: &Registry) -> Value {
         models: json!({"type": "array", "minItems": 1, "items": {"anyOf": [of::<ModelEntry>(&mut generator), shorthand]}}),
         prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": of::<PromptEntry>(&mut generator)}),
         tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset]}}, dataset]}),
-        gates: gates::schema(),
+        gates: gates::schema_with(gate_registry),
         sets: json!({"type": "object", "additionalProperties": {"anyOf": [
             {"type": "array", "minItems": 1, "items": {}},
             {"type": "string", "pattern": "^file://.+", "description": "The file of a set: `file://sets/tone.yaml`."},

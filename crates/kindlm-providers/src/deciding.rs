@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::configured;
+use crate::{built_in, configured};
 
 /// Other keys and other limits give the same answers.
 const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
@@ -21,7 +21,7 @@ pub enum Deciding {
 }
 
 impl Deciding {
-    /// What decides the answers of an entry of `providers`; `None` if there is no such provider.
+    /// What decides the answers of an entry of `providers`. Of a provider that is not of this crate, the whole entry does.
     ///
     /// ```
     /// use kindlm_providers::Deciding;
@@ -36,9 +36,11 @@ impl Deciding {
     /// assert_eq!(of("http", json!({"url": "https://here", "apiKeyEnv": "KEY", "rpm": 60})), here);
     /// assert_ne!(of("http", json!({"url": "https://there"})), here);
     /// ```
-    pub fn of(name: &str, config: &Value) -> Option<Self> {
-        let (registration, own) = configured(name, config)?;
-        Some(match registration.meta.id {
+    pub fn of(name: &str, config: &Value) -> Self {
+        let Some((registration, own)) = configured(&built_in(), name, config) else {
+            return Self::Settings(without_free(config));
+        };
+        match registration.meta.id {
             "scripted" => Self::Prepared(without_free(config)),
             "http" | "command" | "mcp" => Self::Setup(without_free(config)),
             _ => {
@@ -46,7 +48,7 @@ impl Deciding {
                 own.retain(|key, value| !PLACE.contains(&key.as_str()) && says(value));
                 Self::Settings(own)
             }
-        })
+        }
     }
 }
 
@@ -60,7 +62,7 @@ pub fn without_free(config: &Value) -> Map<String, Value> {
 
 /// Whether a script of the suite makes or reads the answers of an entry of `providers`.
 pub fn runs_scripts(name: &str, config: &Value) -> bool {
-    let Some((registration, own)) = configured(name, config) else { return false };
+    let Some((registration, own)) = configured(&built_in(), name, config) else { return false };
     registration.meta.id == "script" || own.get("transformResponse").is_some()
 }
 

@@ -7,10 +7,10 @@
 //! resolves it. What tokens cost is in [`pricing`].
 //!
 //! ```
-//! use kindlm_providers::{HttpResponse, Kind, shorthand};
+//! use kindlm_providers::{HttpResponse, Kind, built_in, shorthand};
 //! use kindlm_types::{Message, Params, Prompt, Role};
 //!
-//! let (provider, model) = shorthand("openai:gpt-4o-mini").unwrap();
+//! let (provider, model) = shorthand(&built_in(), "openai:gpt-4o-mini").unwrap();
 //! let Kind::Http(codec) = provider.kind else { unreachable!("OpenAI is reached by HTTP") };
 //! let codec = codec(&provider.default_config().unwrap()).unwrap();
 //!
@@ -42,7 +42,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use kindlm_types::{Channel, DeclaredEvidence};
+use kindlm_types::{Channel, DeclaredEvidence, Registered, Registry};
 use serde_json::Value;
 
 #[cfg(all(feature = "process", feature = "http"))]
@@ -103,7 +103,21 @@ pub static REGISTRY: &[&Registration] = &[
     &scripted::REGISTRATION,
 ];
 
-/// The provider with this id.
+/// The providers that a suite may configure.
+pub type Providers = Registry<Registration>;
+
+impl Registered for Registration {
+    fn id(&self) -> &'static str {
+        self.meta.id
+    }
+}
+
+/// The providers of this crate, to which [`Registry::with`] adds your own; `examples/own_provider.rs` shows it.
+pub fn built_in() -> Providers {
+    Registry::new(REGISTRY)
+}
+
+/// The provider of this crate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }
@@ -113,8 +127,8 @@ pub const TYPE: &str = "type";
 
 /// Whether a provider of the suite is told the variables of the test beside the prompt: programs are, and `http` where
 /// its body has a place for one.
-pub fn wants_vars(name: &str, config: &Value) -> bool {
-    let Some((registration, config)) = configured(name, config) else { return false };
+pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
+    let Some((registration, config)) = configured(known, name, config) else { return false };
     match registration.meta.id {
         "script" => true,
         "command" => config.get("input").is_some_and(|it| it == "argument"),
@@ -126,8 +140,8 @@ pub fn wants_vars(name: &str, config: &Value) -> bool {
 
 /// The functions that a provider of the suite offers with every request, beside the tools of tests: `functions` in the
 /// `body` of `openai`.
-pub fn offered(name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
-    let functions = match configured(name, config) {
+pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
+    let functions = match configured(known, name, config) {
         Some((registration, config)) if registration.meta.id == "openai" => {
             config.pointer("/body/functions").and_then(Value::as_array).cloned()
         }
@@ -138,16 +152,22 @@ pub fn offered(name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
 }
 
 /// The evidence that the suite declares complete for a provider.
-pub fn declared(name: &str, config: &Value) -> BTreeSet<Channel> {
-    let Some((registration, config)) = configured(name, config) else { return BTreeSet::new() };
+pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Channel> {
+    let Some((registration, config)) = configured(known, name, config) else {
+        return BTreeSet::new();
+    };
     let evidence = config.get("evidence").filter(|_| registration.meta.wraps_agent);
     let read = |it: &Value| serde_json::from_value::<DeclaredEvidence>(it.clone()).ok();
     evidence.and_then(read).unwrap_or_default().complete
 }
 
 /// The variables that the requests of a provider of the suite name, each with what is wrong if no test has it.
-pub fn named_vars(name: &str, config: &Value) -> Vec<(String, kindlm_types::Problem)> {
-    match configured(name, config) {
+pub fn named_vars(
+    known: &Providers,
+    name: &str,
+    config: &Value,
+) -> Vec<(String, kindlm_types::Problem)> {
+    match configured(known, name, config) {
         Some((registration, config)) if registration.meta.id == "http" => http::named_vars(&config),
         _ => Vec::new(),
     }
@@ -158,18 +178,21 @@ pub fn named_vars(name: &str, config: &Value) -> Vec<(String, kindlm_types::Prob
 ///
 /// ```
 /// let config = serde_json::json!({"type": "http", "url": "http://localhost:8080/chat"});
-/// let (registration, config) = kindlm_providers::configured("staging", &config).unwrap();
+/// let (registration, config) = kindlm_providers::configured(&kindlm_providers::built_in(), "staging", &config).unwrap();
 /// assert_eq!(registration.meta.id, "http");
 /// assert!(config.get("type").is_none());
 /// ```
 pub fn configured<'c>(
+    known: &Providers,
     name: &str,
     config: &'c Value,
 ) -> Option<(&'static Registration, Cow<'c, Value>)> {
-    let Some(kind) = config.get(TYPE) else { return Some((find(name)?, Cow::Borrowed(config))) };
+    let Some(kind) = config.get(TYPE) else {
+        return Some((known.find(name)?, Cow::Borrowed(config)));
+    };
     let mut config = config.clone();
     if let Some(map) = config.as_object_mut() {
         map.shift_remove(TYPE);
     }
-    Some((find(kind.as_str()?)?, Cow::Owned(config)))
+    Some((known.find(kind.as_str()?)?, Cow::Owned(config)))
 }

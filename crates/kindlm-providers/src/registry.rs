@@ -4,7 +4,7 @@ use kindlm_types::Problem;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use crate::{Codec, find};
+use crate::{Codec, Providers};
 
 /// What is known about a provider without using it.
 #[derive(Debug)]
@@ -67,13 +67,14 @@ impl Registration {
 /// ([`Registration::default_config`]), or if no model is named.
 ///
 /// ```
-/// let (provider, model) = kindlm_providers::shorthand("openai:gpt-4o").unwrap();
+/// let known = kindlm_providers::built_in();
+/// let (provider, model) = kindlm_providers::shorthand(&known, "openai:gpt-4o").unwrap();
 /// assert_eq!((provider.meta.id, model), ("openai", "gpt-4o"));
 /// assert_eq!(provider.default_config().unwrap()["apiKeyEnv"], "OPENAI_API_KEY");
-/// assert!(kindlm_providers::shorthand("gpt-4o").is_none());
+/// assert!(kindlm_providers::shorthand(&known, "gpt-4o").is_none());
 /// ```
-pub fn shorthand(text: &str) -> Option<(&'static Registration, &str)> {
+pub fn shorthand<'t>(known: &Providers, text: &'t str) -> Option<(&'static Registration, &'t str)> {
     let (provider, model) = text.split_once(':')?;
-    let provider = find(provider).filter(|it| it.meta.shorthand && !model.is_empty())?;
+    let provider = known.find(provider).filter(|it| it.meta.shorthand && !model.is_empty())?;
     Some((provider, model))
 }

@@ -35,7 +35,7 @@ mod verdict;
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, CaseError};
+use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use plain::{one_line, visible};
 
 /// How much a human-readable report tells.
@@ -128,7 +128,18 @@ pub static REGISTRY: &[&Registration] = &[
     &pretty::REGISTRATION,
 ];
 
-/// The reporter with this id.
+impl Registered for Registration {
+    fn id(&self) -> &'static str {
+        self.meta.id
+    }
+}
+
+/// The reporters of this crate, to which [`Registry::with`] adds your own; `examples/own_reporter.rs` shows it.
+pub fn built_in() -> Registry<Registration> {
+    Registry::new(REGISTRY)
+}
+
+/// The reporter of this crate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }

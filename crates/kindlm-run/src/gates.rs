@@ -3,7 +3,7 @@
 use kindlm_engine::gates::{self, Gate};
 use kindlm_types::GateResult;
 
-use crate::Failure;
+use crate::{Failure, World};
 
 /// The gate that `--gate` is about.
 const PASS_RATE: &str = "passRateMin";
@@ -12,8 +12,8 @@ const PASS_RATE: &str = "passRateMin";
 const COST_MAX: &str = "costMaxUsd";
 
 /// The gates that a report was made with.
-pub fn rebuild(results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
-    let gate = |result: &GateResult| match gates::find(&result.gate) {
+pub fn rebuild(world: &World, results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
+    let gate = |result: &GateResult| match world.registries.gates.find(&result.gate) {
         Some(registration) => Ok((registration.build)(result.threshold)),
         None => Err(Failure::input(format!(
             "the report has a gate `{}` that this KindLM does not know",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use kindlm_assertions::{ScriptSettings, Setup};
@@ -224,24 +224,27 @@ fn sources<'a>(
     Ok(Sources {
         scripts,
         compile_script: Some(compile_script),
-        reporters: &REPORTERS,
+        reporters: world.registries.reporters.ids().collect(),
+        assertions: Arc::clone(&world.registries.assertions),
+        gates: world.registries.gates.clone(),
+        providers: world.registries.providers.clone(),
         only_models: purpose == Purpose::Models,
         ..Sources::new(files, env)
     })
 }
 
-/// The ids of all reporters.
-static REPORTERS: LazyLock<Vec<&str>> =
-    LazyLock::new(|| kindlm_reporters::REGISTRY.iter().map(|it| it.meta.id).collect());
-
 /// The reports that the suite asks for, in files below its folder.
 pub fn reports(
+    world: &World,
     place: &Place,
     suite: &Suite,
     allow_outside: bool,
 ) -> Result<Vec<ReporterSpec>, Failure> {
     let spec = |(id, path): &(String, String)| {
-        let reporter = kindlm_reporters::find(id)
+        let reporter = world
+            .registries
+            .reporters
+            .find(id)
             .ok_or_else(|| Failure::input(format!("`reports`: there is no reporter `{id}`")))?;
         let written = Path::new(path);
         if !allow_outside && !is_inside(written) {
@@ -288,7 +291,10 @@ pub fn setup<'a>(
     models: Option<&'a [String]>,
     suite: Option<&Suite>,
 ) -> Setup<'a> {
-    let mut setup = Setup::new(files, models).with_yaml(kindlm_config::yaml).telling_missing();
+    let mut setup = Setup::new(files, models)
+        .with_registry(Arc::clone(&world.registries.assertions))
+        .with_yaml(kindlm_config::yaml)
+        .telling_missing();
     if let Some(suite) = suite {
         setup.scripts = suite.scripts.clone();
         setup.judging = suite.judging.clone();

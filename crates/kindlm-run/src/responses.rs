@@ -59,12 +59,11 @@ impl ResponseSource {
                 break;
             }
             let mut settings = match Deciding::of(name, config) {
-                Some(Deciding::Settings(own)) => own,
-                Some(Deciding::Setup(own) | Deciding::Prepared(own)) => {
+                Deciding::Settings(own) => own,
+                Deciding::Setup(own) | Deciding::Prepared(own) => {
                     responses = responses.with_setup(name, &Value::Object(own).to_string());
                     Map::new()
                 }
-                None => continue,
             };
             if runs_scripts(name, config) {
                 settings.extend(scripts.deciding().map(|it| ("scripts".to_owned(), it)));
@@ -90,7 +89,7 @@ impl ResponseSource {
 /// What decides what a provider answers, for whoever keeps what came of its answers: its settings, and the content of its
 /// files. Which key opens it decides nothing; and that there are more prepared answers makes none of before another.
 pub fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
-    let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config)? else {
+    let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config) else {
         return None;
     };
     let files = programs.named_in(config);

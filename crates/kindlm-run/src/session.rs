@@ -43,6 +43,7 @@ impl Session {
     ) -> Result<Self, Failure> {
         let (waits, runner) = (Waits::default(), Runner::new(world, files.root())?);
         let options = ClientOptions::new(Arc::clone(&world.env), files.root())
+            .with_providers(world.registries.providers.clone())
             .with_concurrency(concurrency)
             .with_waits(waits.clone())
             .with_scripts(project::scripts(&suite.scripts, &runner));

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use kindlm_reporters::visible;
 use kindlm_types::BoxFuture;
 
+use crate::Registries;
+
 /// Reads an environment variable.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -32,6 +34,8 @@ pub struct World {
     pub notices: Arc<dyn Fn(&str) + Send + Sync>,
     /// Listens for interrupts from when it is called.
     pub interrupts: fn() -> Box<dyn Interrupt>,
+    /// What suites may name.
+    pub registries: Registries,
     /// The program, with its arguments, that calls [`kindlm_script::worker::main`] to run users' scripts.
     pub script_worker: (PathBuf, Vec<OsString>),
 }
@@ -47,6 +51,7 @@ impl World {
             now: Timestamp::now,
             notices: Arc::new(|_| {}),
             interrupts: || Box::new(Never),
+            registries: Registries::default(),
             script_worker: ("kindlm".into(), vec![crate::scripts::WORKER.into()]),
         }
     }

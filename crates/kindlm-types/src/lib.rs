@@ -34,6 +34,7 @@ mod price;
 mod problem;
 mod prompt;
 mod provider_error;
+mod registry;
 mod report;
 mod result;
 mod scores;
@@ -71,6 +72,7 @@ pub use prompt::{
     reasons,
 };
 pub use provider_error::{ProviderError, ProviderErrorKind};
+pub use registry::{DuplicateId, Registered, Registry};
 pub use report::{
     AnyReport, AssertionSetInfo, ComplianceInfo, DerivedMetric, DerivedValue, ModelInfo,
     PromptInfo, RateCount, Report, RunInfo, ShardInfo, SkippedCase, SuiteInfo,

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let mut report = saved.report;
     let (mut gates, models) = match suite {
         Some(suite) => (suite.gates, Some(suite.models)),
-        None => (rebuild(&report.gates)?, None),
+        None => (rebuild(io, &report.gates)?, None),
     };
     if let Some(rate) = args.gate {
         set_pass_rate(&mut gates, rate);

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
         parts.push((saved.name, saved.report));
     }
     // All parts must have the same gates; merging makes sure of it.
-    let gates = rebuild(parts.first().map_or(&[], |(_, it)| &it.gates))?;
+    let gates = rebuild(io, parts.first().map_or(&[], |(_, it)| &it.gates))?;
     let before: Vec<_> = parts.iter().flat_map(|(_, it)| it.gates.clone()).collect();
     let report = merge_streamed(parts, &gates);
     let mut report = report.map_err(|err| Failure::input(err.to_string()))?;

@@ -21,7 +21,7 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     let Project { place, suite, files, .. } = &project;
     let (args, past) = resume::settled(io, place, suite, args)?;
     let verbosity = verbosity(args.quiet, args.verbose);
-    let reports = kindlm_run::project::reports(place, suite, args.suite.allow_outside)?;
+    let reports = kindlm_run::project::reports(io, place, suite, args.suite.allow_outside)?;
     let output = Output::new(io, args.reporters.clone(), reports, verbosity)?;
     output.spare(io, &SuiteFiles::new(place, files, Some(suite)))?;
     let config = config(&args, resume::arguments_of(io, place, &args));

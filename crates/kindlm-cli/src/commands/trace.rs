@@ -15,7 +15,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     let Project { place, suite, files, .. } = &project;
     let verbosity = verbosity(args.quiet, args.verbose);
     // Everything that can be refused is refused before the agent is run.
-    let reports = kindlm_run::project::reports(place, suite, args.suite.allow_outside)?;
+    let reports = kindlm_run::project::reports(io, place, suite, args.suite.allow_outside)?;
     let output = Output::new(io, args.reporters.clone(), reports, verbosity)?;
     output.spare(io, &SuiteFiles::new(place, files, Some(suite)))?;
     let world = io.world.clone();

@@ -34,9 +34,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_assertions::Setup;
-use kindlm_engine::{Model, Suite};
+use kindlm_engine::{Model, Suite, gates};
+use kindlm_providers::Providers;
 use kindlm_types::script::{CompileScript, RunScript, ScriptError, ScriptErrorKind};
-use kindlm_types::{FileError, Files, Place, Problem};
+use kindlm_types::{FileError, Files, Place, Problem, Registry};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -72,7 +73,13 @@ pub struct Sources<'a> {
     /// Compiles the scripts of checks; without it, one that does not parse is found when it is run.
     pub compile_script: Option<Arc<CompileScript>>,
     /// The ids of the reporters that `reports` may name.
-    pub reporters: &'a [&'a str],
+    pub reporters: Vec<&'static str>,
+    /// The assertions that `expect` may name.
+    pub assertions: Arc<kindlm_assertions::Registry>,
+    /// The gates that `gates` may name.
+    pub gates: Registry<gates::Registration>,
+    /// The providers that `providers` may name.
+    pub providers: Providers,
     /// True if only its providers and models are wanted: then a file may do without prompts and tests.
     pub only_models: bool,
 }
@@ -85,7 +92,10 @@ impl<'a> Sources<'a> {
             env,
             scripts: Arc::new(|_| Err(no_scripts())),
             compile_script: None,
-            reporters: &[],
+            reporters: Vec::new(),
+            assertions: kindlm_assertions::built_in(),
+            gates: gates::built_in(),
+            providers: kindlm_providers::built_in(),
             only_models: false,
         }
     }
@@ -183,13 +193,18 @@ fn load_tree(
 ) -> (Loaded, Vec<Missing>) {
     let Sources { files, env, .. } = *sources;
     let referred = digest::Referred::new(files);
-    let mut setup = Setup::new(&referred, None).with_yaml(crate::yaml).telling_missing();
+    let mut setup = Setup::new(&referred, None)
+        .with_registry(Arc::clone(&sources.assertions))
+        .with_yaml(crate::yaml)
+        .telling_missing();
     setup.compile_script = sources.compile_script.as_ref().map(Arc::clone);
     let mut loader = Loader {
         source: Arc::clone(source),
         files,
         env,
-        reporters: sources.reporters,
+        reporters: &sources.reporters,
+        gate_registry: &sources.gates,
+        known_providers: &sources.providers,
         setup,
         referred: &referred,
         found,
@@ -257,7 +272,11 @@ struct Loader<'a> {
     files: &'a dyn Files,
     env: &'a dyn Fn(&str) -> Option<String>,
     /// The reporters that there are; empty if nobody knows.
-    reporters: &'a [&'a str],
+    reporters: &'a [&'static str],
+    /// The gates that there are.
+    gate_registry: &'a Registry<gates::Registration>,
+    /// The providers that there are.
+    known_providers: &'a Providers,
     /// Where the assertions look for files; keeps each schema file compiled.
     setup: Setup<'a>,
     /// The files that assertions refer to.

@@ -1,7 +1,7 @@
 //! Models, and the short form `provider:model`.
 
 use kindlm_engine::Model;
-use kindlm_providers::pricing;
+use kindlm_providers::{Providers, pricing};
 use kindlm_types::{Limits, Params, Place, Price, nearest, suggest};
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ impl Loader<'_> {
         self.listed.push(id.to_owned());
         if !self.add_implicit(id) {
             let message = format!("`{id}` does not say which provider answers");
-            let help = match provider_help(id) {
+            let help = match provider_help(self.known_providers, id) {
                 Some(help) => help,
                 None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
             };
@@ -87,11 +87,16 @@ impl Loader<'_> {
             self.check_model_name(piece, at, &it);
             let model = resolve(&it.id, &it.provider, &it.model, it.params, it.price);
             let config = self.suite.providers.get(&it.provider);
-            let tells_vars =
-                config.is_some_and(|config| kindlm_providers::wants_vars(&it.provider, config));
-            let offers = config.map(|config| kindlm_providers::offered(&it.provider, config));
+            let tells_vars = config.is_some_and(|config| {
+                kindlm_providers::wants_vars(self.known_providers, &it.provider, config)
+            });
+            let offers = config.map(|config| {
+                kindlm_providers::offered(self.known_providers, &it.provider, config)
+            });
             let offers = offers.unwrap_or_default().into();
-            let declared = config.map(|config| kindlm_providers::declared(&it.provider, config));
+            let declared = config.map(|config| {
+                kindlm_providers::declared(self.known_providers, &it.provider, config)
+            });
             let declared = declared.unwrap_or_default();
             self.suite.models.push(Model {
                 limits: it.limits,
@@ -148,7 +153,7 @@ impl Loader<'_> {
             return;
         }
         let message = format!("the provider `{provider}` is not configured");
-        let known = kindlm_providers::find(provider).map(|it| it.meta.key_variable);
+        let known = self.known_providers.find(provider).map(|it| it.meta.key_variable);
         let help = match known {
             Some(Some(key)) => {
                 format!("add it: `providers: {{ {provider}: {{ apiKeyEnv: {key} }} }}`")
@@ -175,12 +180,14 @@ impl Loader<'_> {
             return false;
         };
         if !self.suite.providers.contains_key(provider) {
-            let config = kindlm_providers::shorthand(id).and_then(|(it, _)| it.default_config());
+            let config = kindlm_providers::shorthand(self.known_providers, id)
+                .and_then(|(it, _)| it.default_config());
             let Some(config) = config else { return false };
             self.suite.providers.insert(provider.to_owned(), config);
         }
         let config = self.suite.providers.get(provider);
-        let declared = config.map(|config| kindlm_providers::declared(provider, config));
+        let declared =
+            config.map(|config| kindlm_providers::declared(self.known_providers, provider, config));
         self.suite.models.push(Model {
             declared: declared.unwrap_or_default(),
             ..super::implicit_model(id, provider, name)
@@ -190,16 +197,15 @@ impl Loader<'_> {
 }
 
 /// Help for a `provider:model` whose provider is misspelt, or cannot be used without configuration.
-pub(super) fn provider_help(id: &str) -> Option<String> {
+pub(super) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
-    if kindlm_providers::find(provider).is_some() {
+    if known.find(provider).is_some() {
         return Some(match name {
             "" => format!("name the model: `{provider}:…`"),
             _ => format!("the provider `{provider}` must be configured under `providers` first"),
         });
     }
-    let known = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id);
-    let near = kindlm_types::nearest(provider, known)?;
+    let near = kindlm_types::nearest(provider, known.ids())?;
     Some(format!("did you mean `{near}:{name}`?"))
 }
 

@@ -6,7 +6,7 @@ use kindlm_assertions::ScriptsBlock;
 use kindlm_assertions::pattern::Pattern;
 use kindlm_engine::derived::{Derivation, Formula};
 use kindlm_engine::{Compliance, Defaults, gates};
-use kindlm_providers::{Kind, TYPE};
+use kindlm_providers::{Kind, Providers, TYPE};
 use kindlm_schema::Shape;
 use kindlm_types::{ComplianceInfo, Place, Problem, SuiteInfo, pointer, suggest};
 use serde::de::DeserializeOwned;
@@ -45,9 +45,10 @@ impl Loader<'_> {
         if self.only_models {
             lent.extend(lend_suite(&mut document));
         }
-        let typed = take_typed(&mut document);
+        let known = self.known_providers;
+        let typed = take_typed(known, &mut document);
         let mut problems = SHAPES.root.problems(&document);
-        problems.extend(typed.iter().flat_map(|(name, config)| typed_problems(name, config)));
+        problems.extend(typed.iter().flat_map(|(name, it)| typed_problems(known, name, it)));
         put_back(&mut document, typed);
         take_back(&mut document, &lent);
         let faulty: Vec<String> = problems.iter().map(|it| it.pointer.clone()).collect();
@@ -196,7 +197,9 @@ impl Loader<'_> {
 
     fn providers(&mut self, piece: Piece<'_>, document: &Value, faulty: &[String]) {
         for (key, config) in super::object(document, "providers").into_iter().flatten() {
-            let Some((registration, own)) = kindlm_providers::configured(key, config) else {
+            let Some((registration, own)) =
+                kindlm_providers::configured(self.known_providers, key, config)
+            else {
                 continue;
             };
             let at = format!("/providers/{}", pointer::segment(key));
@@ -210,7 +213,7 @@ impl Loader<'_> {
                 Kind::Special(read) => read(&own).err(),
             };
             self.report(piece, &at, problems.unwrap_or_default());
-            for (name, problem) in kindlm_providers::named_vars(key, config) {
+            for (name, problem) in kindlm_providers::named_vars(self.known_providers, key, config) {
                 let mut diagnostic = piece.problem(problem.under(&at));
                 if self.is_translated {
                     diagnostic = diagnostic.into_warning();
@@ -223,7 +226,7 @@ impl Loader<'_> {
     fn gates(&mut self, piece: Piece<'_>) {
         let value = piece.root.get("gates").map_or_else(|| json!({}), Node::to_json);
         let Value::Object(block) = value else { return };
-        let (gates, problems) = gates::compile(&block);
+        let (gates, problems) = gates::compile_with(self.gate_registry, &block);
         self.suite.gates = gates;
         for problem in problems {
             let code = match problem.place {
@@ -371,12 +374,18 @@ fn compliance(block: ComplianceBlock) -> Compliance {
     }
 }
 
-/// Takes out the providers that say what they are by `type`: their names are free, so the shape knows none.
-fn take_typed(document: &mut Value) -> Vec<(String, Value)> {
+/// Takes out the providers that the shape does not know: those that say what they are by `type`, and those of the caller.
+fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
     let Some(Value::Object(providers)) = document.get_mut("providers") else { return Vec::new() };
-    let is_typed = |config: &Value| config.get(TYPE).is_some();
-    let names: Vec<String> =
-        providers.iter().filter(|(_, it)| is_typed(it)).map(|(name, _)| name.clone()).collect();
+    let is_typed = |name: &str, config: &Value| {
+        config.get(TYPE).is_some()
+            || kindlm_providers::find(name).is_none() && known.find(name).is_some()
+    };
+    let names: Vec<String> = providers
+        .iter()
+        .filter(|(name, it)| is_typed(name, it))
+        .map(|(name, _)| name.clone())
+        .collect();
     let typed: Vec<(String, Value)> = names
         .into_iter()
         .filter_map(|name| providers.shift_remove(&name).map(|config| (name, config)))
@@ -402,11 +411,11 @@ fn put_back(document: &mut Value, typed: Vec<(String, Value)>) {
 }
 
 /// What is wrong with the shape of a provider that says what it is.
-fn typed_problems(name: &str, config: &Value) -> Vec<Problem> {
+fn typed_problems(known: &Providers, name: &str, config: &Value) -> Vec<Problem> {
     let at = format!("/providers/{}", pointer::segment(name));
-    let Some((registration, own)) = kindlm_providers::configured(name, config) else {
+    let Some((registration, own)) = kindlm_providers::configured(known, name, config) else {
         let at = format!("{at}/{TYPE}");
-        let ids = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id);
+        let ids = known.ids();
         let problem = match config.get(TYPE).and_then(Value::as_str) {
             Some(kind) => Problem::new(at, format!("there is no provider `{kind}`"))
                 .with_help(suggest(kind, "providers", ids)),

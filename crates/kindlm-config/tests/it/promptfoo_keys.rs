@@ -489,7 +489,7 @@ fn imported(row: &str) -> Imported {
             let outcome = ScriptOutcome::Returned(ScriptValue::from(answer(question)));
             Ok(ScriptAnswer { outcome, console: Vec::new() })
         }),
-        reporters: &["json", "junit"],
+        reporters: vec!["json", "junit"],
         ..Sources::new(&files, &env)
     };
     import_with("promptfooconfig.yaml", config.as_bytes(), &sources)

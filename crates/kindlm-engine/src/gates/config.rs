@@ -1,9 +1,9 @@
 //! Reads a `gates` block: its JSON Schema, and the gates it makes.
 
-use kindlm_types::{Problem, pointer, suggest};
+use kindlm_types::{Problem, Registry, pointer, suggest};
 use serde_json::{Map, Value, json};
 
-use super::{Gate, REGISTRY, Registration, Threshold, find};
+use super::{Gate, Registration, Threshold, built_in};
 
 /// The gates that hold when a suite says nothing: those of the registry that have a default.
 pub fn defaults() -> Vec<Box<dyn Gate>> {
@@ -14,16 +14,26 @@ pub fn defaults() -> Vec<Box<dyn Gate>> {
 ///
 /// Reports every problem; a gate with a problem is left out. Pointers are relative to the block.
 pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>) {
+    compile_with(&built_in(), block)
+}
+
+/// The same, where the block may name the gates of this registry and no others.
+pub fn compile_with(
+    registry: &Registry<Registration>,
+    block: &Map<String, Value>,
+) -> (Vec<Box<dyn Gate>>, Vec<Problem>) {
     let mut problems = Vec::new();
-    for id in block.keys().filter(|id| find(id).is_none()) {
-        let known = REGISTRY.iter().map(|it| it.meta.id);
+    for id in block.keys().filter(|id| registry.find(id).is_none()) {
         problems.push(
-            Problem::key(pointer(id), format!("there is no gate `{id}`"))
-                .with_help(suggest(id, "gates", known)),
+            Problem::key(pointer(id), format!("there is no gate `{id}`")).with_help(suggest(
+                id,
+                "gates",
+                registry.ids(),
+            )),
         );
     }
     let mut gates = Vec::new();
-    for it in REGISTRY {
+    for it in registry.iter() {
         let given = block.get(it.meta.id);
         if let (Some(options), Some(Value::Object(object))) = (&it.options, given) {
             match (options.build)(object) {
@@ -58,8 +68,13 @@ pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>)
 
 /// The JSON Schema of a `gates` block.
 pub fn schema() -> Value {
+    schema_with(&built_in())
+}
+
+/// The same, for the gates of this registry.
+pub fn schema_with(registry: &Registry<Registration>) -> Value {
     let properties: Map<String, Value> =
-        REGISTRY.iter().map(|it| (it.meta.id.to_owned(), property(it))).collect();
+        registry.iter().map(|it| (it.meta.id.to_owned(), property(it))).collect();
     json!({
         "type": "object",
         "description": "Thresholds over the whole run; the exit code says whether all hold.",

@@ -8,11 +8,11 @@ mod config;
 
 use std::fmt;
 
-use kindlm_types::{CaseResult, GateResult, Outcome, Problem};
+use kindlm_types::{CaseResult, GateResult, Outcome, Problem, Registered, Registry};
 use serde_json::{Map, Value};
 
 pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
-pub use config::{compile, defaults, schema};
+pub use config::{compile, compile_with, defaults, schema, schema_with};
 pub use judge_kappa_min::{Calibrated, JudgeKappa, KappaDemand, Labels, judge_kappa_min};
 
 // Every gate is one folder, one `mod` line and one line in the slice below.
@@ -161,7 +161,18 @@ pub static REGISTRY: &[&Registration] = &[
     &provider_errors_max::REGISTRATION,
 ];
 
-/// The gate with this id.
+impl Registered for Registration {
+    fn id(&self) -> &'static str {
+        self.meta.id
+    }
+}
+
+/// The gates of this crate, to which [`Registry::with`] adds your own; `examples/own_gate.rs` shows it.
+pub fn built_in() -> Registry<Registration> {
+    Registry::new(REGISTRY)
+}
+
+/// The gate of this crate with this id.
 pub fn find(id: &str) -> Option<&'static Registration> {
     REGISTRY.iter().copied().find(|it| it.meta.id == id)
 }

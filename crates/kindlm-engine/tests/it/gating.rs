@@ -373,3 +373,16 @@ fn a_judge_whose_provider_fails_is_a_provider_error() {
     let result = (gates::find("providerErrorsMax").unwrap().build)(0.0).evaluate(&[case]);
     assert_eq!(result.message, "Provider errors: 1 (max: 0)");
 }
+
+#[expect(dead_code, reason = "the test calls what `main` prints")]
+#[path = "../../examples/own_gate.rs"]
+mod own_gate;
+
+#[test]
+fn an_own_gate_is_reached_by_its_name() {
+    let gates = own_gate::gates(&json!({ "casesMax": 1 })).unwrap();
+    let messages: Vec<String> = gates.iter().map(|it| it.evaluate(&[]).message).collect();
+    assert!(messages.contains(&"Cases: 0 (max: 1)".to_owned()), "{messages:?}");
+    let problems = own_gate::gates(&json!({ "caseMax": 1 })).unwrap_err();
+    assert_eq!(problems[0].help.as_deref(), Some("did you mean `casesMax`?"));
+}

@@ -25,7 +25,7 @@ use crate::scripted::Answer;
 use crate::transport::{
     Env, HttpTransport, Notice, RetryPolicy, TransportOptions, Waits, with_retries,
 };
-use crate::{HttpResponse, Limits, REGISTRY};
+use crate::{HttpResponse, Limits, Providers};
 use provider::{Provider, Via, connect, open};
 
 /// What a client needs from its surroundings.
@@ -39,6 +39,8 @@ pub struct ClientOptions {
     pub limits: HashMap<(String, String), Limits>,
     /// Who runs the programs of `script` providers, if anyone.
     pub scripts: Option<Scripts>,
+    /// The providers that there are.
+    pub known: Providers,
 }
 
 impl ClientOptions {
@@ -49,6 +51,7 @@ impl ClientOptions {
             working_dir: working_dir.into(),
             limits: HashMap::new(),
             scripts: None,
+            known: crate::built_in(),
         }
     }
 
@@ -56,6 +59,13 @@ impl ClientOptions {
     #[must_use]
     pub fn with_scripts(mut self, scripts: Scripts) -> Self {
         self.scripts = Some(scripts);
+        self
+    }
+
+    /// With these providers and no others.
+    #[must_use]
+    pub fn with_providers(mut self, known: Providers) -> Self {
+        self.known = known;
         self
     }
 
@@ -143,7 +153,7 @@ impl Client {
         let mut problems = Vec::new();
         let mut ready = HashMap::new();
         for (name, config) in providers {
-            match connect(name, config, files) {
+            match connect(&options.known, name, config, files) {
                 Ok(via) => {
                     ready.insert(name.clone(), Provider::new(via, name, &options));
                 }
@@ -152,7 +162,7 @@ impl Client {
                 }
             }
         }
-        for registration in REGISTRY {
+        for registration in options.known.iter() {
             let name = registration.meta.id;
             if !providers.contains_key(name)
                 && let Some(config) = registration.default_config()

@@ -12,7 +12,7 @@ use crate::limit::{Lane, Lanes};
 #[cfg(feature = "mcp")]
 use crate::mcp::McpClient;
 use crate::scripted::{Config as Scripted, Script};
-use crate::{Codec, Kind, REGISTRY, Registration, TYPE, configured};
+use crate::{Codec, Kind, Providers, Registration, TYPE, configured};
 
 /// One provider, and what its requests share.
 pub(super) struct Provider {
@@ -91,13 +91,14 @@ impl Provider {
 
 /// Sets up one provider of the config.
 pub(super) fn connect(
+    known: &Providers,
     name: &str,
     config: &Value,
     files: &dyn Files,
 ) -> Result<(Via, bool), Vec<Problem>> {
-    let Some((registration, config)) = configured(name, config) else {
+    let Some((registration, config)) = configured(known, name, config) else {
         let kind = config.get(TYPE).and_then(Value::as_str).unwrap_or(name);
-        let help = suggest(kind, "providers", REGISTRY.iter().map(|it| it.meta.id));
+        let help = suggest(kind, "providers", known.ids());
         return Err(vec![Problem::key("", format!("unknown provider `{kind}`")).with_help(help)]);
     };
     open(registration, &config, files)

@@ -71,3 +71,14 @@ fn only_the_report_for_people_depends_on_the_style() {
         }
     }
 }
+
+#[expect(dead_code, reason = "the test calls what `main` prints")]
+#[path = "../../examples/own_reporter.rs"]
+mod own_reporter;
+
+#[test]
+fn an_own_reporter_is_found_by_its_id() {
+    let report = kindlm_testing::sample_report();
+    let lines = own_reporter::rendered(&report).unwrap();
+    assert_eq!(lines.lines().count(), report.cases.len());
+}

@@ -1,6 +1,6 @@
 //! What holds for every provider.
 
-use kindlm_providers::{Kind, REGISTRY, find, shorthand};
+use kindlm_providers::{Kind, REGISTRY, built_in, find, shorthand};
 use schemars::SchemaGenerator;
 use serde_json::json;
 
@@ -94,7 +94,11 @@ fn a_shorthand_is_a_provider_and_a_model() {
         ("http:x", None),
         ("OpenAI:gpt-4o", None),
     ] {
-        assert_eq!(shorthand(text).map(|(it, model)| (it.meta.id, model)), expected, "{text}");
+        assert_eq!(
+            shorthand(&built_in(), text).map(|(it, model)| (it.meta.id, model)),
+            expected,
+            "{text}"
+        );
     }
 }
 
@@ -196,4 +200,13 @@ fn every_codec_asks_for_structured_output_where_its_api_has_it() {
     let name = &body["tools"][0]["name"];
     let expected = json!({"type": "tool", "name": name, "disable_parallel_tool_use": true});
     assert_eq!(body["tool_choice"], expected);
+}
+
+#[expect(dead_code, reason = "the test calls what `main` prints")]
+#[path = "../../../examples/own_provider.rs"]
+mod own_provider;
+
+#[test]
+fn an_own_provider_is_configured_by_its_type() {
+    assert_eq!(own_provider::answer().unwrap(), "It has shipped.");
 }

@@ -1,0 +1,47 @@
+//! A reporter of your own, found by its id like those of this crate.
+//!
+//! `cargo run -p kindlm-reporters --example own_reporter`
+#![allow(clippy::print_stdout, reason = "an example shows its result")]
+
+use std::fmt;
+
+use kindlm_reporters::{Meta, Registration, RenderError, Style, built_in};
+use kindlm_types::{AnyReport, Report};
+
+/// One line for each test case.
+pub(crate) static LINES: Registration = Registration {
+    meta: Meta {
+        id: "lines",
+        summary: "One line for each test case.",
+        since: "1.0",
+        extension: "txt",
+        docs: "",
+    },
+    render,
+};
+
+fn render(
+    report: &AnyReport<'_>,
+    _style: &Style,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
+    for case in report.each() {
+        let case = case?;
+        writeln!(out, "{:?} {} on {}", case.outcome, case.case, case.model)?;
+    }
+    Ok(())
+}
+
+/// The report in this form, by the reporter's id.
+pub(crate) fn rendered(report: &AnyReport<'_>) -> Result<String, Box<dyn std::error::Error>> {
+    let registry = built_in().with([&LINES])?;
+    let reporter = registry.find("lines").ok_or("it was added")?;
+    let mut text = String::new();
+    (reporter.render)(report, &Style::default(), &mut text)?;
+    Ok(text)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("{}", rendered(&Report::<Vec<kindlm_types::CaseResult>>::default())?);
+    Ok(())
+}

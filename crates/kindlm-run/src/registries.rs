@@ -1,0 +1,31 @@
+//! What a suite may name: the entries of KindLM, and those that the caller adds.
+
+use std::sync::Arc;
+
+use kindlm_engine::gates;
+use kindlm_providers::Providers;
+use kindlm_types::Registry;
+
+/// What a suite may name. The default is what KindLM brings; `Registry::with` adds to it.
+#[derive(Clone, Debug)]
+pub struct Registries {
+    /// The assertions of `expect`.
+    pub assertions: Arc<kindlm_assertions::Registry>,
+    /// The gates of `gates`.
+    pub gates: Registry<gates::Registration>,
+    /// The providers of `providers`.
+    pub providers: Providers,
+    /// The reporters of `reports`.
+    pub reporters: Registry<kindlm_reporters::Registration>,
+}
+
+impl Default for Registries {
+    fn default() -> Self {
+        Self {
+            assertions: kindlm_assertions::built_in(),
+            gates: gates::built_in(),
+            providers: kindlm_providers::built_in(),
+            reporters: kindlm_reporters::built_in(),
+        }
+    }
+}
