@@ -64,14 +64,6 @@ impl Progress {
         }
         progress
     }
-
-    /// One of them is done, well or not.
-    pub(crate) fn count(&self, well: bool) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.done += 1;
-        state.errored += usize::from(!well);
-        state.show();
-    }
 }
 
 impl kindlm_run::Progress for Progress {
@@ -104,6 +96,13 @@ impl kindlm_run::Progress for Progress {
             }
             RunProgress::ExecutionStarted { .. } | RunProgress::CaseFinished(_) => {}
         }
+    }
+
+    fn output_judged(&self, is_judged: bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.done += 1;
+        state.errored += usize::from(!is_judged);
+        state.show();
     }
 
     /// Says something without disturbing the bar.

@@ -1,13 +1,13 @@
-//! Whether a budget can be kept at all: only where prices are known.
+//! Refuses a budget that cannot be enforced, because a price is not known.
 
 use kindlm_engine::{Model, Plan, RunOptions, Suite, budget_usd};
 use kindlm_types::Question;
 
+use crate::judge_setup::full;
 use crate::{Failure, keys};
 
-/// Refuses a run with a budget of which somebody's price is not known: of a judge or, if they are asked, of a model under
-/// test.
-pub fn check(
+/// Refuses a run that has a budget if the price of a judge is not known or, with `asks_models`, that of a model under test.
+pub(crate) fn check(
     suite: &Suite,
     plan: &Plan,
     options: &RunOptions,
@@ -16,21 +16,41 @@ pub fn check(
     if budget_usd(suite, options).is_none() {
         return Ok(());
     }
-    let Some(names) = names(&unpriced(suite, plan, asks_models)) else { return Ok(()) };
-    Err(Failure::input(format!("the budget cannot be kept: nobody knows the price of {names}"))
-    .with_help(
-        "add `price: { input: …, output: … }` to the model or agent, in US dollars for a million tokens, or give \
-         `--allow-unpriced`: then its requests are not counted",
+    refuse(&unpriced(suite, plan, asks_models))
+}
+
+/// Refuses to ask these judges if there is a budget, and a price is not known, and `allow_unpriced` is not set.
+pub(crate) fn check_judges<'m>(
+    judges: impl IntoIterator<Item = &'m Model>,
+    budget_usd: Option<f64>,
+    allow_unpriced: bool,
+) -> Result<(), Failure> {
+    if budget_usd.is_none() || allow_unpriced {
+        return Ok(());
+    }
+    let unpriced: Vec<&Model> = judges.into_iter().filter(|it| it.price.is_none()).collect();
+    refuse(&unpriced)
+}
+
+fn refuse(unpriced: &[&Model]) -> Result<(), Failure> {
+    let Some(names) = names(unpriced) else { return Ok(()) };
+    Err(Failure::input(format!("cannot enforce the budget: no price known for {names}")).with_help(
+        "add `price: { input: …, output: … }` to the model or agent in the suite, in US dollars for a million tokens, or \
+         give `--allow-unpriced`: then its requests are not counted",
     ))
 }
 
 /// The models without a price, in words; `None` if there are none.
-pub fn unpriced_names(suite: &Suite, plan: &Plan) -> Option<String> {
+pub(crate) fn unpriced_names(suite: &Suite, plan: &Plan) -> Option<String> {
     names(&unpriced(suite, plan, true))
 }
 
 fn names(models: &[&Model]) -> Option<String> {
-    let names = models.iter().map(|it| format!("`{}` ({}:{})", it.id, it.provider, it.name));
+    let name = |it: &&Model| match full(it) {
+        full if full == it.id => format!("`{full}`"),
+        full => format!("`{}` ({full})", it.id),
+    };
+    let names = models.iter().map(name);
     Some(names.collect::<Vec<_>>().join(", ")).filter(|it| !it.is_empty())
 }
 

@@ -89,7 +89,7 @@ fn about_budget(suite: &Suite, plan: &Plan, budget: f64, reserve: Option<f64>) -
         let names = one_line(&names);
         let _ = writeln!(
             text,
-            "  nobody knows the price of {names}: the run is refused, unless `--allow-unpriced` leaves it out of the count"
+            "  no price known for {names}: the run is refused, unless `--allow-unpriced` leaves it out of the count"
         );
     }
     text

@@ -1,4 +1,4 @@
-//! Who judges, with the models behind their ids: as people are told, and as calibrations are kept.
+//! Judges with the models behind their ids: how messages name them, and how calibrations are stored.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,87 @@ use kindlm_assertions::JudgeBlock;
 use kindlm_config::Programs;
 use kindlm_engine::{Model, judge_of};
 use kindlm_store::{Digest, Judge, JudgeModel};
+use kindlm_types::{Limits, Params, suggest};
 use serde_json::{Map, Value};
 
+use crate::Failure;
 use crate::responses::decided_by;
 
-/// A judge or a jury of a suite.
+/// A judge that is named without a suite, by `provider:model`.
 #[derive(Clone, Debug)]
-pub struct Bench<'s> {
-    /// Those who have a vote.
-    pub models: Vec<&'s Model>,
-    /// Who judges and how, settled, with the ids of the models.
-    pub judging: JudgeBlock,
+pub struct NamedJudge {
+    pub(crate) model: Model,
+    /// The configuration of its provider, under the name of the provider.
+    pub(crate) providers: Map<String, Value>,
 }
 
-impl<'s> Bench<'s> {
-    /// Who judges as a block says; `default` is asked where that names nobody. `None` if there is no such model.
-    pub fn of(suite: &'s [Model], default: Option<&str>, judging: &JudgeBlock) -> Option<Self> {
+impl NamedJudge {
+    /// The model that `provider:model` names, at the usual address of the provider and with its usual key.
+    ///
+    /// # Errors
+    ///
+    /// If the text names no model, or the provider needs a configuration.
+    pub fn new(text: &str) -> Result<Self, Failure> {
+        let usable = || kindlm_providers::REGISTRY.iter().filter(|it| it.meta.shorthand);
+        let Some((provider, name)) = text.split_once(':').filter(|(_, name)| !name.is_empty())
+        else {
+            return Err(Failure::input(format!("`{text}` is no judge"))
+                .with_help("write `provider:model`, such as `openai:gpt-4o-mini`"));
+        };
+        let Some(registration) = usable().find(|it| it.meta.id == provider) else {
+            let help = if kindlm_providers::find(provider).is_some() {
+                format!("`{provider}` needs a configuration: name a suite that has one with `-c`")
+            } else {
+                let known: Vec<&str> = usable().map(|it| it.meta.id).collect();
+                suggest(provider, "providers", known)
+            };
+            let message = format!("`{provider}` cannot be used by its name");
+            return Err(Failure::input(message).with_help(help));
+        };
+        let config = registration.default_config().map(|it| (provider.to_owned(), it));
+        let model = Model {
+            id: text.to_owned(),
+            provider: provider.to_owned(),
+            name: name.to_owned(),
+            params: Params::default(),
+            price: kindlm_providers::pricing::price(provider, name),
+            limits: Limits::default(),
+            tells_vars: false,
+            offers: [].into(),
+            declared: BTreeSet::new(),
+            agent: None,
+        };
+        Ok(Self { model, providers: config.into_iter().collect() })
+    }
+
+    /// Sets the address of the API, and the environment variable that holds the key.
+    #[must_use]
+    pub fn with_access(mut self, base_url: Option<&str>, api_key_env: Option<&str>) -> Self {
+        for config in self.providers.values_mut().filter_map(Value::as_object_mut) {
+            for (key, value) in [("baseUrl", base_url), ("apiKeyEnv", api_key_env)] {
+                config.extend(value.map(|it| (key.to_owned(), it.into())));
+            }
+        }
+        self
+    }
+}
+
+/// A judge or a judge panel of a suite.
+#[derive(Clone, Debug)]
+pub(crate) struct Panel<'s> {
+    /// The models that have a vote.
+    pub(crate) models: Vec<&'s Model>,
+    /// The settings of the judge, with the ids of the models; defaults are filled in.
+    pub(crate) judging: JudgeBlock,
+}
+
+impl<'s> Panel<'s> {
+    /// The judge of a block; `default` judges where the block names no model. `None` if there is no such model.
+    pub(crate) fn of(
+        suite: &'s [Model],
+        default: Option<&str>,
+        judging: &JudgeBlock,
+    ) -> Option<Self> {
         let mut judging = judging.settled();
         if !judging.names_judges() {
             judging.model = Some(judge_of(suite, default)?.id.clone());
@@ -31,8 +96,8 @@ impl<'s> Bench<'s> {
         Some(Self { models, judging })
     }
 
-    /// What it is called, and how it judges.
-    pub fn name(&self) -> String {
+    /// The names of its models and how they judge, in words.
+    pub(crate) fn name(&self) -> String {
         let name = |id: &str| match self.models.iter().find(|it| it.id == id) {
             Some(it) if it.id != full(it) => format!("{id} ({})", full(it)),
             _ => id.to_owned(),
@@ -40,8 +105,8 @@ impl<'s> Bench<'s> {
         self.judging.renamed(name).in_words()
     }
 
-    /// Who it is, whatever the suite calls its models.
-    pub fn full(&self) -> JudgeBlock {
+    /// The same with `provider:model` for each id: two suites may have different ids for one model.
+    pub(crate) fn full(&self) -> JudgeBlock {
         let name = |id: &str| {
             let model = self.models.iter().find(|it| it.id == id);
             model.map_or_else(|| id.to_owned(), |it| full(it))
@@ -49,9 +114,9 @@ impl<'s> Bench<'s> {
         self.judging.renamed(name).settled()
     }
 
-    /// What decides what the models say beside their names, as a digest: settings of their providers, and programs that
+    /// The digest of what changes the models' answers beside their names: settings of their providers, and programs that
     /// answer for them. `None` if nothing does.
-    pub fn decided(
+    pub(crate) fn decided(
         &self,
         providers: &Map<String, Value>,
         programs: &Programs<'_>,
@@ -62,8 +127,8 @@ impl<'s> Bench<'s> {
         (!decides.is_empty()).then(|| Digest::of(Value::Array(decides).to_string()).to_string())
     }
 
-    /// As its calibrations are kept.
-    pub fn kept(&self) -> Judge {
+    /// The key of its stored calibrations.
+    pub(crate) fn stored(&self) -> Judge {
         let model =
             |it: &&Model| JudgeModel { provider: it.provider.clone(), model: it.name.clone() };
         let mut models: Vec<JudgeModel> = self.models.iter().map(model).collect();
@@ -72,23 +137,22 @@ impl<'s> Bench<'s> {
     }
 }
 
-/// A model whatever a suite calls it.
-pub fn full(model: &Model) -> String {
+/// The `provider:model` of a model.
+pub(crate) fn full(model: &Model) -> String {
     format!("{}:{}", model.provider, model.name)
 }
 
-/// A judge whose calibrations were kept.
-pub fn of_kept(judge: &Judge) -> Option<JudgeBlock> {
+/// The judge of a stored calibration. `None` if its settings cannot be read.
+pub(crate) fn from_stored(judge: &Judge) -> Option<JudgeBlock> {
     let names = judge.models.iter().map(|it| format!("{}:{}", it.provider, it.model));
     let block: JudgeBlock = serde_json::from_value(Value::Object(judge.settings.clone())).ok()?;
     let models = Some(names.collect());
     Some(JudgeBlock { models, ..block }.settled())
 }
 
-/// What differs from asking one model once.
+/// The settings that differ from asking one model once.
 fn settings(judging: &JudgeBlock) -> Map<String, Value> {
     let open = JudgeBlock { model: None, models: None, ..judging.clone() };
-    // What is read from a file can be written to one.
     let Ok(Value::Object(settings)) = serde_json::to_value(open) else { return Map::new() };
     settings.into_iter().filter(|(_, it)| !it.is_null()).collect()
 }
@@ -114,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_who_judged_and_nothing_else() {
+    fn stored_judge_names_models_and_settings_only() {
         let models = [model("a", "x"), model("b", "y"), model("p:z", "z")];
         for (judging, name) in [
             (json!({}), "b (p:y)"),
@@ -132,11 +196,11 @@ mod tests {
             (json!({"models": ["a"], "jury": "veto"}), "a (p:x)"),
         ] {
             let block: JudgeBlock = serde_json::from_value(judging.clone()).unwrap();
-            let bench = Bench::of(&models, Some("b"), &block).unwrap();
-            assert_eq!(bench.name(), name, "{judging}");
-            assert_eq!(of_kept(&bench.kept()), Some(bench.full()), "{judging}");
+            let panel = Panel::of(&models, Some("b"), &block).unwrap();
+            assert_eq!(panel.name(), name, "{judging}");
+            assert_eq!(from_stored(&panel.stored()), Some(panel.full()), "{judging}");
         }
-        let nobody = JudgeBlock { model: Some("c".to_owned()), ..JudgeBlock::default() };
-        assert!(Bench::of(&models, None, &nobody).is_none());
+        let unknown = JudgeBlock { model: Some("c".to_owned()), ..JudgeBlock::default() };
+        assert!(Panel::of(&models, None, &unknown).is_none());
     }
 }

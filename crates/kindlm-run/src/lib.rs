@@ -7,7 +7,7 @@
 //! `examples/run_a_suite.rs` shows all of it.
 
 pub mod baseline;
-pub mod budget;
+mod budget;
 pub mod calibrate;
 mod dry_run;
 pub mod evaluate;
@@ -16,7 +16,7 @@ pub mod gates;
 mod git;
 pub mod identity;
 pub mod interrupt;
-pub mod judge_setup;
+mod judge_setup;
 pub mod keys;
 pub mod programs;
 pub mod project;
@@ -41,6 +41,7 @@ pub use kindlm_engine::RunProgress;
 pub use kindlm_reporters::Style;
 
 pub use failure::{Failure, Outcome, given_twice};
+pub use judge_setup::NamedJudge;
 pub use programs::Purpose;
 pub use project::{OpenOptions, Place, Project};
 pub use registries::Registries;

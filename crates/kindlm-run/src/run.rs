@@ -31,10 +31,13 @@ use crate::{
 /// The reporter that writes the report of the `compliance` block.
 const COMPLIANCE: &str = "compliance";
 
-/// Sees a run while it is going. It is dropped when all executions are finished or given up.
+/// Sees a run or a calibration while it is going. It is dropped when the last request is finished or given up.
 pub trait Progress: Sync {
     /// Something happened in the run.
     fn on(&self, event: RunProgress<'_>);
+
+    /// An output of a calibration was judged, or could not be judged.
+    fn output_judged(&self, _is_judged: bool) {}
 
     /// Takes a notice: a long wait, an interrupt.
     fn say(&self, text: &str);

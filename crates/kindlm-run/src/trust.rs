@@ -14,7 +14,7 @@ use kindlm_store::{Calibration, Calibrations, CriterionCounts, Folder};
 use kindlm_types::{GateOutcome, GateResult, ecma};
 
 use crate::Failure;
-use crate::judge_setup::{Bench, of_kept};
+use crate::judge_setup::{Panel, from_stored};
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -36,7 +36,7 @@ pub fn settle<'m>(
         calibrated.models.insert(id.to_owned(), format!("{provider}:{model}"));
     }
     for (judge, checks) in Calibrations::new(state).all().map_err(|err| Failure::store(&err))? {
-        let Some(judge) = of_kept(&judge) else { continue };
+        let Some(judge) = from_stored(&judge) else { continue };
         for it in &checks {
             let by = it.criteria.iter().map(Some).chain([None]);
             calibrated.known.extend(by.map(|criterion| kappa_of(it, criterion, &judge, now)));
@@ -111,16 +111,16 @@ pub fn check(
     let mut refused = Vec::new();
     let mut whom = BTreeSet::new();
     for it in judged(suite, plan) {
-        let decided = it.bench.decided(&suite.providers, &programs);
+        let decided = it.panel.decided(&suite.providers, &programs);
         let known = it.known(&calibrations, decided.as_deref(), now)?;
         let unmet = known
             .and_then(|known| known.iter().find_map(|it| demand.unmet(it)).map_or(Ok(()), Err));
         let Err(why) = unmet else { continue };
-        if let [judge] = it.bench.models.as_slice() {
+        if let [judge] = it.panel.models.as_slice() {
             whom.insert(judge.id.as_str());
         }
         let place = it.place(suite);
-        refused.push(format!("{place}: {} may not judge `{}`: {why}", it.bench.name(), it.check));
+        refused.push(format!("{place}: {} may not judge `{}`: {why}", it.panel.name(), it.check));
     }
     if refused.is_empty() {
         return Ok(());
@@ -143,7 +143,7 @@ fn labels(counts: &kindlm_stats::Confusion) -> Labels {
 /// A kind of check of a plan, with who judges it and what they are told.
 struct Judged<'s> {
     check: &'static str,
-    bench: Bench<'s>,
+    panel: Panel<'s>,
     prompts: Vec<String>,
     /// The criterion; empty if the check judges all outputs by the same instructions.
     criteria: Vec<Criterion>,
@@ -159,8 +159,8 @@ impl Judged<'_> {
         let is_this = |it: &&kindlm_engine::JudgedAt| {
             it.check == self.check
                 && it.prompts == self.prompts
-                && Bench::of(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)
-                    .is_some_and(|it| it.judging == self.bench.judging)
+                && Panel::of(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)
+                    .is_some_and(|it| it.judging == self.panel.judging)
         };
         match suite.judged.iter().find(is_this) {
             Some(it) => it.place.clone(),
@@ -182,7 +182,7 @@ impl Judged<'_> {
                  leave the gate out, or this check"
             )));
         }
-        let kept = self.bench.kept();
+        let kept = self.panel.stored();
         let own = known.of(&kept).map_err(|err| Failure::store(&err))?;
         let mut own = own.iter().filter(|it| it.check == self.check).peekable();
         if own.peek().is_some() {
@@ -202,7 +202,7 @@ impl Judged<'_> {
         let near = all.iter().find(|(it, checks)| {
             it.models == kept.models && checks.iter().any(|it| it.check == self.check)
         });
-        Ok(Err(match near.and_then(|(it, _)| of_kept(it)) {
+        Ok(Err(match near.and_then(|(it, _)| from_stored(it)) {
             Some(other) => format!(
                 "it was calibrated as {}, which is another judge: calibrate it with the settings that it has here",
                 other.in_words()
@@ -212,7 +212,7 @@ impl Judged<'_> {
     }
 
     fn by_criteria(&self, known: &Calibration, now: Timestamp) -> Result<Vec<JudgeKappa>, String> {
-        let judge = self.bench.full();
+        let judge = self.panel.full();
         if self.criteria.is_empty() {
             return Ok(vec![kappa_of(known, None, &judge, now)]);
         }
@@ -239,8 +239,8 @@ fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<Judged<'s>> {
         let Some(case) = suite.cases.get(unit.case) else { continue };
         for it in judged_in(suite, case) {
             let is_same = |known: &Judged<'_>| {
-                (known.check, &known.bench.judging, &known.prompts, &known.criteria)
-                    == (it.check, &it.bench.judging, &it.prompts, &it.criteria)
+                (known.check, &known.panel.judging, &known.prompts, &known.criteria)
+                    == (it.check, &it.panel.judging, &it.prompts, &it.criteria)
             };
             if !found.iter().any(is_same) {
                 found.push(it);
@@ -260,10 +260,10 @@ fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<Judged<'s>> {
     for check in leaves.filter(|it| it.options.skip.is_none()) {
         let Some(told) = check.assertion.instructions() else { continue };
         let judging = check.judging.as_deref().cloned().unwrap_or_default();
-        let Some(bench) = Bench::of(&suite.models, default, &judging) else { continue };
+        let Some(panel) = Panel::of(&suite.models, default, &judging) else { continue };
         found.push(Judged {
             check: check.meta.id,
-            bench,
+            panel,
             prompts: told.digests().to_vec(),
             criteria: told.criteria().to_vec(),
             hangs_on: told.hangs_on(),

@@ -167,7 +167,7 @@ fn a_judge_that_is_not_reached_is_not_calibrated() {
     labels(folder, [2, 0, 0, 2], [0, 0]);
     let output = kindlm(folder, &CALIBRATE);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(said(&output).contains("not kept: 4 of 4 labelled outputs were not judged"));
+    assert!(said(&output).contains("not stored: 4 of 4 labelled outputs were not judged"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("none: there is nothing to count") && !text.contains("NaN"), "{text}");
     assert!(!folder.join(".kindlm/calibrations").exists());
@@ -176,8 +176,8 @@ fn a_judge_that_is_not_reached_is_not_calibrated() {
 #[test]
 fn an_output_without_a_label_that_is_not_judged_is_told_and_no_success() {
     for (reply, code, words) in [
-        (MockReply::error(400, "no"), 3, "`--responses cache` asks only for those once more"),
-        (MockReply::text("I would rather not say."), 1, "its replies there cannot be read"),
+        (MockReply::error(400, "no"), 3, "`--responses cache` asks only for those again"),
+        (MockReply::text("I would rather not say."), 1, "the judge's replies cannot be read"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
@@ -237,7 +237,7 @@ fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
     let output = kindlm(folder, &CALIBRATE);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let words =
-        "not kept: 50 of 54 labelled outputs were not judged; its replies there cannot be read";
+        "not stored: 50 of 54 labelled outputs were not judged; the judge's replies cannot be read";
     assert!(said(&output).contains(words), "{}", said(&output));
     assert!(!folder.join(".kindlm/calibrations").exists());
     let refused = kindlm(folder, &["test"]);
@@ -270,7 +270,7 @@ fn a_judge_whose_provider_has_other_settings_now_is_another() {
     fs::write(folder.path().join("labels.csv"), format!("{csv}{rows}")).unwrap();
     let output = kindlm(folder.path(), &CALIBRATE);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("84 rows say what a row before says"), "{}", said(&output));
+    assert!(said(&output).contains("84 rows repeat an earlier row"), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("84"), "{output:?}");
     let output = kindlm(folder.path(), &["test", "-q"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));

@@ -34,30 +34,30 @@ struct Case {
 }
 
 /// Everything that is to be asked.
-pub struct Plan {
+pub(super) struct Plan {
     cases: Vec<Case>,
     /// The id of the assertion whose judge is calibrated.
-    pub check: String,
+    pub(super) check: String,
     /// Who judges, and how: as in a run, all rows in the same way.
-    pub judging: JudgeBlock,
+    pub(super) judging: JudgeBlock,
     /// Digests of the instructions that the judge gets.
-    pub prompts: Vec<String>,
+    pub(super) prompts: Vec<String>,
 }
 
 /// What came of it.
-pub struct Asked {
+pub(super) struct Asked {
     /// The labelled outputs with the verdicts.
-    pub samples: Vec<Sample>,
+    pub(super) samples: Vec<Sample>,
     /// What the questions cost in US dollars, if it is known.
-    pub cost_usd: Option<f64>,
+    pub(super) cost_usd: Option<f64>,
     /// The tokens that the judge used.
-    pub usage: UsageSum,
+    pub(super) usage: UsageSum,
 }
 
 /// Makes the checks of every row; rows about the same output and the same question are asked about once.
 ///
 /// Fails with every problem, at its line.
-pub fn plan(
+pub(super) fn plan(
     name: &str,
     labels: Labels,
     question: &Question,
@@ -134,7 +134,7 @@ fn named(question: &Question) -> Option<&'static str> {
 
 impl Plan {
     /// How many outputs the judge is asked about.
-    pub fn output_count(&self) -> usize {
+    pub(super) fn output_count(&self) -> usize {
         self.cases.len()
     }
 
@@ -304,7 +304,7 @@ fn execution(row: &Row) -> Execution {
 
 /// Asks about every output, so many at once, and puts labels and answers together in the order of the file. `tell`
 /// hears after each output whether it could be judged.
-pub async fn ask(
+pub(super) async fn ask(
     plan: &Plan,
     judges: &Judges<'_>,
     concurrency: usize,

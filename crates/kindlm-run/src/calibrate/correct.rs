@@ -12,33 +12,33 @@ use super::findings::CONFIDENCE;
 
 /// What is known about a judge.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub(super) struct Known {
     /// For which kind of check.
-    pub check: String,
+    pub(super) check: String,
     /// Digests of what it was told.
-    pub prompts: Vec<String>,
+    pub(super) prompts: Vec<String>,
     /// How its verdicts and those of people agree.
-    pub confusion: Confusion,
+    pub(super) confusion: Confusion,
 }
 
 /// A pass rate, as the judge sees it and as people probably would.
 #[derive(Debug)]
-pub struct Correction {
+pub(super) struct Correction {
     /// Of what, in words.
-    pub of: String,
+    pub(super) of: String,
     /// The id of the check.
-    pub check: String,
+    pub(super) check: String,
     /// What the judge passed, of how many.
-    pub observed: Tally,
+    pub(super) observed: Tally,
     /// Corrected by the judge's error rates (Rogan and Gladen).
-    pub by_errors: Result<Corrected, Undefined>,
+    pub(super) by_errors: Result<Corrected, Undefined>,
     /// Corrected by prediction-powered inference.
-    pub by_predictions: Result<PredictionPowered, Undefined>,
+    pub(super) by_predictions: Result<PredictionPowered, Undefined>,
 }
 
 impl Correction {
     /// Corrects an observed pass rate by what is known about the judge.
-    pub fn of(of: String, known: &Known, observed: Tally) -> Self {
+    pub(super) fn of(of: String, known: &Known, observed: Tally) -> Self {
         let by_predictions = Labelled::of_answers(&known.confusion).and_then(|labelled| {
             prediction_powered(&labelled, &observed.into(), Tuning::Power, CONFIDENCE)
         });
@@ -54,7 +54,7 @@ impl Correction {
 
 /// What the judge found in a run, for each kind of check that it is known for; `is_judge` says whether it is the one who
 /// has judged.
-pub fn in_report(
+pub(super) fn in_report(
     report: &AnyReport<'_>,
     name: &str,
     is_judge: &dyn Fn(&JudgeBlock) -> bool,

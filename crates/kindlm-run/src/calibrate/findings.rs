@@ -17,26 +17,26 @@ pub(super) const CONFIDENCE: Confidence = Confidence::P95;
 
 /// What people and a judge said about the same outputs.
 #[derive(Debug)]
-pub struct Findings {
+pub(super) struct Findings {
     /// The outputs with labels and verdicts.
-    pub samples: Vec<Sample>,
+    pub(super) samples: Vec<Sample>,
     /// How often both passed, both failed, or differed.
-    pub confusion: Confusion,
+    pub(super) confusion: Confusion,
     /// Labelled outputs that the judge gave no usable answer for.
-    pub errored: u64,
+    pub(super) errored: u64,
     /// For each criterion or rule, if there are several: what it is about.
-    pub groups: Vec<(String, Confusion)>,
+    pub(super) groups: Vec<(String, Confusion)>,
     /// Where the judge gives scores: the best threshold for them.
-    pub best: Option<Result<BestThreshold, Undefined>>,
+    pub(super) best: Option<Result<BestThreshold, Undefined>>,
     /// Where people gave scores too: how far the two are apart, with linear weights.
-    pub weighted: Option<Result<f64, Undefined>>,
+    pub(super) weighted: Option<Result<f64, Undefined>>,
     /// From which label on people have passed an output.
     label_threshold: f64,
 }
 
 impl Findings {
     /// Adds everything up; a label of `label_threshold` or more is a pass.
-    pub fn of(samples: Vec<Sample>, label_threshold: f64) -> Self {
+    pub(super) fn of(samples: Vec<Sample>, label_threshold: f64) -> Self {
         let mut findings = Self {
             samples: Vec::new(),
             confusion: Confusion::default(),
@@ -82,12 +82,12 @@ impl Findings {
     }
 
     /// How many outputs have a label, and an answer of the judge or not.
-    pub fn labelled(&self) -> u64 {
+    pub(super) fn labelled(&self) -> u64 {
         self.confusion.total() + self.errored
     }
 
     /// What kept the judge from an answer, for each output that it gave none for, labelled or not.
-    pub fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
+    pub(super) fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         self.samples.iter().filter_map(|it| match &it.judge {
             Judged::Errored { why, .. } => Some(*why),
             Judged::Said { .. } => None,
@@ -95,7 +95,7 @@ impl Findings {
     }
 
     /// How many of the outputs without a label the judge passed, and how many it judged.
-    pub fn unlabelled(&self) -> (u64, u64) {
+    pub(super) fn unlabelled(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         for sample in self.samples.iter().filter(|it| it.human.is_none()) {
             if let Judged::Said { pass, .. } = &sample.judge {
@@ -107,7 +107,7 @@ impl Findings {
     }
 
     /// The outputs that people and judge saw differently, in the order of the file: whether people passed it.
-    pub fn disagreements(&self) -> impl Iterator<Item = (&Sample, bool)> {
+    pub(super) fn disagreements(&self) -> impl Iterator<Item = (&Sample, bool)> {
         self.samples.iter().filter_map(|sample| {
             let passed = sample.human? >= self.label_threshold;
             match &sample.judge {
@@ -137,7 +137,7 @@ impl Findings {
     }
 
     /// What is kept of it.
-    pub fn calibration(&self, template: Calibration) -> Calibration {
+    pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let interval = kappa.and_then(|it| it.interval.interval());
         let judged = || self.samples.iter().filter(|it| it.human.is_some());

@@ -1,53 +1,61 @@
 //! A calibration for programs: one JSON object.
 
+use kindlm_engine::Model;
 use kindlm_stats::{Confusion, KappaInterval, Tally, Undefined};
 use kindlm_types::Usage;
 use serde_json::{Map, Value, json};
 
 use super::findings::CONFIDENCE;
 use super::{Correction, Findings, Judged};
-use crate::judge_setup::Bench;
+use crate::judge_setup::Panel;
 
-/// Who was asked, and what it took.
-#[derive(Debug)]
-pub struct About<'a> {
-    /// The judge.
-    pub judge: &'a Bench<'a>,
+/// How a calibration was made.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    /// The judge, as JSON.
+    pub(super) judge: Value,
     /// The id of the check.
-    pub check: &'a str,
+    pub(super) check: String,
     /// Digests of the instructions that the judge got.
-    pub prompts: Vec<String>,
-    /// The file of labels, and the digest of its content.
-    pub labels: (&'a str, &'a str),
-    /// When, by RFC 3339.
-    pub calibrated_at: &'a str,
-    /// In US dollars, if it is known.
-    pub cost_usd: Option<f64>,
+    pub(super) prompts: Vec<String>,
+    /// The file of labels.
+    pub(super) labels: String,
+    /// The digest of the file's content.
+    pub(super) labels_digest: String,
+    /// When it began, by RFC 3339.
+    pub(super) calibrated_at: String,
+    /// The cost in US dollars, if it is known.
+    pub(super) cost_usd: Option<f64>,
     /// The tokens that the judge used.
-    pub usage: Usage,
+    pub(super) usage: Usage,
 }
 
-/// Everything that is known. What does not exist is an object with `undefined`, which says why.
-pub fn as_json(
-    about: Option<&About<'_>>,
+/// The judge, as it stands in the JSON object.
+pub(super) fn judge(panel: &Panel<'_>) -> Value {
+    let model = |it: &&Model| json!({"id": it.id, "provider": it.provider, "model": it.name});
+    let models: Vec<Value> = panel.models.iter().map(model).collect();
+    let mut judge = match models.as_slice() {
+        [only] => only.clone(),
+        _ => json!({ "models": models }),
+    };
+    merge(&mut judge, Value::Object(panel.stored().settings));
+    judge
+}
+
+/// The whole calibration. A number that does not exist is an object with `undefined`, which says why.
+pub(super) fn as_json(
+    about: Option<&About>,
     findings: Option<&Findings>,
     corrections: &[Correction],
 ) -> Value {
     let mut all = Map::new();
     if let Some(about) = about {
-        let one = |it: &&kindlm_engine::Model| json!({"id": it.id, "provider": it.provider, "model": it.name});
-        let models: Vec<Value> = about.judge.models.iter().map(one).collect();
-        let mut judge = match models.as_slice() {
-            [only] => only.clone(),
-            _ => json!({ "models": models }),
-        };
-        merge(&mut judge, Value::Object(about.judge.kept().settings));
-        all.insert("judge".to_owned(), judge);
-        all.insert("check".to_owned(), about.check.into());
+        all.insert("judge".to_owned(), about.judge.clone());
+        all.insert("check".to_owned(), about.check.as_str().into());
         all.insert("prompts".to_owned(), about.prompts.clone().into());
-        let (file, digest) = about.labels;
-        all.insert("labels".to_owned(), json!({"file": file, "digest": digest}));
-        all.insert("calibratedAt".to_owned(), about.calibrated_at.into());
+        let labels = json!({"file": about.labels, "digest": about.labels_digest});
+        all.insert("labels".to_owned(), labels);
+        all.insert("calibratedAt".to_owned(), about.calibrated_at.as_str().into());
         all.insert("kindlmVersion".to_owned(), env!("CARGO_PKG_VERSION").into());
         all.insert("costUsd".to_owned(), about.cost_usd.into());
         all.insert("tokens".to_owned(), about.usage.total_tokens.into());

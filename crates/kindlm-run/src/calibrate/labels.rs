@@ -1,38 +1,105 @@
 //! Reads what people said about outputs: a table, or an object on each line.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use kindlm_config::{Source, Span};
+use kindlm_store::{Digest, MAX_FILE_BYTES};
 use kindlm_types::place_of_twice;
 use serde_json::{Map, Value, json};
 
-use crate::Failure;
 use crate::failure::given_twice;
+use crate::{Failure, World};
 
 /// How many problems of a file are shown.
 const SHOWN: usize = 20;
 
+/// A file of labels.
+pub struct LabelFile {
+    pub(super) name: String,
+    /// The digest of its content.
+    pub(super) digest: String,
+    pub(super) labels: Labels,
+}
+
+impl LabelFile {
+    /// Reads a file of labels: `.csv`, `.tsv` or `.jsonl`, relative to the working folder. A notice names unused columns and
+    /// repeated rows.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is too large, or rows are malformed or contradict each other.
+    pub fn load(world: &World, path: &Path) -> Result<Self, Failure> {
+        let (name, bytes) = (path.display().to_string(), load(world, path)?);
+        let labels = read(&name, &bytes)?;
+        for column in &labels.unused {
+            world.tell(&format!("warning: the column `{column}` of {name} is not used"));
+        }
+        if labels.again > 0 {
+            let (rows, are) =
+                if labels.again == 1 { ("row repeats", "is") } else { ("rows repeat", "are") };
+            world.tell(&format!(
+                "warning: {} {rows} an earlier row of {name} and {are} not counted: the judge gets each question once",
+                labels.again
+            ));
+        }
+        Ok(Self { name, digest: Digest::of(&bytes).to_string(), labels })
+    }
+}
+
+/// Reads a set of rules from a JSON file: a list, or a record of `kindlm evaluate` that has the list as `assertions`.
+///
+/// # Errors
+///
+/// If the file cannot be read, is no JSON, or holds no list.
+pub fn load_rules(world: &World, path: &Path) -> Result<Value, Failure> {
+    let name = path.display();
+    let value: Value = serde_json::from_slice(&load(world, path)?).map_err(|err| {
+        Failure::input(format!("{name}:{}:{}: not JSON: {err}", err.line(), err.column()))
+    })?;
+    let list = value.get("assertions").unwrap_or(&value);
+    if !list.is_array() {
+        return Err(Failure::input(format!("`{name}` holds no list of rules"))
+            .with_help("write `[{\"id\": …, \"instruction\": …, \"criteria\": […]}]`"));
+    }
+    Ok(list.clone())
+}
+
+fn load(world: &World, path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |why: String| Failure::input(format!("cannot read `{}`: {why}", path.display()));
+    let mut bytes = Vec::new();
+    File::open(world.working_dir.join(path))
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|err| failed(kindlm_store::words(&err)))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(failed(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20)));
+    }
+    Ok(bytes)
+}
+
 /// One row of a file of labels.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
+pub(super) struct Row {
     /// The line that it begins at, from 1.
-    pub line: u64,
+    pub(super) line: u64,
     /// What the agent was given.
-    pub input: Option<Value>,
+    pub(super) input: Option<Value>,
     /// What it said.
-    pub output: Value,
+    pub(super) output: Value,
     /// The variables of the test, for checks that look at them.
-    pub vars: Map<String, Value>,
+    pub(super) vars: Map<String, Value>,
     /// What the judge is asked, where the row says it.
-    pub question: Option<Asked>,
+    pub(super) question: Option<Asked>,
     /// What people said.
-    pub labels: Vec<Label>,
+    pub(super) labels: Vec<Label>,
 }
 
 /// What the judge is asked about an output.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub(super) enum Asked {
     /// Whether it meets a criterion, in words.
     Criteria(String),
     /// Which rules of a set it keeps.
@@ -43,22 +110,22 @@ pub enum Asked {
 
 /// What people said about an output.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Label {
+pub(super) struct Label {
     /// The id of the rule, where the judge is asked about a set of them.
-    pub of: Option<String>,
+    pub(super) of: Option<String>,
     /// From 0 (fail) to 1 (pass); `None` where nobody has said anything.
-    pub human: Option<f64>,
+    pub(super) human: Option<f64>,
 }
 
 /// Everything in a file of labels.
 #[derive(Debug, Default)]
-pub struct Labels {
+pub(super) struct Labels {
     /// Its rows, in the order of the file.
-    pub rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     /// Columns that mean nothing here, in order of first appearance.
-    pub unused: Vec<String>,
+    pub(super) unused: Vec<String>,
     /// How many rows were left out, as they say what another says. What a judge is asked once is one answer.
-    pub again: usize,
+    pub(super) again: usize,
 }
 
 impl Labels {
@@ -119,7 +186,7 @@ impl Problems {
 }
 
 /// Reads a file of labels; `name` is what it is called in messages, and its ending says what it is.
-pub fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
+pub(super) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|err| {
         let line = bytes.iter().take(err.valid_up_to()).filter(|it| **it == b'\n').count() + 1;
         Failure::input(format!("{name}:{line}: not UTF-8 text"))

@@ -1,74 +1,79 @@
-//! Holds a judge against people: reads labels, asks the judge, and says how far the two agree.
+//! Calibrates a judge: reads labels of people, asks the judge the same, and measures how far the two agree.
+//!
+//! [`Subject`] is the judge, [`Subject::plan`] makes the questions of a [`LabelFile`], [`Planned::run`] asks them, and
+//! [`Agreement`] is the result.
 
+mod agreement;
 mod ask;
 mod correct;
 mod findings;
 mod json;
 mod labels;
+mod subject;
 mod table;
 
 use kindlm_types::{AssertionResult, FailureCode, Verdict};
 
-pub use ask::{Asked, Plan, Question, ask, plan};
-pub use correct::{Correction, Known, in_report};
-pub use findings::Findings;
-pub use json::{About, as_json};
-pub use labels::{Labels, read};
-pub use table::as_table;
+pub use agreement::Agreement;
+pub use ask::Question;
+use correct::Correction;
+use findings::Findings;
+pub use labels::{LabelFile, load_rules};
+pub use subject::{CalibrateConfig, Planned, Subject};
 
-/// What people and the judge said about one output, or about one rule of a set.
+/// The label and the verdict of one output, or of one rule of a set.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+struct Sample {
     /// The line in the file of labels.
-    pub line: u64,
-    /// What the judge was asked, in a few words: the criterion, or the id of the rule.
-    pub about: String,
+    line: u64,
+    /// The criterion, or the id of the rule.
+    about: String,
     /// People's label from 0 to 1; `None` where there is none.
-    pub human: Option<f64>,
-    /// What the judge said.
-    pub judge: Judged,
-    /// What was judged.
-    pub output: String,
+    human: Option<f64>,
+    /// The verdict.
+    judge: Judged,
+    /// The judged text.
+    output: String,
     /// The digest of the criterion, if the check has one.
-    pub criterion: Option<String>,
-    /// The vendors' names of the models that answered, where they are others than those that were asked for.
-    pub answered: Vec<String>,
+    criterion: Option<String>,
+    /// The vendors' names of the models that answered, where they differ from the requested ones.
+    answered: Vec<String>,
 }
 
-/// What a judge said about an output.
+/// The answer of a judge about an output.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Judged {
+enum Judged {
     /// A verdict.
     Said {
         /// True if the output passes.
         pass: bool,
-        /// From 0 to 1, where it gave one.
+        /// The score from 0 to 1, if there is one.
         score: Option<f64>,
-        /// Why, in its words.
+        /// The judge's reasoning.
         reasoning: Option<String>,
     },
-    /// Nothing that can be used.
+    /// No usable verdict.
     Errored {
-        /// What happened.
+        /// The reason, in words.
         message: String,
-        /// Whose fault it is.
+        /// The kind of reason.
         why: Obstacle,
     },
 }
 
-/// Why a judge said nothing that can be used.
+/// Why there is no usable verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// Its replies cannot be read: that is a fault of the judge.
+enum Obstacle {
+    /// The replies of the judge cannot be read.
     Unreadable,
-    /// The provider failed: the judge itself may be fine.
+    /// The provider failed.
     Provider,
-    /// It was never asked: the budget did not allow it, for example.
+    /// The judge was not asked, for example because the budget was spent.
     Unasked,
 }
 
 impl Judged {
-    /// What a result says; `None` if the check does not apply to the output.
+    /// The answer in a result; `None` if the check does not apply to the output.
     fn of(result: &AssertionResult) -> Option<Self> {
         let pass = match &result.verdict {
             Verdict::Pass => true,

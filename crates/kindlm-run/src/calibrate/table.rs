@@ -13,7 +13,7 @@ use super::{Correction, Findings, Judged};
 const SHOWN: usize = 5;
 
 /// Everything that is known, in lines of about `width` columns.
-pub fn as_table(
+pub(super) fn as_table(
     judge: &str,
     check: &str,
     labels: Option<(&str, &Findings)>,

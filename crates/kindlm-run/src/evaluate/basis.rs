@@ -1,4 +1,4 @@
-//! What a result was made of: so that one of before is not taken for the answer to what is asked now.
+//! The data that a result depends on, as a digest: an earlier result is only reused if the digest is the same.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::responses::decided_by;
 
-/// Files that pass through to whoever asks, and are remembered by their digests, each with what it imports.
-pub struct Referred<'a> {
+/// Files, with a digest of each file that was read and of its imports.
+pub(super) struct Referred<'a> {
     files: &'a Folder,
     programs: Programs<'a>,
     digests: Mutex<BTreeMap<String, Digest>>,
@@ -20,7 +20,7 @@ pub struct Referred<'a> {
 
 impl<'a> Referred<'a> {
     /// No file has been read yet.
-    pub fn new(files: &'a Folder) -> Self {
+    pub(super) fn new(files: &'a Folder) -> Self {
         Self { files, programs: Programs::new(files), digests: Mutex::default() }
     }
 
@@ -32,7 +32,7 @@ impl<'a> Referred<'a> {
         Digest::of(all)
     }
 
-    /// The files that were read and are named in one of these texts, with what they held.
+    /// The files that were read and are named in one of these texts, with their digests.
     fn named_in(&self, texts: &[&str]) -> String {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let named = digests.iter().filter(|(path, _)| texts.iter().any(|it| names(it, path)));
@@ -59,7 +59,7 @@ impl Files for Referred<'_> {
     }
 }
 
-/// Whether a text of JSON has a path in it: as a whole, behind `file://`, and before the name of a function.
+/// True if a text of JSON has a path in it: as a whole, behind `file://`, and before the name of a function.
 fn names(text: &str, path: &str) -> bool {
     text.match_indices(path).any(|(at, _)| {
         let before = text.get(..at).and_then(|it| it.chars().next_back());
@@ -68,17 +68,17 @@ fn names(text: &str, path: &str) -> bool {
     })
 }
 
-/// What is the same for all records.
-pub struct Basis<'a> {
+/// The data that is the same for all records.
+pub(super) struct Basis<'a> {
     files: &'a Referred<'a>,
-    /// What the suite says of judges, scripts and checks that records refer to.
+    /// The suite's judges, scripts and named checks.
     setup: String,
 }
 
 impl<'a> Basis<'a> {
-    /// Of records that are judged by these models, the one named `judge` where they do not say. Where they are reached,
-    /// and with which key, does not change what they say.
-    pub fn new(
+    /// For records that are judged by these models; `judge` is the default. Addresses and keys of models are left out, as they
+    /// do not change an answer.
+    pub(super) fn new(
         files: &'a Referred<'a>,
         models: &[kindlm_engine::Model],
         judge: Option<&str>,
@@ -90,9 +90,9 @@ impl<'a> Basis<'a> {
         Self { files, setup: json!([models, judge]).to_string() }
     }
 
-    /// And by what a suite says.
+    /// Adds the settings of a suite.
     #[must_use]
-    pub fn with_suite(mut self, suite: &Suite) -> Self {
+    pub(super) fn with_suite(mut self, suite: &Suite) -> Self {
         let scripts = format!("{:?}", suite.scripts);
         let more = json!([suite.judging, suite.assertion_templates, scripts]);
         self.setup.push_str(&more.to_string());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_the_answers_of_who_judges_counts() {
+    fn digest_includes_provider_settings_and_programs() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("judge.js"), "1").unwrap();
         let files = Folder::open(folder.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Records that can be left where they are: reading ends when the evaluation is stopped, also where nothing comes.
+//! An input that ends when the evaluation is stopped, also while no data comes.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -9,22 +9,22 @@ use kindlm_engine::Control;
 
 use crate::Failure;
 
-/// How often it is looked whether anybody wants to stop.
+/// How often the control is asked for a stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How much is read at once.
 const BLOCK: usize = 64 * 1024;
 
 /// Input that ends when `control` says so.
-pub struct Stoppable {
+pub(super) struct Stoppable {
     blocks: Receiver<io::Result<Vec<u8>>>,
     block: io::Cursor<Vec<u8>>,
     control: Control,
 }
 
 impl Stoppable {
-    /// Reads on a thread of its own, as nobody can be called back who waits for input.
-    pub fn new(mut input: Box<dyn Read + Send>, control: Control) -> Result<Self, Failure> {
+    /// Reads on a second thread, as a blocked read cannot be cancelled.
+    pub(super) fn new(mut input: Box<dyn Read + Send>, control: Control) -> Result<Self, Failure> {
         let (sender, blocks) = sync_channel(1);
         let read = move || {
             loop {

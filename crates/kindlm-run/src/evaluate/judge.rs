@@ -1,4 +1,4 @@
-//! Who answers the questions of records.
+//! Asks models the questions of records.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,42 +10,37 @@ use tokio::runtime::Runtime;
 use crate::Failure;
 
 /// Models to ask, or none; scripts are run in any case.
-pub struct Asking<'a> {
+pub(super) struct Asking<'a> {
     judges: Judges<'a>,
     runtime: Runtime,
-    /// Whether there is a model to ask.
+    /// True if there is a model to ask.
     has_judge: bool,
-    /// Whether a check asked a model although there is none.
-    in_vain: AtomicBool,
+    /// True if a check asked a model although there is none.
+    lacked_judge: AtomicBool,
 }
 
 impl<'a> Asking<'a> {
-    /// Asks one of these models; `default` where a check does not say which.
-    pub fn somebody(
+    /// Asks one of these models; `default` where a check names none. Without `models`, checks that want one are errored.
+    pub(super) fn new(
         backend: &'a dyn Backend,
-        models: &'a [Model],
+        models: Option<&'a [Model]>,
         default: Option<&'a str>,
         concurrency: usize,
         budget_usd: Option<f64>,
     ) -> Result<Self, Failure> {
-        let judges = Judges::new(backend, models, default)
+        let judges = Judges::new(backend, models.unwrap_or_default(), default)
             .with_concurrency(concurrency)
             .with_budget(budget_usd);
-        Ok(Self { judges, runtime: runtime()?, has_judge: true, in_vain: AtomicBool::new(false) })
+        let (has_judge, lacked_judge) = (models.is_some(), AtomicBool::new(false));
+        Ok(Self { judges, runtime: runtime()?, has_judge, lacked_judge })
     }
 
-    /// Has no model to ask: checks that want one are errored.
-    pub fn nobody(backend: &'a dyn Backend) -> Result<Self, Failure> {
-        let judges = Judges::new(backend, &[], None);
-        Ok(Self { judges, runtime: runtime()?, has_judge: false, in_vain: AtomicBool::new(false) })
+    /// True if a check asked a model although there is none.
+    pub(super) fn lacked_judge(&self) -> bool {
+        self.lacked_judge.load(Ordering::Relaxed)
     }
 
-    /// Whether a check asked a model although there is none.
-    pub(super) fn was_in_vain(&self) -> bool {
-        self.in_vain.load(Ordering::Relaxed)
-    }
-
-    /// Why nobody is asked any more, if the budget is at its end.
+    /// Why models are not asked any more, if the budget is spent.
     pub(super) fn exhausted(&self) -> Option<&str> {
         self.judges.exhausted()
     }
@@ -64,13 +59,13 @@ impl<'a> Asking<'a> {
         let judged = judge(checks, execution, baseline, &self.judges);
         let judged = self.runtime.handle().block_on(judged);
         if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
-            self.in_vain.store(true, Ordering::Relaxed);
+            self.lacked_judge.store(true, Ordering::Relaxed);
         }
         judged
     }
 }
 
-/// Whether a check asks what only a model can answer.
+/// True if a check has a question for a model.
 fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) -> bool {
     let answers = Answers::default();
     let evidence = Evidence { execution, answers: &answers, baseline, contest: None };

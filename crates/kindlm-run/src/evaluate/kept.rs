@@ -1,7 +1,7 @@
-//! `--output` and `--resume`: results in a file, of which those that are there already need not be found out again.
+//! `--output` and `--resume`: results in a file, whose answered records are not evaluated again.
 //!
-//! While a file is resumed, what it held stands beside it under another name, and is copied line by line; so at any moment
-//! the two together hold everything that was found out, and a process that is killed loses nothing.
+//! While a file is resumed, its earlier content is in a second file, and is copied line by line. At any moment the two files
+//! together hold all results, so a killed process loses nothing.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -13,20 +13,20 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 
-/// What stands at the end of the name of the results that are being copied.
+/// The ending of the second file's name.
 const BEFORE: &str = ".before";
 
-/// The file that results go to.
-pub struct Output {
+/// The file of results.
+pub(super) struct Output {
     path: PathBuf,
     /// Takes the new results.
-    pub file: BufWriter<File>,
-    /// What was found out before, line by line.
-    pub kept: Option<Kept>,
+    pub(super) file: BufWriter<File>,
+    /// The earlier results, line by line.
+    pub(super) kept: Option<Kept>,
     _lock: Option<Lock>,
 }
 
-/// Nobody else may write there meanwhile: what both find out would be paid for twice.
+/// Keeps a second process from the same file: both would pay for the same answers.
 struct Lock {
     file: PathBuf,
     /// Held until it is closed, or the process ends in whatever way.
@@ -62,11 +62,11 @@ impl Drop for Lock {
 }
 
 /// Whole lines of results, in order.
-pub struct Kept(Box<dyn BufRead + Send>);
+pub(super) struct Kept(Box<dyn BufRead + Send>);
 
 impl Kept {
     /// The next line, if there is one.
-    pub fn next_line(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn next_line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
         // A line that cannot be read is as if it were not there: its record is evaluated again.
         self.0.read_until(b'\n', &mut line).ok()?;
@@ -77,7 +77,7 @@ impl Kept {
 
 impl Output {
     /// Opens the file for results. One that has some is only touched with `resume`.
-    pub fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
+    pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
             let why = kindlm_store::words(err);
             Failure::input(format!("cannot write `{}`: {why}", path.display()))
@@ -113,7 +113,7 @@ impl Output {
     }
 
     /// Everything is in the file now.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
         let done =
             self.file.flush().and_then(|()| match fs::remove_file(beside(&self.path, BEFORE)) {
                 Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),

@@ -1,4 +1,4 @@
-//! Evaluates outputs that exist already, record by record.
+//! Evaluates recorded outputs, record by record: [`evaluate`].
 
 mod basis;
 mod cache;
@@ -8,6 +8,7 @@ mod kept;
 mod line;
 mod misspelt;
 mod notes;
+mod run;
 mod stream;
 mod summary;
 
@@ -25,22 +26,21 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 use crate::secrets::Secrets;
-pub use basis::{Basis, Referred};
+use basis::Basis;
 use cache::{Cache, Compiled, Made};
-pub use input::Stoppable;
-pub use judge::Asking;
-pub use kept::{Kept, Output};
+use judge::Asking;
+use kept::Kept;
 use line::{Line, Malformed};
 use notes::Notes;
-pub use stream::run as run_stream;
+pub use run::{EvaluateConfig, Records, evaluate};
 use summary::Totals;
 
-/// What paths are relative to, in the words of those who read them for a suite, and here.
+/// The name of the folder of relative paths: in messages about a suite, and in messages about records.
 const CONFIG_FOLDER: &str = "the folder of the config file";
 const BASE_FOLDER: &str = "the base folder (`--base`)";
 
 /// Evaluates records, on any number of threads.
-pub struct Evaluator<'a> {
+struct Evaluator<'a> {
     setup: Setup<'a>,
     asking: Asking<'a>,
     echo: bool,
@@ -48,76 +48,74 @@ pub struct Evaluator<'a> {
     notes: Notes,
     totals: Totals,
     secrets: Secrets,
-    /// Where results are kept to go on from.
+    /// The data that a result depends on, if results are resumed.
     basis: Option<Basis<'a>>,
     control: Control,
-    /// The mean score from which a record passes that does not say.
+    /// The mean score from which a record without `threshold` passes.
     threshold: Option<f64>,
 }
 
 impl<'a> Evaluator<'a> {
     /// An evaluator that compiles `expect` blocks with `setup`.
-    pub fn new(setup: Setup<'a>, asking: Asking<'a>, echo: bool) -> Self {
+    pub(super) fn new(setup: Setup<'a>, asking: Asking<'a>, echo: bool) -> Self {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
         let totals = Totals::default();
         let (basis, control, threshold) = (None, Control::default(), None);
         Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
     }
 
-    /// Says in each result what it was made of.
+    /// Adds to each result the digest of the data that it depends on.
     #[must_use]
-    pub fn with_basis(mut self, basis: Option<Basis<'a>>) -> Self {
+    pub(super) fn with_basis(mut self, basis: Option<Basis<'a>>) -> Self {
         self.basis = basis;
         self
     }
 
-    /// Takes no more records in once this says so.
+    /// Begins no more records when `control` is stopped.
     #[must_use]
-    pub fn with_control(mut self, control: Control) -> Self {
+    pub(super) fn with_control(mut self, control: Control) -> Self {
         self.control = control;
         self
     }
 
-    /// Keeps these secrets out of the evaluations.
+    /// Masks these secrets in the results.
     #[must_use]
-    pub fn with_secrets(mut self, secrets: Secrets) -> Self {
+    pub(super) fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
     }
 
-    /// Sets the mean score from which a record passes that does not say.
+    /// Sets the mean score from which a record without `threshold` passes.
     #[must_use]
-    pub fn with_threshold(self, threshold: Option<f64>) -> Self {
+    pub(super) fn with_threshold(self, threshold: Option<f64>) -> Self {
         Self { threshold, ..self }
     }
 
-    /// Whether a record may have to wait for a model.
-    pub fn may_wait(&self) -> bool {
+    /// True if a record may have to wait for a model.
+    pub(super) fn may_wait(&self) -> bool {
         self.asking.has_judge()
     }
 
-    /// Whether a check wanted to ask a model although there is none.
-    pub fn lacked_judge(&self) -> bool {
-        self.asking.was_in_vain()
+    /// True if a check asked a model although there is none.
+    pub(super) fn lacked_judge(&self) -> bool {
+        self.asking.lacked_judge()
     }
 
-    /// Whether some record was looked at.
-    pub fn has_looked(&self) -> bool {
+    /// True if at least one record was read.
+    pub(super) fn has_looked(&self) -> bool {
         !self.totals.is_empty()
     }
 
-    /// What is odd about the records so far, though they were evaluated.
-    pub fn warnings(&self) -> Vec<String> {
+    /// Warnings about the records so far.
+    pub(super) fn warnings(&self) -> Vec<String> {
         let ended = self.asking.exhausted().map(|why| {
             format!("{why}; what a judge was to say after that is errored: `--output` with `--resume` asks only for it, with a higher `--budget-usd`")
         });
         self.notes.warnings().into_iter().chain(ended).collect()
     }
 
-    /// Evaluates one record and writes one line; never fails, says how it went.
-    ///
-    /// `number` is where the record is in its file, from 1.
-    pub fn record(&self, json: &[u8], number: u64, out: &mut Vec<u8>) -> ExitStatus {
+    /// Evaluates one record and writes one line, also for a malformed record. `number` is the record's line, from 1.
+    pub(super) fn record(&self, json: &[u8], number: u64, out: &mut Vec<u8>) -> ExitStatus {
         match self.evaluate(json, number) {
             Ok((evaluation, status)) => {
                 write(out, &evaluation);
@@ -127,8 +125,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Takes over the result of a record that was evaluated before, if it is one and was made of the same; says how it
-    /// went.
+    /// Copies the earlier result of a record, if the record and its rules have not changed.
     fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;
@@ -147,7 +144,7 @@ impl<'a> Evaluator<'a> {
         Some(status(evaluation.outcome, &[]))
     }
 
-    /// Counts the result of a record that was evaluated before, as it stands; says how it went.
+    /// Counts the earlier result of a record, without a comparison with the record.
     fn take_over(&self, kept: &[u8], number: u64) -> ExitStatus {
         let Some(evaluation) = kept::result(kept) else {
             self.totals.malformed();
@@ -158,9 +155,9 @@ impl<'a> Evaluator<'a> {
         status(evaluation.outcome, &[])
     }
 
-    /// Keeps the results for which there is no record in this stream.
+    /// Copies the earlier results that have no record in this stream.
     fn keep_rest(&self, mut rest: Kept, output: &mut dyn Write) -> io::Result<()> {
-        // Where no more records are taken in, they are those of the rest.
+        // After a stop, the rest of the records was not read, so these results may have one.
         let is_stopped = self.control.reason().is_some();
         while let Some(line) = rest.next_line() {
             output.write_all(&line)?;
@@ -180,7 +177,7 @@ impl<'a> Evaluator<'a> {
         Some(id)
     }
 
-    /// Writes what comes back for a record that cannot be evaluated.
+    /// Writes the error of a malformed record.
     fn refuse(&self, malformed: Malformed, line: u64, out: &mut Vec<u8>) -> ExitStatus {
         self.totals.malformed();
         let Malformed { id, mut error } = malformed;
@@ -189,8 +186,12 @@ impl<'a> Evaluator<'a> {
         ExitStatus::InvalidInput
     }
 
-    /// Writes what all records so far add up to; `suite` is where they come from.
-    pub fn write_summary(&self, path: &Path, suite: Option<&SuiteInfo>) -> Result<(), Failure> {
+    /// Writes the summary of all records so far; `suite` names it.
+    pub(super) fn write_summary(
+        &self,
+        path: &Path,
+        suite: Option<&SuiteInfo>,
+    ) -> Result<(), Failure> {
         let agent = suite.map(|it| it.project.clone());
         let stopped = self.asking.exhausted().map(str::to_owned);
         self.totals.write(path, agent, suite.map(|it| it.name.clone()), stopped)
@@ -252,13 +253,13 @@ impl<'a> Evaluator<'a> {
         )
     }
 
-    /// What the result of a record is made of, once its rules are compiled.
+    /// The digest of the data that the result of a record depends on; its rules must be compiled.
     fn digest(&self, json: &[u8], line: &Line<'_>) -> Option<String> {
         Some(self.basis.as_ref()?.digest(json, rules(line)))
     }
 
     /// How many records there were, and how many of them had their result before, in words.
-    pub fn counts(&self) -> String {
+    pub(super) fn counts(&self) -> String {
         self.totals.words(self.notes.count_kept())
     }
 
@@ -368,7 +369,7 @@ fn literal(rules: &mut Value) {
     }
 }
 
-/// Whether there are checks, and none of them has a part in a mean.
+/// True if there are checks, and all of them have the weight 0.
 fn is_weightless(checks: &[Check]) -> bool {
     !checks.is_empty() && !checks.iter().any(Check::weighs)
 }
@@ -392,7 +393,7 @@ fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
-/// What a record says must hold, as it is written: `expect`, then `assertions`.
+/// The rules of a record, as they are written: `expect`, then `assertions`.
 fn rules<'a>(line: &Line<'a>) -> [Option<&'a str>; 2] {
     [line.expect, line.assertions].map(|it| it.map(RawValue::get))
 }
@@ -415,8 +416,8 @@ fn compiled(
     Err(said.collect::<Vec<_>>().join("\n").replace(CONFIG_FOLDER, BASE_FOLDER))
 }
 
-/// There was nothing but white space.
-pub fn no_record() -> Failure {
+/// The failure of an input that holds only white space.
+fn no_record() -> Failure {
     Failure::input("there is no record to evaluate")
         .with_help("pipe one in, or name a file: `kindlm evaluate record.json`")
 }

@@ -46,7 +46,7 @@ struct Done {
 }
 
 /// Evaluates every line of `input` and writes the results to `output`, in order.
-pub fn run(
+pub(super) fn run(
     evaluator: &Evaluator<'_>,
     input: &mut (dyn Read + Send),
     output: &mut (dyn Write + Send),

@@ -1,0 +1,104 @@
+//! The result of a calibration: for people, for programs, and for the store.
+
+use std::path::PathBuf;
+
+use kindlm_store::{Calibration, Calibrations, Judge};
+use kindlm_types::ExitStatus;
+use serde_json::Value;
+
+use super::json::{About, as_json};
+use super::table::as_table;
+use super::{Correction, Findings, Obstacle};
+use crate::{Failure, Outcome, World};
+
+/// How far a judge and people agree, and the pass rates that were corrected by it.
+pub struct Agreement {
+    /// The judge, in words.
+    pub(super) judge: String,
+    /// The ids of the checks.
+    pub(super) checks: String,
+    /// Absent if only stored calibrations were used.
+    pub(super) asked: Option<Asked>,
+    pub(super) corrections: Vec<Correction>,
+}
+
+/// The answers of the judge about a file of labels.
+pub(super) struct Asked {
+    pub(super) about: About,
+    pub(super) findings: Findings,
+    /// The folder of the store, and its new entry.
+    pub(super) store: (PathBuf, Judge, Calibration),
+}
+
+impl Agreement {
+    /// One JSON object with all numbers and all outputs.
+    pub fn to_json(&self) -> Value {
+        let asked = self.asked.as_ref();
+        as_json(asked.map(|it| &it.about), asked.map(|it| &it.findings), &self.corrections)
+    }
+
+    /// The text for people, in lines of about `width` columns.
+    pub fn to_table(&self, width: usize) -> String {
+        let labels = self.asked.as_ref().map(|it| (it.about.labels.as_str(), &it.findings));
+        as_table(&self.judge, &self.checks, labels, &self.corrections, width)
+    }
+
+    /// Stores the calibration, unless `save` is false. A calibration with labelled outputs that were not judged is not stored:
+    /// agreement on the others would not hold for them.
+    ///
+    /// The status is 0 if all outputs were judged, 3 if a provider failed, else 1; a notice names how many were not judged.
+    ///
+    /// # Errors
+    ///
+    /// If the calibration cannot be written.
+    pub fn store(self, world: &World, save: bool) -> Outcome {
+        let Some(Asked { findings, store: (state, judge, calibration), .. }) = self.asked else {
+            return Ok(ExitStatus::Success);
+        };
+        let status = tell_unjudged(&findings, world);
+        if save && is_complete(&findings) {
+            let path = Calibrations::new(state)
+                .set(&judge, calibration)
+                .map_err(|err| Failure::store(&err))?;
+            let shown = path.strip_prefix(&world.working_dir).unwrap_or(&path);
+            world.tell(&format!("stored in {}", shown.display()));
+        }
+        Ok(status)
+    }
+}
+
+/// True if every labelled output was judged.
+fn is_complete(findings: &Findings) -> bool {
+    findings.errored == 0 && findings.confusion.total() > 0
+}
+
+/// Gives notice of the outputs that were not judged.
+fn tell_unjudged(findings: &Findings, world: &World) -> ExitStatus {
+    let obstacles: Vec<Obstacle> = findings.obstacles().collect();
+    let unlabelled = obstacles.len() as u64 - findings.errored;
+    if obstacles.is_empty() && findings.confusion.total() > 0 {
+        return ExitStatus::Success;
+    }
+    let help = if obstacles.iter().any(|it| *it != Obstacle::Unreadable) {
+        "`--responses cache` asks only for those again"
+    } else {
+        "the judge's replies cannot be read: use another model as judge, or take these outputs out of the file"
+    };
+    if !is_complete(findings) {
+        let (errored, all) = (findings.errored, findings.labelled());
+        world.tell(&format!(
+            "not stored: {errored} of {all} labelled outputs were not judged; {help}"
+        ));
+    }
+    if unlabelled > 0 {
+        let all = findings.unlabelled().1 + unlabelled;
+        world.tell(&format!(
+            "{unlabelled} of {all} outputs without a label were not judged; {help}"
+        ));
+    }
+    if obstacles.contains(&Obstacle::Provider) {
+        ExitStatus::ProviderError
+    } else {
+        ExitStatus::GatesFailed
+    }
+}

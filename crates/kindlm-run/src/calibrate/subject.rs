@@ -1,0 +1,351 @@
+//! Calibrates a judge: plans the questions, asks them, and corrects pass rates.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use kindlm_assertions::JudgeBlock;
+use kindlm_config::Programs;
+use kindlm_engine::{Judges, Model, Suite};
+use kindlm_stats::Tally;
+use kindlm_store::responses::Recorded;
+use kindlm_store::{Calibration, Calibrations, Counts, Folder};
+use kindlm_types::{AnyReport, suggest};
+use serde_json::{Map, Value};
+
+use super::ask::{self, Asked, Plan};
+use super::correct::{Correction, Known, in_report};
+use super::json::{self, About};
+use super::{Agreement, Findings, Judged, LabelFile, Question, agreement};
+use crate::interrupt::heed;
+use crate::judge_setup::{NamedJudge, Panel, full};
+use crate::project::{self, CONFIG};
+use crate::saved::Saved;
+use crate::scripts::Scripted;
+use crate::{
+    Failure, Place, Progress, Project, ResponseSource, Session, World, budget, identity, responses,
+};
+
+/// How outputs are judged. The default asks about one output at a time, without a budget.
+#[derive(Clone, Debug)]
+pub struct CalibrateConfig {
+    /// The least label, from 0 to 1, with which people pass an output.
+    pub label_threshold: f64,
+    /// Where the answers of the judge come from.
+    pub responses: ResponseSource,
+    /// The most that may be spent on the judge, in US dollars.
+    pub budget_usd: Option<f64>,
+    /// True if the calibration may begin although there is a budget and the price of the judge is not known.
+    pub allow_unpriced: bool,
+    /// How many outputs are judged at once, from 1.
+    pub concurrency: usize,
+}
+
+impl Default for CalibrateConfig {
+    fn default() -> Self {
+        Self {
+            label_threshold: 0.5,
+            responses: ResponseSource::default(),
+            budget_usd: None,
+            allow_unpriced: false,
+            concurrency: 1,
+        }
+    }
+}
+
+/// The judge that is calibrated, and the folder that stores its calibrations.
+pub struct Subject {
+    /// The models that may judge.
+    models: Vec<Model>,
+    /// The judge where a check names none, and its settings.
+    judging: JudgeBlock,
+    suite: Option<Suite>,
+    /// The judge, if there is no suite.
+    named: Option<NamedJudge>,
+    /// The model of the suite that the caller asked for: its id or `provider:model`.
+    requested: Option<String>,
+    files: Folder,
+    place: Place,
+    providers: Map<String, Value>,
+}
+
+impl Subject {
+    /// A judge without a suite; its calibrations are stored in `.kindlm` in the working folder.
+    ///
+    /// # Errors
+    ///
+    /// If the working folder cannot be opened.
+    pub fn from_name(world: &World, judge: NamedJudge) -> Result<Self, Failure> {
+        let files =
+            Folder::open(&world.working_dir).map_err(|err| Failure::input(err.to_string()))?;
+        Ok(Self {
+            models: vec![judge.model.clone()],
+            judging: JudgeBlock::default(),
+            suite: None,
+            files,
+            place: Place::new(world, Path::new(CONFIG)),
+            providers: judge.providers.clone(),
+            named: Some(judge),
+            requested: None,
+        })
+    }
+
+    /// The judge of a suite, or the model of the suite with the id or `provider:model` of `judge`.
+    ///
+    /// # Errors
+    ///
+    /// If the suite has no such model, or no model that could judge.
+    pub fn from_suite(project: Project, judge: Option<&str>) -> Result<Self, Failure> {
+        let Project { place, suite, files, .. } = project;
+        let mut judging = suite.judging.clone();
+        if let Some(id) = judge {
+            let is_named = |it: &&Model| it.id == id || full(it) == id;
+            let models = suite.models.iter().filter(|it| it.agent.is_none());
+            let Some(judge) = models.clone().find(is_named) else {
+                let ids = suite.models.iter().map(|it| it.id.as_str());
+                return Err(Failure::input(format!("`{}` has no model `{id}`", place.name))
+                    .with_help(suggest(id, "models", ids)));
+            };
+            // The suite's settings of the judge stay, such as `samples`; a judge panel is replaced by the model.
+            let named = JudgeBlock { model: Some(judge.id.clone()), ..JudgeBlock::default() };
+            judging = named.over(&judging);
+        }
+        let (models, providers) = (suite.models.clone(), suite.providers.clone());
+        let (suite, requested) = (Some(suite), judge.map(str::to_owned));
+        let subject =
+            Self { models, judging, suite, named: None, requested, files, place, providers };
+        subject.panel(&subject.judging)?;
+        Ok(subject)
+    }
+
+    /// The suite's place, or the place it would have in the working folder.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Makes the checks of all rows. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// If a row cannot be judged, or rows have different judges: each problem with its line.
+    pub fn plan(
+        &self,
+        world: &World,
+        question: &Question,
+        file: LabelFile,
+    ) -> Result<Planned<'_>, Failure> {
+        let LabelFile { name, digest, labels } = file;
+        let ids: Vec<String> = self.models.iter().map(|it| it.id.clone()).collect();
+        let mut setup = project::setup(world, &self.files, Some(&ids), self.suite.as_ref());
+        setup.judging = self.judging.clone();
+        let plan = ask::plan(&name, labels, question, &setup)?;
+        let panel = self.panel_of(&plan)?;
+        Ok(Planned { subject: self, plan, panel, labels: name, labels_digest: digest })
+    }
+
+    /// Corrects the pass rates of a run by the stored calibrations of the judge. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// If the judge was never calibrated, or has judged nothing in the run.
+    pub fn correct(&self, run: Option<&Saved>) -> Result<Agreement, Failure> {
+        let panel = self.panel(&self.judging)?;
+        let known = Calibrations::new(self.place.state())
+            .of(&panel.stored())
+            .map_err(|err| Failure::store(&err))?;
+        if known.is_empty() {
+            return Err(Failure::input(format!("{} was never calibrated", panel.name())).with_help(
+                "name a file of outputs that people have labelled: `kindlm calibrate labels.csv`",
+            ));
+        }
+        let known: Vec<Known> = known
+            .into_iter()
+            .map(|it| Known { check: it.check, prompts: it.prompts, confusion: it.counts.into() })
+            .collect();
+        let corrections = self.corrections_in(run, &panel, &known)?;
+        let checks: Vec<&str> = known.iter().map(|it| it.check.as_str()).collect();
+        let checks = checks.join("`, `");
+        if corrections.is_empty() {
+            let run = run.map_or("the run", |it| it.name.as_str());
+            return Err(Failure::input(format!(
+                "{} has judged nothing in {run} with `{checks}`",
+                panel.name()
+            ))
+            .with_help("`-c` names the suite, and `--judge` the model that judged"));
+        }
+        Ok(Agreement { judge: panel.name(), checks, asked: None, corrections })
+    }
+
+    /// The judge of a block.
+    fn panel(&self, judging: &JudgeBlock) -> Result<Panel<'_>, Failure> {
+        let default = self.suite.as_ref().and_then(|it| it.defaults.judge_model.as_deref());
+        Panel::of(&self.models, default, judging).ok_or_else(|| {
+            Failure::input(format!("`{}` has no model that could judge", self.place.name))
+                .with_help("add one under `models`, or name it with `--judge provider:model`")
+        })
+    }
+
+    /// The judge of the rows of a plan, which is the judge of the caller if there is one.
+    fn panel_of(&self, plan: &Plan) -> Result<Panel<'_>, Failure> {
+        let panel = self.panel(&plan.judging)?;
+        let Some(requested) = &self.requested else { return Ok(panel) };
+        if panel.judging.models.is_none() && self.judging.model == panel.judging.model {
+            return Ok(panel);
+        }
+        let who = panel.name();
+        let message =
+            format!("the check is judged by {who}, and `--judge {requested}` names another");
+        Err(Failure::input(message)
+            .with_help("leave `--judge` out, or take `model` and `models` out of the check"))
+    }
+
+    fn session(&self, world: &World, config: &CalibrateConfig) -> Result<Session, Failure> {
+        let CalibrateConfig { concurrency, responses, .. } = config;
+        if let Some(suite) = &self.suite {
+            Session::new(world, &self.place, (suite, &self.files), *concurrency, responses)
+        } else {
+            let (judge, folder) = (self.named.as_ref(), self.files.root());
+            Session::without_suite(world, judge, folder, *concurrency, responses)
+        }
+    }
+
+    /// Corrects the pass rates that this judge found in a run.
+    fn corrections_in(
+        &self,
+        run: Option<&Saved>,
+        panel: &Panel<'_>,
+        known: &[Known],
+    ) -> Result<Vec<Correction>, Failure> {
+        let Some(Saved { report, name }) = run else { return Ok(Vec::new()) };
+        let report: &AnyReport<'_> = report;
+        // A report lists the models under test; the id of a judge that is none of them is from the suite.
+        let of_report =
+            report.models.iter().map(|it| (&it.id, format!("{}:{}", it.provider, it.name)));
+        let of_suite = self.models.iter().map(|it| (&it.id, full(it)));
+        let names: HashMap<&String, String> = of_suite.chain(of_report).collect();
+        let judge = panel.full();
+        let is_judge = |it: &JudgeBlock| {
+            let full =
+                |id: &str| names.get(&id.to_owned()).cloned().unwrap_or_else(|| id.to_owned());
+            it.renamed(full).settled() == judge
+        };
+        in_report(report, name, &is_judge, known).map_err(|err| Failure::input(err.to_string()))
+    }
+}
+
+/// The questions of a calibration: nothing was sent.
+pub struct Planned<'s> {
+    subject: &'s Subject,
+    plan: Plan,
+    panel: Panel<'s>,
+    labels: String,
+    labels_digest: String,
+}
+
+impl Planned<'_> {
+    /// How many outputs the judge is asked about.
+    pub fn output_count(&self) -> usize {
+        self.plan.output_count()
+    }
+
+    /// Asks the judge about each output, and compares its verdicts with the labels. With `run`, also corrects the pass rates
+    /// of that run. Nothing is stored before [`Agreement::store`].
+    ///
+    /// # Errors
+    ///
+    /// If the judge cannot be asked: its key or its price is missing, or the stored answers cannot be used. An output that
+    /// cannot be judged is a part of the findings.
+    pub fn run(
+        self,
+        world: &World,
+        config: &CalibrateConfig,
+        run: Option<&Saved>,
+        progress: Box<dyn Progress + '_>,
+    ) -> Result<Agreement, Failure> {
+        let started = identity::begin((world.now)(), &self.subject.place.folder).started_at;
+        let asked = self.ask(world, config, progress)?;
+        let Self { subject, plan, panel, labels, labels_digest } = self;
+        let findings = Findings::of(asked.samples, config.label_threshold);
+        let known = Known {
+            check: plan.check.clone(),
+            prompts: plan.prompts.clone(),
+            confusion: findings.confusion,
+        };
+        let mut corrections = Vec::new();
+        let (passed, total) = findings.unlabelled();
+        if let Ok(observed) = Tally::new(passed, total) {
+            let of = format!("the rows of {labels} without a label");
+            corrections.push(Correction::of(of, &known, observed));
+        }
+        corrections.extend(subject.corrections_in(run, &panel, std::slice::from_ref(&known))?);
+        let calibration = findings.calibration(Calibration {
+            check: plan.check.clone(),
+            calibrated_at: started.clone(),
+            kindlm_version: env!("CARGO_PKG_VERSION").to_owned(),
+            prompts: plan.prompts.clone(),
+            providers: panel.decided(&subject.providers, &Programs::new(&subject.files)),
+            labels: labels.clone(),
+            labels_digest: labels_digest.clone(),
+            counts: Counts::default(),
+            criteria: Vec::new(),
+            answered: Vec::new(),
+            errored: 0,
+            base_rate: 0.0,
+            agreement: 0.0,
+            kappa: None,
+            kappa_interval: None,
+        });
+        let about = About {
+            judge: json::judge(&panel),
+            check: plan.check.clone(),
+            prompts: plan.prompts,
+            labels,
+            labels_digest,
+            calibrated_at: started,
+            cost_usd: asked.cost_usd,
+            usage: asked.usage.total(),
+        };
+        let store = (subject.place.state(), panel.stored(), calibration);
+        let asked = Some(agreement::Asked { about, findings, store });
+        Ok(Agreement { judge: panel.name(), checks: plan.check, asked, corrections })
+    }
+
+    fn ask(
+        &self,
+        world: &World,
+        config: &CalibrateConfig,
+        progress: Box<dyn Progress + '_>,
+    ) -> Result<Asked, Failure> {
+        let Self { subject, plan, panel, .. } = self;
+        let models = panel.models.iter().copied();
+        budget::check_judges(models, config.budget_usd, config.allow_unpriced)?;
+        let session = subject.session(world, config)?;
+        let Session { client, runner, responses, secrets, waits } = session;
+        let client = Scripted::new(&client, runner);
+        let backend = Recorded::new(&client, responses);
+        let default = panel.judging.model.as_deref();
+        let judges = Judges::new(&backend, &subject.models, default)
+            .with_concurrency(config.concurrency)
+            .with_budget(config.budget_usd);
+        let s = if plan.output_count() == 1 { "" } else { "s" };
+        world.tell(&format!("asking {} about {} output{s}", panel.name(), plan.output_count()));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let tell = |is_judged| progress.output_judged(is_judged);
+        let asking = ask::ask(plan, &judges, config.concurrency, &tell);
+        let mut asked = runtime.block_on(heed(asking, &waits, |text| progress.say(text)));
+        drop(progress);
+        runtime.shutdown_background();
+        responses::tell(world, backend.responses(), false);
+        for sample in &mut asked.samples {
+            secrets.redact_text(&mut sample.output);
+            match &mut sample.judge {
+                Judged::Said { reasoning: Some(text), .. }
+                | Judged::Errored { message: text, .. } => secrets.redact_text(text),
+                Judged::Said { reasoning: None, .. } => {}
+            }
+        }
+        Ok(asked)
+    }
+}

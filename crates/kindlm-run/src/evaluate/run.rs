@@ -1,0 +1,317 @@
+//! Evaluates a file or a stream of records: `kindlm evaluate`.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use kindlm_engine::{Control, Model, judge_of};
+use kindlm_providers::transport::Waits;
+use kindlm_reporters::one_line;
+use kindlm_store::responses::Recorded;
+use kindlm_store::{Folder, MAX_FILE_BYTES};
+use kindlm_types::ExitStatus;
+use tokio::sync::watch;
+
+use super::basis::{Basis, Referred};
+use super::input::Stoppable;
+use super::judge::Asking;
+use super::kept::Output;
+use super::{Evaluator, no_record, stream};
+use crate::interrupt::{Abortable, attend};
+use crate::reports::{check_target, resolved};
+use crate::scripts::Scripted;
+use crate::{
+    Failure, NamedJudge, Outcome, Project, ResponseSource, Session, World, budget, project,
+    responses,
+};
+
+/// How records are evaluated. The default takes one record, and has no judge.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
+pub struct EvaluateConfig {
+    /// The folder of relative paths in records, relative to the working folder; the working folder if absent.
+    pub base: Option<PathBuf>,
+    /// True if records may refer to files outside that folder.
+    pub allow_outside: bool,
+    /// The judge, if there is no suite.
+    pub judge: Option<NamedJudge>,
+    /// Where the answers of judges come from.
+    pub responses: ResponseSource,
+    /// The most that may be spent on judges, in US dollars.
+    pub budget_usd: Option<f64>,
+    /// True if the evaluation may begin although there is a budget and the price of the judge is not known.
+    pub allow_unpriced: bool,
+    /// How many records are judged at once, from 1.
+    pub concurrency: usize,
+    /// True if each line is a record; else the whole input is one.
+    pub jsonl: bool,
+    /// True if a result has the extra keys of its record.
+    pub echo: bool,
+    /// A file for the results of lines, which can be resumed; relative to the working folder.
+    pub output: Option<PathBuf>,
+    /// True if the results in `output` are kept, and only missing or errored ones are evaluated.
+    pub resume: bool,
+    /// A file for the summary of all records, relative to the working folder.
+    pub summary: Option<PathBuf>,
+}
+
+impl Default for EvaluateConfig {
+    fn default() -> Self {
+        Self {
+            base: None,
+            allow_outside: false,
+            judge: None,
+            responses: ResponseSource::default(),
+            budget_usd: None,
+            allow_unpriced: false,
+            concurrency: 8,
+            jsonl: false,
+            echo: false,
+            output: None,
+            resume: false,
+            summary: None,
+        }
+    }
+}
+
+/// The source of records.
+pub enum Records {
+    /// A file, relative to the working folder.
+    File(PathBuf),
+    /// A stream; it is read on a second thread if results go to a file.
+    Stream(Box<dyn Read + Send>),
+}
+
+/// Evaluates records, and writes their results to `results`, or to the `output` of `config`. The models of `suite` may judge,
+/// and its scripts and named checks can be used.
+///
+/// # Errors
+///
+/// If nothing could be evaluated: a missing file, two files that are the same, a judge that cannot be asked. A malformed
+/// record has a result with an error, and the status is 2.
+pub fn evaluate(
+    world: &World,
+    suite: Option<&Project>,
+    config: &EvaluateConfig,
+    records: Records,
+    results: &mut (dyn Write + Send),
+) -> Outcome {
+    let base = config.base.as_deref().unwrap_or(Path::new(""));
+    let files = Folder::open(world.working_dir.join(base))
+        .map_err(|err| Failure::input(format!("cannot use `--base`: {err}")))?
+        .allow_outside(config.allow_outside);
+    let (concurrency, judge) = (config.concurrency, config.judge.as_ref());
+    let session = match suite {
+        Some(Project { place, suite, files, .. }) => {
+            Session::new(world, place, (suite, files), concurrency, &config.responses)?
+        }
+        None => Session::without_suite(world, judge, files.root(), concurrency, &config.responses)?,
+    };
+    let Session { client, runner, responses, secrets, waits } =
+        session.with_check_scripts(world, files.root())?;
+    let client = Scripted::new(&client, runner);
+    let recorded = Recorded::new(&client, responses);
+    let (backend, abort) = Abortable::new(&recorded);
+    let models: Option<&[Model]> = match (suite, judge) {
+        (Some(project), _) => Some(&project.suite.models),
+        (None, Some(judge)) => Some(std::slice::from_ref(&judge.model)),
+        (None, None) => None,
+    };
+    let default = suite.and_then(|it| it.suite.defaults.judge_model.as_deref());
+    let judges = judge_of(models.unwrap_or_default(), default);
+    budget::check_judges(judges, config.budget_usd, config.allow_unpriced)?;
+    let asking = Asking::new(&backend, models, default, concurrency, config.budget_usd)?;
+    // Checks that name an unknown model are refused; without a judge, they are errored.
+    let ids: Option<Vec<String>> =
+        models.map(|models| models.iter().map(|it| it.id.clone()).collect());
+    let referred = Referred::new(&files);
+    let mut basis = Basis::new(&referred, models.unwrap_or_default(), default);
+    if let Some(project) = suite {
+        basis = basis.with_suite(&project.suite);
+        if project.suite.gates.iter().any(|it| it.judge_kappa_min().is_some()) {
+            // The records name their judges, and are not read yet.
+            world.tell(&format!(
+                "warning: only `kindlm test` checks `gates.judgeKappaMin` of {}; `kindlm evaluate` does not",
+                project.place.name
+            ));
+        }
+    }
+    let read = suite.map(|it| &it.suite);
+    let control = Control::default();
+    let evaluator =
+        Evaluator::new(project::setup(world, &referred, ids.as_deref(), read), asking, config.echo)
+            .with_threshold(read.and_then(|it| it.defaults.threshold))
+            .with_basis(config.output.as_ref().map(|_| basis))
+            .with_control(control.clone())
+            .with_secrets(secrets);
+    let evaluation = Evaluation { world, suite, config, evaluator, control, waits, abort };
+    let outcome = evaluation.run(records, results);
+    responses::tell(world, recorded.responses(), false);
+    outcome
+}
+
+/// An evaluation whose judges can be asked.
+struct Evaluation<'a> {
+    world: &'a World,
+    suite: Option<&'a Project>,
+    config: &'a EvaluateConfig,
+    evaluator: Evaluator<'a>,
+    control: Control,
+    /// Ends the waits of requests that are to be sent.
+    waits: Waits,
+    /// Gives up requests that are under way.
+    abort: watch::Sender<bool>,
+}
+
+impl Evaluation<'_> {
+    fn run(self, records: Records, results: &mut (dyn Write + Send)) -> Outcome {
+        let Self { world, suite, config, ref evaluator, .. } = self;
+        check_targets(world, suite, config, &records)?;
+        let mut input: Box<dyn Read + Send> = match records {
+            Records::File(path) => Box::new(open(world, &path)?),
+            Records::Stream(stream) => stream,
+        };
+        let outcome = match &config.output {
+            Some(path) if config.jsonl => self.write_file(input, path),
+            _ if config.jsonl => stream::run(evaluator, &mut input, results, None, self.workers()),
+            _ => one(evaluator, &mut input, results),
+        };
+        // A failure before the first record leaves nothing to summarize.
+        if let (Some(path), true) = (&config.summary, outcome.is_ok() || evaluator.has_looked()) {
+            let suite = suite.map(|it| &it.suite.info);
+            evaluator.write_summary(&world.working_dir.join(path), suite)?;
+            world.tell(&format!("summary written to {}", path.display()));
+        }
+        for warning in evaluator.warnings() {
+            world.tell(&format!("warning: {}", one_line(&warning)));
+        }
+        match outcome {
+            Ok(status) if evaluator.lacked_judge() => Err(Failure {
+                status: status.or(ExitStatus::InvalidInput),
+                ..Failure::input("some checks ask a model, and none is configured that could answer")
+                    .with_help(
+                        "name one with `--judge provider:model` (and `--base-url`, `--api-key-env`), or a file with `providers` and `models` with `-c`",
+                    )
+            }),
+            outcome => outcome,
+        }
+    }
+
+    /// The number of threads: one for each record that waits for a model, or one for each core.
+    fn workers(&self) -> usize {
+        if self.evaluator.may_wait() {
+            return self.config.concurrency;
+        }
+        std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    }
+
+    /// Evaluates a stream into a file, which is complete when the stream has ended. After an interrupt it can be resumed.
+    fn write_file(&self, input: Box<dyn Read + Send>, path: &Path) -> Outcome {
+        let Self { world, config, evaluator, control, waits, .. } = self;
+        let mut output = Output::open(world.working_dir.join(path), config.resume)?;
+        let kept = output.kept.take();
+        let mut input = Stoppable::new(input, control.clone())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let (send, result) = tokio::sync::oneshot::channel();
+        let (status, interrupted) = std::thread::scope(|scope| {
+            let (file, workers) = (&mut output.file, self.workers());
+            scope.spawn(move || send.send(stream::run(evaluator, &mut input, file, kept, workers)));
+            runtime.block_on(async {
+                // Listening needs the runtime.
+                let interrupts = (world.interrupts)();
+                let say = |text: &str| world.tell(text);
+                attend(result, control, waits, self.abort.clone(), interrupts, say).await
+            })
+        });
+        let status = status.map_err(|_| Failure::internal("the evaluation stopped"));
+        let status = match status? {
+            // The interrupt came before the first record.
+            Err(_) if interrupted => ExitStatus::Interrupted,
+            Err(failure) => return Err(failure),
+            Ok(status) => status,
+        };
+        output.finish()?;
+        world.tell(&format!("{}: {}", path.display(), evaluator.counts()));
+        if interrupted {
+            world.tell("interrupted: the same command with `--resume` evaluates the other records, and those that are errored");
+            return Ok(status.or(ExitStatus::Interrupted));
+        }
+        Ok(status)
+    }
+}
+
+/// Refuses to write one file over another, before anything is judged.
+fn check_targets(
+    world: &World,
+    suite: Option<&Project>,
+    config: &EvaluateConfig,
+    records: &Records,
+) -> Result<(), Failure> {
+    let records = match records {
+        Records::File(path) => Some(path),
+        Records::Stream(_) => None,
+    };
+    let named = [
+        ("the records", records),
+        ("`--output`", config.output.as_ref()),
+        ("`--summary`", config.summary.as_ref()),
+        ("the suite", suite.map(|it| &it.place.path)),
+    ];
+    let named = named.into_iter().filter_map(|(name, path)| Some((name, path?)));
+    let named: Vec<(&str, PathBuf)> =
+        named.map(|(name, path)| (name, resolved(&world.working_dir.join(path)))).collect();
+    for (index, (name, path)) in named.iter().enumerate() {
+        if let Some((other, _)) = named.iter().skip(index + 1).find(|(_, it)| it == path) {
+            let message = format!("{name} and {other} are the same file, `{}`", path.display());
+            return Err(Failure::input(message).with_help("give each a file of its own"));
+        }
+    }
+    match &config.summary {
+        Some(path) => check_target(&world.working_dir.join(path), path),
+        None => Ok(()),
+    }
+}
+
+fn open(world: &World, path: &Path) -> Result<File, Failure> {
+    let failed = |err: &std::io::Error| {
+        Failure::input(format!("cannot read `{}`: {}", path.display(), kindlm_store::words(err)))
+    };
+    let file = File::open(world.working_dir.join(path)).map_err(|err| failed(&err))?;
+    if file.metadata().map_err(|err| failed(&err))?.is_dir() {
+        return Err(Failure::input(format!("cannot read `{}`: it is a folder", path.display())));
+    }
+    Ok(file)
+}
+
+/// Evaluates one record, which may have several lines.
+fn one(
+    evaluator: &Evaluator<'_>,
+    input: &mut (dyn Read + Send),
+    results: &mut (dyn Write + Send),
+) -> Outcome {
+    let mut json = Vec::new();
+    input
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut json)
+        .map_err(|err| Failure::internal(format!("cannot read the record: {err}")))?;
+    if json.len() as u64 > MAX_FILE_BYTES {
+        let mib = MAX_FILE_BYTES >> 20;
+        return Err(Failure::input(format!("the record is larger than {mib} MiB"))
+            .with_help("give several records with `--jsonl`, one on each line"));
+    }
+    if json.trim_ascii().is_empty() {
+        return Err(no_record());
+    }
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&json);
+    let mut text = Vec::new();
+    let status = evaluator.record(json, 1, &mut text);
+    // Without a judge the result would be incomplete.
+    if !evaluator.lacked_judge() {
+        Failure::of_stdout(results.write_all(&text))?;
+    }
+    Ok(status)
+}
