@@ -30,6 +30,9 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
     ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
 ];
 
+/// The most lines of code of the binary, its unit tests included: blank lines and comments are not counted.
+const BINARY_LINES: usize = 3_500;
+
 /// Every finding, each with what to do about it.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
@@ -40,6 +43,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     findings.extend(check_module_docs(root)?);
     findings.extend(check_architecture(root)?);
     findings.extend(check_dependencies(root)?);
+    findings.extend(check_binary_size(root)?);
     Ok(findings)
 }
 
@@ -161,6 +165,25 @@ fn check_architecture(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
+/// The binary stays thin: arguments, streams and progress.
+fn check_binary_size(root: &Path) -> Result<Option<String>> {
+    let mut lines = 0;
+    for file in sources(&root.join("crates/kindlm-cli/src"))? {
+        lines += code_lines(&std::fs::read_to_string(&file)?);
+    }
+    Ok((lines > BINARY_LINES).then(|| {
+        format!(
+            "crates/kindlm-cli/src: {lines} lines of code, and at most {BINARY_LINES} are allowed: move code that needs \
+             neither arguments nor a terminal to `kindlm-run`"
+        )
+    }))
+}
+
+/// The lines that are neither blank nor a comment.
+fn code_lines(text: &str) -> usize {
+    text.lines().map(str::trim).filter(|it| !it.is_empty() && !it.starts_with("//")).count()
+}
+
 /// Library crates do not pull in what they must not need.
 fn check_dependencies(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
@@ -184,4 +207,27 @@ fn check_dependencies(root: &Path) -> Result<Vec<String>> {
         }
     }
     Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_lines_and_comments_are_no_code() {
+        for (text, expected) in [("", 0), ("//! A.\n\n  /// B\nfn a() {\n    // C\n}\n", 2)] {
+            assert_eq!(code_lines(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn binary_that_is_too_large_is_a_finding() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("crates/kindlm-cli/src");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (lines, has_finding) in [(BINARY_LINES, false), (BINARY_LINES + 1, true)] {
+            std::fs::write(folder.join("main.rs"), "x\n".repeat(lines)).unwrap();
+            assert_eq!(check_binary_size(root.path()).unwrap().is_some(), has_finding, "{lines}");
+        }
+    }
 }
