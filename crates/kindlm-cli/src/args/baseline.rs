@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::PlaceArgs;
 
-/// Keeps the results of a run, to compare later runs with
+/// Stores the results of a run, to compare later runs with it
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm test && kindlm baseline set\n  kindlm baseline set release-1 --run 20261120-140912-345-7f3a\n  kindlm test; kindlm baseline compare"
@@ -25,17 +25,17 @@ pub(crate) enum BaselineAction {
         /// The run: an id, or the file of a report [default: the newest run]
         #[arg(long, value_name = "ID|FILE")]
         run: Option<String>,
-        /// Also if cases failed or could not be judged
+        /// Accept a run with cases that failed or could not be judged
         #[arg(long)]
         force: bool,
-        /// Also if the run was interrupted, is a shard, or leaves out cases of the baseline that it replaces; the baseline
-        /// then has them no more
+        /// Accept a run that was interrupted, is a shard, or lacks cases of the baseline that it replaces; the baseline loses
+        /// those cases
         #[arg(long)]
         partial: bool,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Shows what changed since the baseline; exit code 1 if a pass rate fell or is unknown, or a case or a check is missing
+    /// Shows the changes since the baseline; exit code 1 if a pass rate fell or is unknown, or a case or a check is missing
     Compare {
         /// Its name
         #[arg(default_value = "default")]
@@ -51,7 +51,7 @@ pub(crate) enum BaselineAction {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Forgets a baseline
+    /// Removes a baseline
     Remove {
         /// Its name
         label: String,

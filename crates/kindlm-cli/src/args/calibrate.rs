@@ -7,14 +7,14 @@ use clap::Args;
 use crate::args::ResponsesArgs;
 use crate::values;
 
-/// Holds a judge against people: how far do the two agree?
+/// Compares a judge with people: how far do the two agree?
 ///
 /// Reads outputs that people have labelled, asks the judge about them as `kindlm test` and `kindlm evaluate` would, and
-/// shows how often the two agree, Cohen's kappa with its interval, the best threshold, and where they differ. What comes of
-/// it is kept in `.kindlm/calibrations` beside the suite, where the gate `judgeKappaMin` looks for it.
+/// shows how often the two agree, Cohen's kappa with its interval, the best threshold, and where they differ. The result
+/// is stored in `.kindlm/calibrations` beside the suite, where the gate `judgeKappaMin` reads it.
 ///
-/// Outputs without a label are judged too: their pass rate, and with `--report` that of a run, is shown as people would
-/// probably have found it, corrected for the judge's errors.
+/// Outputs without a label are judged too: their pass rate, and with `--report` that of a run, is corrected for the
+/// judge's errors, to estimate what people would have found.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A table:\n  input,output,criteria,label\n  Where is my order?,It has shipped.,Answers the question,pass\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and kept, 1 some outputs could not be judged, and nothing is kept, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached",
@@ -22,7 +22,7 @@ use crate::values;
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct CalibrateArgs {
-    /// What people said about outputs: a table, or an object on each line [default: what was kept before]
+    /// The outputs with the labels of people: a table, or JSON lines [default: the stored calibration]
     #[arg(value_name = "LABELS", required_unless_present = "report")]
     pub(crate) labels: Option<PathBuf>,
 
@@ -30,7 +30,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "PROVIDER:MODEL|ID")]
     pub(crate) judge: Option<String>,
 
-    /// The suite whose model judges; what is found is kept beside it
+    /// The suite whose model judges; the result is stored beside it
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
@@ -38,15 +38,15 @@ pub(crate) struct CalibrateArgs {
     #[arg(long)]
     pub(crate) allow_outside: bool,
 
-    /// What the judge is asked where a row does not say it: a criterion in words
+    /// The criterion for rows without one, in words
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["assertions", "check"])]
     pub(crate) criteria: Option<String>,
 
-    /// The same: a file with a set of rules, all judged in one call, as JSON
+    /// A file with a set of rules for rows without a criterion, as JSON; one call judges all
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     pub(crate) assertions: Option<PathBuf>,
 
-    /// The same: an entry of the list form, as JSON
+    /// An entry of the list form for rows without a criterion, as JSON
     #[arg(long, value_name = "JSON")]
     pub(crate) check: Option<String>,
 
@@ -58,7 +58,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "SCORE", default_value_t = 0.5, value_parser = values::score)]
     pub(crate) label_threshold: f64,
 
-    /// Correct what the judge found in this run: an id, or the file of a report
+    /// Correct the judge's pass rate of this run: an id, or the file of a report
     #[arg(long, value_name = "ID|FILE")]
     pub(crate) report: Option<String>,
 
@@ -70,18 +70,18 @@ pub(crate) struct CalibrateArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Do not keep what was found
+    /// Do not store the result
     #[arg(long)]
     pub(crate) no_save: bool,
 
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
-    /// Spend at most so much on the judge, in US dollars
+    /// The most that the judge may cost, in US dollars
     #[arg(long, value_name = "USD", value_parser = values::usd)]
     pub(crate) budget_usd: Option<f64>,
 
-    /// Start although there is a budget and the price of the judge is not known; what it costs is not counted
+    /// Allow a budget although the price of the judge is not known; its cost is not counted
     #[arg(long)]
     pub(crate) allow_unpriced: bool,
 

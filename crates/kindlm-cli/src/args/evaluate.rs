@@ -7,11 +7,11 @@ use clap::Args;
 use crate::args::ResponsesArgs;
 use crate::values;
 
-/// Checks outputs that exist already, one or a stream of them
+/// Checks recorded outputs, one or a stream of them
 ///
-/// Reads one JSON object, or one on each line with `--jsonl`, and writes one for each, in the same order. No
-/// model under test is called; only judge questions leave the machine, and only if a record has some. A line
-/// that cannot be read gives an object with `error` and `line`, and the stream goes on.
+/// Reads one JSON object, or one on each line with `--jsonl`, and writes one result for each, in the same order. No
+/// model under test is called. Only questions to judges leave the machine. A line that cannot be read gives an
+/// object with `error` and `line`, and the stream continues.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A record:\n  {\"id\": \"1\", \"agent_output\": \"Your order has shipped.\", \"tool_calls\": [], \"expect\": {\"output\": {\"contains\": [\"shipped\"]}}}\n\nExamples:\n  echo '{\"agent_output\": \"hi\", \"expect\": {\"output\": {\"maxLength\": 5}}}' | kindlm evaluate\n  kindlm evaluate --jsonl < outputs.jsonl > results.jsonl\n  kindlm evaluate --judge openai:gpt-4o-mini record.json\n  kindlm evaluate --judge openai:my-model --base-url http://localhost:8000/v1 --api-key-env MY_KEY record.json\n  kindlm evaluate -c kindlm.yaml --jsonl logs.jsonl --output results.jsonl --resume --summary summary.json\n\nExit codes: 0 all held, 1 some failed or could not be judged, 2 a line is malformed, 3 a judge could not be reached, 130 interrupted (what was found out is in `--output`)"
@@ -26,7 +26,7 @@ pub(crate) struct EvaluateArgs {
     #[arg(long)]
     pub(crate) jsonl: bool,
 
-    /// What paths inside `expect` are relative to [default: the working directory]
+    /// The folder that paths inside `expect` are relative to [default: the working directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) base: Option<PathBuf>,
 
@@ -34,7 +34,7 @@ pub(crate) struct EvaluateArgs {
     #[arg(long)]
     pub(crate) allow_outside: bool,
 
-    /// Who answers judge questions, such as `openai:gpt-4o-mini`
+    /// The model that judges, such as `openai:gpt-4o-mini`
     #[arg(long, value_name = "PROVIDER:MODEL", conflicts_with = "config")]
     pub(crate) judge: Option<String>,
 
@@ -53,32 +53,32 @@ pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
-    /// Carry the extra keys of a record through to its result, under `input`
+    /// Copy the extra keys of a record into its result, under `input`
     #[arg(long)]
     pub(crate) echo: bool,
 
-    /// Write the results to a file; one that has results is left alone unless `--resume` is given
+    /// Write the results to a file; a file that has results is not changed unless `--resume` is given
     #[arg(long, value_name = "FILE", requires = "jsonl")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Go on with the `--output` of an evaluation that was stopped: what is answered there is kept, what is missing or
-    /// errored is evaluated
+    /// Resume the `--output` of an evaluation that was stopped: only records whose result is missing or errored are
+    /// evaluated
     ///
-    /// Records and results belong together by their order, and their ids must be the same: give the same records.
+    /// Records and results are matched by their order and ids: give the same records.
     #[arg(long, requires = "output")]
     pub(crate) resume: bool,
 
-    /// Write what all records add up to, as JSON: counts, the average score, and how each prompt assertion fared
+    /// Write the totals of all records as JSON: counts, the average score, and the pass rate of each prompt assertion
     ///
-    /// Folders on the way to the file are made if they are missing, as for the files of reporters.
+    /// Missing folders are made, as for the files of reporters.
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
 
-    /// Spend at most so much on judges, in US dollars; records that would cost more are errored
+    /// The most that judges may cost, in US dollars; records that would cost more are errored
     #[arg(long, value_name = "USD", value_parser = values::usd)]
     pub(crate) budget_usd: Option<f64>,
 
-    /// Start although there is a budget and the price of the judge is not known; what it costs is not counted
+    /// Allow a budget although the price of the judge is not known; its cost is not counted
     #[arg(long)]
     pub(crate) allow_unpriced: bool,
 

@@ -8,10 +8,9 @@ use kindlm_run::reports::ReporterSpec;
 
 use crate::values;
 
-/// Holds a past run against gates again, without sending anything
+/// Evaluates gates on a past run, without sending anything
 ///
-/// Takes the gates of the suite named with `-c`, or those that the report was made with. Ends with the exit code that
-/// `kindlm test` would have ended with.
+/// Takes the gates of the suite named with `-c`, or those of the report. The exit code is that of `kindlm test`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm gate report.json\n  kindlm gate report.json --gate 90%\n  kindlm gate 20261120-140912-345-7f3a -c kindlm.yaml"

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kindlm schema config > kindlm.schema.json")]
 pub(crate) struct SchemaArgs {
-    /// Of what
+    /// The schema's subject
     #[arg(value_enum, default_value_t = SchemaOf::Config)]
     pub(crate) of: SchemaOf,
 }
@@ -34,6 +34,6 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kindlm man > /usr/local/share/man/man1/kindlm.1")]
 pub(crate) struct ManArgs {
-    /// Of one command
+    /// Of this command only
     pub(crate) command: Option<String>,
 }

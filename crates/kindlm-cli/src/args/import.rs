@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Writes the kindlm.yaml that does what a promptfoo config does
+/// Converts a promptfoo config into a kindlm.yaml
 ///
-/// `kindlm test -c promptfooconfig.yaml` runs such a file as it is; this command is for moving over. What has no
-/// equal here is shown at its place, and then nothing is written.
+/// `kindlm test -c promptfooconfig.yaml` runs such a file without conversion. Options without an equivalent are shown
+/// at their places, and then nothing is written.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm import promptfooconfig.yaml\n  kindlm import promptfooconfig.yaml --output - | less"

@@ -4,13 +4,13 @@ use clap::{Args, ValueEnum};
 
 /// Writes a first suite that runs as it is
 ///
-/// Writes `kindlm.yaml` into the working directory, and beside it `kindlm.schema.json`, from which editors know what
-/// may stand in it. The models of the templates are scripted, so `kindlm test` works at once, without a key; the
-/// file says how to go on from there.
+/// Writes `kindlm.yaml` into the working directory, and beside it `kindlm.schema.json`, which gives editors
+/// completion. The models of the templates are scripted, so `kindlm test` works at once, without a key. The file
+/// explains the next steps.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kindlm init\n  kindlm init --template agent && kindlm test")]
 pub(crate) struct InitArgs {
-    /// What to begin with
+    /// The template
     #[arg(short, long, value_enum, default_value_t = Template::Basic)]
     pub(crate) template: Template,
 

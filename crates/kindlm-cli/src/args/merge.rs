@@ -6,10 +6,10 @@ use kindlm_run::reports::ReporterSpec;
 
 use crate::values;
 
-/// Puts the reports of all shards of a run together
+/// Merges the reports of all shards of a run
 ///
-/// Gives the report, the gates and the exit code of the undivided run, but for times and ids. The shards must be of the
-/// same suite and the same plan; a missing one, or one that is given twice, is refused.
+/// The result has the cases, the gates and the exit code of the undivided run. The shards must be of the same suite
+/// and the same plan. Missing and duplicate shards are errors.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm test --shard 1/2 --reporter json=shard-1.json   (on one machine)\n  kindlm test --shard 2/2 --reporter json=shard-2.json   (on another)\n  kindlm merge shard-*.json --reporter pretty --reporter junit=junit.xml"

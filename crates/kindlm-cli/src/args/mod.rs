@@ -39,10 +39,10 @@ pub(crate) use validate::ValidateArgs;
 use kindlm_run::OpenOptions;
 use kindlm_run::project::CONFIG;
 
-/// Tests AI agents: runs a suite, checks what they did and said, and gates the result
+/// Tests prompts and AI agents: runs a suite, checks the answers and actions, and applies gates
 ///
-/// A suite is a file `kindlm.yaml`: test cases, models, and what must hold. `kindlm test` runs it, repeats what
-/// should be repeated, holds the result against gates, writes reports, and ends with an exit code for CI.
+/// A suite is a file `kindlm.yaml`: test cases, models, and expectations. `kindlm test` runs it, repeats cases, applies
+/// gates, writes reports, and ends with an exit code for CI.
 #[derive(Debug, Parser)]
 #[command(
     name = "kindlm",
@@ -91,8 +91,8 @@ pub(crate) struct ConfigArgs {
     #[arg(long)]
     pub(crate) allow_outside: bool,
 
-    /// Where a suite is only looked at (`validate`, `--dry-run`): let programs that make its prompts, tests and
-    /// variables run outside the sandbox and use the network, if the suite lets them
+    /// With `validate` and `--dry-run`: let programs that make prompts, tests and variables leave the sandbox and use the
+    /// network, if the suite permits it
     #[arg(long)]
     pub(crate) allow_programs: bool,
 }
@@ -120,7 +120,7 @@ pub(crate) enum Format {
 /// Where runs and baselines are kept.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// The suite: only its runs are used; runs and baselines are kept in `.kindlm` beside it [default: any suite of the
+    /// The suite: only its runs are used; runs and baselines are stored in `.kindlm` beside it [default: any suite of the
     /// folder]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

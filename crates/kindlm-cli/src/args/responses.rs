@@ -11,13 +11,12 @@ use kindlm_store::responses::Mode;
 pub(crate) struct ResponsesArgs {
     /// Where the answers of models come from, judges and embeddings included [default: live]
     ///
-    /// An answer is found again by what was asked: provider, model, messages, parameters and tools, what the provider's
-    /// configuration adds to that, and the content of its files, for each repeat apart. Tests of commands are run each
-    /// time.
+    /// A stored answer matches by provider, model, messages, parameters, tools, the provider's configuration, the content
+    /// of its files, and the repeat. Tests of commands always run.
     #[arg(long, value_name = "MODE", value_enum)]
     pub(crate) responses: Option<Source>,
 
-    /// Where answers are kept [default: `.kindlm/responses` beside the suite]
+    /// The folder of stored answers [default: `.kindlm/responses` beside the suite]
     #[arg(long, value_name = "DIR", requires = "responses")]
     pub(crate) responses_dir: Option<PathBuf>,
 }
@@ -25,13 +24,13 @@ pub(crate) struct ResponsesArgs {
 /// Where the answers of models come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Source {
-    /// Ask for each; keep none
+    /// Request each answer; store none
     Live,
-    /// Ask only for what was not asked before, and keep it
+    /// Read stored answers; request and store the others
     Cache,
-    /// Ask for each, and keep it in the place of an older one
+    /// Request each answer, and replace the stored one
     Record,
-    /// Ask for none: an answer that was not kept is an error
+    /// Request none: an answer that is not stored is an error
     Replay,
 }
 

@@ -13,11 +13,12 @@ use crate::values;
 
 /// Runs the suite and reports
 ///
-/// Sends every selected test case to its models, as often as it is to be repeated, judges what comes back,
-/// holds it against the gates, and writes reports. The report is kept in `.kindlm/runs` beside the suite.
+/// Sends every selected test case to its models, once for each repeat, checks the answers, applies the gates, and
+/// writes reports. The report is stored in `.kindlm/runs` beside the suite.
 ///
-/// Ctrl-C once: begins nothing new, finishes the executions under way with their turns and judges, and writes the report. Twice: stops now. Each finished
-/// execution is on disk before it counts, so `--resume` goes on after that, and after a crash, without paying twice.
+/// Ctrl-C once: starts nothing new, finishes the executions under way with their turns and judges, and writes the
+/// report. Twice: stops now. Each finished execution is on disk before it counts, so `--resume` continues after that,
+/// and after a crash, without paying twice.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
@@ -33,7 +34,7 @@ pub(crate) struct TestArgs {
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
 
-    /// How often each test case runs, whatever the suite says
+    /// The repeats of each test case, instead of the suite's
     #[arg(long, value_name = "N", value_parser = values::count::<10_000>)]
     pub(crate) runs: Option<u32>,
 
@@ -55,22 +56,22 @@ pub(crate) struct TestArgs {
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
-    /// Go on with a run that was stopped, killed, or met provider errors: run what is missing or errored, and nothing
-    /// else [default: the newest run of the suite]
+    /// Resume a run that was stopped, killed, or met provider errors: only missing and errored executions run [default:
+    /// the newest run of the suite]
     ///
-    /// The run keeps its id and what it was begun with: tests, models, shard and the like need not be given again. It is
-    /// refused if the suite, its models or its variables have changed since.
+    /// The run keeps its id and its arguments: tests, models and shard need not be given again. It is an error if the
+    /// suite, its models or its variables have changed since.
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "the option may stand alone")]
     pub(crate) resume: Option<Option<String>>,
 
-    /// Keep nothing on disk while the run lasts: it can be started where nothing can be written, and not resumed
+    /// Write nothing to disk while the run lasts; it cannot be resumed
     #[arg(long, conflicts_with = "resume")]
     pub(crate) no_journal: bool,
 
-    /// Run again whenever a file of the suite is saved; answers are used again unless a change touches them
+    /// Run again whenever a file of the suite is saved; stored answers are used unless a change affects them
     ///
-    /// Without `--responses` it is `--responses cache`. Ctrl-C ends it.
+    /// Implies `--responses cache` unless `--responses` is given. Ctrl-C ends it.
     #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
     pub(crate) watch: bool,
 
@@ -78,24 +79,23 @@ pub(crate) struct TestArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Spend at most so much on models and judges, in US dollars, if that is less than `gates.costMaxUsd`
+    /// The most that models and judges may cost, in US dollars; the lower of this and `gates.costMaxUsd` counts
     ///
-    /// Before a request is sent, the most that it may cost is set aside. When what is left of the budget is not enough,
-    /// nothing more is sent, and the exit code is 1; so it is when an answer costs more than was set aside and the run more
-    /// than its budget: this is the threshold of the gate `costMaxUsd`, except with `--shard`, as a shard is not all of its
-    /// run, with `--allow-unpriced`, and beside transcripts, which were paid for elsewhere.
+    /// The highest cost of a request is reserved before it is sent. When the rest of the budget is too low, nothing more is
+    /// sent, and the exit code is 1. This is also the threshold of the gate `costMaxUsd`, except with `--shard`, with
+    /// `--allow-unpriced`, and in suites with transcripts.
     #[arg(long, value_name = "USD", value_parser = values::usd)]
     pub(crate) budget_usd: Option<f64>,
 
-    /// Start although there is a budget and the price of a model is not known; what it costs is not counted
+    /// Allow a budget although the price of a model is not known; its cost is not counted
     #[arg(long)]
     pub(crate) allow_unpriced: bool,
 
-    /// Send nothing more once a test case has failed or could not be judged: `--max-failures 1`
+    /// Stop sending after the first test case that fails or cannot be judged: `--max-failures 1`
     #[arg(long)]
     pub(crate) fail_fast: bool,
 
-    /// Send nothing more once so many test cases have failed or could not be judged, counted per model
+    /// Stop sending after this many test cases that failed or could not be judged, counted per model
     #[arg(long, value_name = "N", conflicts_with = "fail_fast", value_parser = values::count::<1_000_000>)]
     pub(crate) max_failures: Option<u32>,
 
@@ -107,7 +107,7 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "LABEL")]
     pub(crate) baseline: Option<String>,
 
-    /// Leave the folders in which agents worked where they are, and say where
+    /// Do not remove the workspaces of agents, and print their folder
     #[arg(long)]
     pub(crate) keep_workspaces: bool,
 
@@ -123,35 +123,34 @@ pub(crate) struct TestArgs {
 /// Which test cases, on which models.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SelectArgs {
-    /// Only test cases with one of these tags, and with none of those that have a `!` in front; repeatable, or
-    /// divided by commas
+    /// Only test cases with one of these tags, and without those that have a `!` in front; repeatable, or comma-separated
     #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
     pub(crate) tags: Vec<kindlm_run::Tag>,
 
-    /// Only test cases whose name fits: a part of it (`refund`), a glob (`refund*`) or a regular expression
+    /// Only test cases whose name matches: a part of it (`refund`), a glob (`refund*`) or a regular expression
     /// (`/^refund/i`); repeatable
     #[arg(long = "test", value_name = "PATTERN")]
     pub(crate) tests: Vec<String>,
 
-    /// Only these models, by id (`command` for tests of commands); repeatable, or divided by commas
+    /// Only these models, by id (`command` for tests of commands); repeatable, or comma-separated
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
 
-    /// Only what did not pass when it was last run, each test case on the models on which it did not
+    /// Only test cases that did not pass in their last run, on the models on which they did not
     #[arg(long)]
     pub(crate) failed: bool,
 
-    /// Only test cases whose prompt, variables or expectations have changed since they were last run, and those
-    /// that did not pass then or never were run
+    /// Only test cases whose prompt, variables or expectations have changed since their last run, that did not pass then,
+    /// or that never ran
     #[arg(long, conflicts_with = "failed")]
     pub(crate) changed: bool,
 
-    /// Only part K of N parts: each test case is in exactly one. `kindlm merge` puts the reports together and decides
-    /// over the gates; a part ends with 0 even if test cases failed
+    /// Only shard K of N; each test case is in one shard. `kindlm merge` merges the reports and applies the gates; a shard
+    /// ends with 0 even if test cases failed
     #[arg(long, value_name = "K/N", value_parser = values::shard, conflicts_with_all = ["failed", "changed"])]
     pub(crate) shard: Option<Shard>,
 
-    /// Make the parts equally long by the durations in this report; give all parts the same
+    /// Balance the shards by the durations in this report; give all shards the same
     #[arg(long, value_name = "REPORT", requires = "shard")]
     pub(crate) shard_durations: Option<String>,
 }

@@ -12,13 +12,13 @@ use kindlm_run::reports::ReporterSpec;
 
 use crate::values;
 
-/// Tests an agent by the OpenTelemetry spans that it sends
+/// Tests an agent by its OpenTelemetry spans
 ///
 /// Receives spans over OTLP/HTTP (JSON or protobuf), or reads them from files, makes one execution of each trace, and
-/// judges it by the expectations of the suite; prompts and models of the suite are not used. A trace that says which
-/// test case it is of, by the attribute `kindlm.test`, is judged by that one; every other by all of them.
+/// checks it by the expectations of the suite. Prompts and models of the suite are not used. A trace with the attribute
+/// `kindlm.test` is checked by that test case, every other trace by all of them.
 ///
-/// Where no span comes, the executions are errored: that is never a pass.
+/// Without spans the executions are errored.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
@@ -28,8 +28,8 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) suite: ConfigArgs,
 
-    /// Run the agent, by `sh -c` in the folder of the suite, with `OTEL_EXPORTER_OTLP_ENDPOINT` and the like set so that
-    /// its spans come here; wait until it has ended
+    /// Run this command by `sh -c` in the folder of the suite, with `OTEL_EXPORTER_OTLP_ENDPOINT` and related variables
+    /// set, and wait until it has ended
     #[arg(long, value_name = "COMMAND", conflicts_with = "from")]
     pub(crate) command: Option<String>,
 
@@ -42,7 +42,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
 
-    /// The address to receive spans on; everybody who can reach it can send some
+    /// The address to receive spans on; anyone who can reach it can send spans
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
 
@@ -51,15 +51,15 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) timeout: Option<Duration>,
 
-    /// How long no more spans must have come before those that came are taken for all [default: 1s]
+    /// The time without new spans after which the trace is complete [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) settle: Option<Duration>,
 
-    /// So many traces are expected: wait for them, and count those that do not come as errored
+    /// The number of traces to wait for; missing ones are errored
     #[arg(long, value_name = "N", value_parser = values::count::<10_000>)]
     pub(crate) traces: Option<u32>,
 
-    /// Take all traces as one execution: for an agent whose calls do not share a span
+    /// Make one execution of all traces: for an agent whose calls do not share a span
     #[arg(long, conflicts_with = "traces")]
     pub(crate) merge: bool,
 
@@ -73,12 +73,11 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) gate: Option<f64>,
 
-    /// Only test cases with one of these tags, and with none of those that have a `!` in front; repeatable, or
-    /// divided by commas
+    /// Only test cases with one of these tags, and without those that have a `!` in front; repeatable, or comma-separated
     #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
     pub(crate) tags: Vec<kindlm_run::Tag>,
 
-    /// Only test cases whose name fits: a part of it (`refund`), a glob (`refund*`) or a regular expression
+    /// Only test cases whose name matches: a part of it (`refund`), a glob (`refund*`) or a regular expression
     /// (`/^refund/i`); repeatable
     #[arg(long = "test", value_name = "PATTERN")]
     pub(crate) tests: Vec<String>,
@@ -86,11 +85,11 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) responses: ResponsesArgs,
 
-    /// Start although there is a budget and the price of a judge is not known; what it costs is not counted
+    /// Allow a budget although the price of a judge is not known; its cost is not counted
     #[arg(long)]
     pub(crate) allow_unpriced: bool,
 
-    /// Keep nothing on disk while the traces are judged
+    /// Write nothing to disk while the traces are checked
     #[arg(long)]
     pub(crate) no_journal: bool,
 

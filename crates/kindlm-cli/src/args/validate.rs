@@ -6,7 +6,7 @@ use super::{ConfigArgs, Format};
 
 /// Checks the suite without sending anything
 ///
-/// Shows every problem at once, with its place and what to do. Exit code 2 if there is one.
+/// Shows every problem at once, with its place and a suggestion. Exit code 2 if there is one.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm validate\n  kindlm validate -c suites/refunds.yaml --format json"
