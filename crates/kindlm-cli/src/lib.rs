@@ -26,7 +26,7 @@ pub use kindlm_run::World;
 use kindlm_run::{Failure, Outcome};
 
 /// The first argument with which the binary is a worker for scripts; see [`kindlm_script::HostOptions::args`].
-pub const SCRIPT_WORKER: &str = kindlm_run::scripts::WORKER;
+pub const SCRIPT_WORKER: &str = kindlm_run::SCRIPT_WORKER;
 
 /// Does what the arguments ask for; the first one is the program's name.
 ///

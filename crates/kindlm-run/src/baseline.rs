@@ -9,14 +9,14 @@ use kindlm_types::suggest;
 
 use crate::{Failure, Place, World};
 
-/// The baseline that is meant when none is named.
-pub const DEFAULT: &str = "default";
+/// The label of the default baseline.
+pub(crate) const DEFAULT: &str = "default";
 
 /// The check that compares with a baseline.
 const DRIFT: &str = "drift";
 
-/// The outputs that drift is measured against; none if no baseline of the suite was set and none was asked for.
-pub fn baseline_for(
+/// The outputs that drift is measured against; none if the suite has no baseline and no label is given.
+pub(crate) fn baseline_for(
     world: &World,
     place: &Place,
     suite: &mut Suite,
@@ -54,7 +54,7 @@ pub fn baseline_for(
     }
     let mut text = String::new();
     for entry in found.entries().filter(|it| it.run_count > 0) {
-        // What has no output is nothing to compare with.
+        // Drift cannot be measured against an execution without output.
         if !entry.output_text.is_empty() {
             outputs.insert(&entry.case, &entry.model, entry.output_text.as_str());
         }
@@ -73,13 +73,17 @@ fn measures_drift(case: &TestCase) -> bool {
     checks.flat_map(Check::leaves).any(|it| it.meta.id == DRIFT)
 }
 
-/// The baseline of that label.
+/// Reads the baseline with this label.
+///
+/// # Errors
+///
+/// If there is none, or it cannot be read.
 pub fn load(place: &Place, label: &str) -> Result<kindlm_store::Baseline, Failure> {
     let baselines = Baselines::new(place.state());
     baselines.load(label).map_err(|err| missing(&baselines, err))
 }
 
-/// The failure of a label that no baseline has, with the labels that there are.
+/// The failure of a label that no baseline has; its help lists the labels.
 pub fn missing(baselines: &Baselines, err: StoreError) -> Failure {
     let failure = Failure::store(&err);
     let StoreError::NoSuchBaseline { label, .. } = err else { return failure };

@@ -1,4 +1,4 @@
-//! Why a command could not do what was asked, with the exit status that goes with it.
+//! The failure of a command, with its exit status.
 
 use std::io;
 
@@ -7,40 +7,41 @@ use kindlm_store::StoreError;
 use kindlm_store::journal::JournalError;
 use kindlm_types::ExitStatus;
 
-/// Why a command could not do what was asked.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct Failure {
-    /// How the process ends.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What happened; `None` when everything has been said already.
+    /// The reason; `None` if it was shown already.
     pub message: Option<String>,
-    /// What to do about it.
+    /// The next step of the user.
     pub help: Option<String>,
 }
 
-/// What a command comes to.
+/// The result of a command.
 pub type Outcome = Result<ExitStatus, Failure>;
 
 impl Failure {
-    /// The arguments or a file are not as they should be; nothing was sent.
-    ///
-    /// Messages and help are often about names that somebody else chose; they are shown harmlessly, in one line.
+    /// An invalid argument or file; nothing was sent. Line breaks and control characters in the message are escaped.
     pub fn input(message: impl Into<String>) -> Self {
         Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::InvalidInput) }
     }
 
-    /// KindLM or the machine under it failed.
+    /// A failure of KindLM, or of the machine.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { message: Some(one_line(&message.into())), ..Self::said(ExitStatus::Internal) }
     }
 
-    /// The problems have been shown already.
+    /// A failure whose problems were shown already.
     pub fn said(status: ExitStatus) -> Self {
         Self { status, message: None, help: None }
     }
 
-    /// Stdout was written, or could not be. Somebody who stopped reading has seen enough: that is no failure, and the
-    /// command ends with what it has found, which must not become a success.
+    /// Maps the result of a write to stdout. A closed pipe is no failure: the command ends with its own status.
+    ///
+    /// # Errors
+    ///
+    /// If stdout could not be written for another reason.
     pub fn of_stdout(written: io::Result<()>) -> Result<(), Self> {
         match written {
             Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
@@ -51,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// Something that was asked for is not in the store, or the store cannot be read.
+    /// A missing entry of the store, or a store that cannot be read.
     pub fn store(err: &StoreError) -> Self {
         match err {
             StoreError::Io { .. } => Self::internal(err.to_string()),
@@ -60,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// A journal that cannot be used is the user's to choose otherwise; one that cannot be written is not.
+    /// A journal that cannot be used (invalid input), or cannot be written (internal).
     pub fn journal(err: &JournalError) -> Self {
         match err {
             JournalError::Io { .. } | JournalError::NotKept { .. } => {
@@ -70,14 +71,14 @@ impl Failure {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds the next step of the user.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(one_line(&help.into()));
         self
     }
 
-    /// Several things are not as they should be.
+    /// Several invalid arguments or files, one line each.
     pub fn inputs(messages: impl IntoIterator<Item = String>) -> Self {
         let lines: Vec<String> = messages.into_iter().map(|it| one_line(&it)).collect();
         Self { message: Some(lines.join("\n")), ..Self::said(ExitStatus::InvalidInput) }
@@ -96,7 +97,7 @@ impl Failure {
     }
 }
 
-/// What is wrong with an object that has a key twice, at this place.
+/// The message about a duplicate key at this place.
 pub fn given_twice(place: &str) -> String {
     format!("`{place}` is there twice, and nobody knows which of the two is meant: leave out one")
 }

@@ -5,13 +5,17 @@ use kindlm_types::GateResult;
 
 use crate::{Failure, World};
 
-/// The gate that `--gate` is about.
+/// The gate of `--gate`.
 const PASS_RATE: &str = "passRateMin";
 
-/// The gate that `--budget-usd` is about.
+/// The gate of `--budget-usd`.
 const COST_MAX: &str = "costMaxUsd";
 
-/// The gates that a report was made with.
+/// The gates of a report, from their results.
+///
+/// # Errors
+///
+/// If a gate is not in the registry.
 pub fn rebuild(world: &World, results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
     let gate = |result: &GateResult| match world.registries.gates.find(&result.gate) {
         Some(registration) => Ok((registration.build)(result.threshold)),
@@ -24,17 +28,17 @@ pub fn rebuild(world: &World, results: &[GateResult]) -> Result<Vec<Box<dyn Gate
     results.iter().map(gate).collect()
 }
 
-/// Replaces the least pass rate; puts the gate in its place if there was none.
+/// Sets the least pass rate, from 0 to 1; adds the gate if there is none.
 pub fn set_pass_rate(gates: &mut Vec<Box<dyn Gate>>, rate: f64) {
     set(gates, PASS_RATE, |_| rate);
 }
 
-/// Lets the run cost no more than this, in US dollars, if the suite does not say less.
-pub fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
+/// Lowers the highest cost of the run to `usd`, in US dollars; adds the gate if there is none.
+pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
     set(gates, COST_MAX, |before| before.map_or(usd, |it| it.min(usd)));
 }
 
-/// Gives a gate another threshold, made of the one it has; puts it in its place among the others if there was none.
+/// Sets the threshold of a gate, from its threshold before; adds the gate, in the usual order, if there is none.
 fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {
     let order = |id: &str| gates::REGISTRY.iter().position(|it| it.meta.id == id);
     let Some(registration) = gates::find(id) else { return };

@@ -1,4 +1,4 @@
-//! Which run this is: its id, its time, its machine.
+//! The identity of a run: its id, its time, its machine.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
@@ -8,7 +8,7 @@ use kindlm_types::RunInfo;
 
 use crate::git;
 
-/// Everything that is known when a run starts; `folder` is the suite's.
+/// The identity of a run that starts `now`; `folder` is the suite's, and git is asked there for the commit.
 pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     RunInfo {
         id: run_id(now, RandomState::new().hash_one(std::process::id())),
@@ -20,19 +20,19 @@ pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     }
 }
 
-/// Sorts by time; the last part keeps runs apart that start in the same millisecond.
+/// An id that sorts by time; its last part differs for runs that start in the same millisecond.
 fn run_id(now: Timestamp, random: u64) -> String {
     let millis = now.subsec_millisecond();
     format!("{}-{millis:03}-{:04x}", now.strftime("%Y%m%d-%H%M%S"), random & 0xffff)
 }
 
-/// With milliseconds, in UTC.
+/// The time by RFC 3339, with milliseconds, in UTC.
 fn rfc3339(now: Timestamp) -> String {
     format!("{}.{:03}Z", now.strftime("%Y-%m-%dT%H:%M:%S"), now.subsec_millisecond())
 }
 
-/// Milliseconds from the beginning of a run, as its report says it, to `end`.
-pub fn elapsed_since(started_at: &str, end: Timestamp) -> f64 {
+/// Milliseconds from the start of a run, by RFC 3339, to `end`.
+pub(crate) fn elapsed_since(started_at: &str, end: Timestamp) -> f64 {
     started_at.parse().map_or(0.0, |start| elapsed_ms(start, end))
 }
 

@@ -18,7 +18,7 @@ use crate::Interrupt;
 
 /// A backend whose calls can all be given up at once: what they stand for is reported as lost, and nothing
 /// that came before is.
-pub struct Abortable<'a> {
+pub(crate) struct Abortable<'a> {
     inner: &'a dyn Backend,
     abort: watch::Receiver<bool>,
 }
@@ -27,7 +27,7 @@ pub struct Abortable<'a> {
 ///
 /// The first interrupt stops the run by `control`, and ends `waits` for turns and retries; the second gives up what is
 /// under way by `abort`. `say` gets what an interrupt leads to, and long waits that providers ask for.
-pub async fn attend<T>(
+pub(crate) async fn attend<T>(
     run: impl Future<Output = T>,
     control: &Control,
     waits: &Waits,
@@ -62,7 +62,7 @@ pub async fn attend<T>(
 }
 
 /// Waits for what nobody can stop, and tells of long waits that providers ask for.
-pub async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: impl Fn(&str)) -> T {
+pub(crate) async fn heed<T>(work: impl Future<Output = T>, waits: &Waits, say: impl Fn(&str)) -> T {
     let mut work = pin!(work);
     loop {
         tokio::select! {
@@ -84,7 +84,7 @@ fn tell_rest(waits: &Waits, say: &impl Fn(&str)) {
 
 impl<'a> Abortable<'a> {
     /// Calls of `inner`, and the switch that gives them up.
-    pub fn new(inner: &'a dyn Backend) -> (Self, watch::Sender<bool>) {
+    pub(crate) fn new(inner: &'a dyn Backend) -> (Self, watch::Sender<bool>) {
         let (sender, abort) = watch::channel(false);
         (Self { inner, abort }, sender)
     }

@@ -1,4 +1,4 @@
-//! Says which keys are missing before anything is sent without them.
+//! Finds missing keys before the first request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,24 @@ use crate::responses::ResponseSource;
 use crate::secrets::{keys_of, variables};
 use crate::{Failure, World};
 
-/// The message about environment variables that are not set.
+/// Messages about environment variables that are not set.
 #[derive(Debug, Default)]
 pub struct Missing {
     /// Keys without which every request fails.
     required: Vec<String>,
-    /// Variables that may be done without.
+    /// Optional variables.
     optional: Vec<String>,
 }
 
 impl Missing {
-    /// All of it.
+    /// One message for each variable.
     pub fn all(self) -> impl Iterator<Item = String> {
         self.required.into_iter().chain(self.optional)
     }
 
-    /// Refuses to begin without a key that every request needs.
-    ///
-    /// `is_sure`: the requests are sent, so that no stored answer can take their place.
-    pub fn refuse(&mut self, is_sure: bool) -> Result<(), Failure> {
+    /// Refuses to begin without a key that every request needs, if the requests are sure to be sent: a stored answer
+    /// needs no key.
+    pub(crate) fn refuse(&mut self, is_sure: bool) -> Result<(), Failure> {
         if !is_sure || self.required.is_empty() {
             return Ok(());
         }
@@ -41,7 +40,7 @@ impl Missing {
     }
 }
 
-/// The keys that a run of everything needs and that are not there.
+/// The missing keys of a run of the whole suite.
 pub fn missing(world: &World, suite: &Suite) -> Missing {
     let cases = suite.cases.iter().filter(|it| it.skip.is_none());
     let pairs = cases.flat_map(|case| {
@@ -52,14 +51,14 @@ pub fn missing(world: &World, suite: &Suite) -> Missing {
     missing_of(world, suite, pairs)
 }
 
-/// Refuses a judge that was named to be asked, and whose key is not there: each of its questions would fail.
-pub fn require(
+/// Refuses a named judge whose key is not set: each of its requests would fail.
+pub(crate) fn require(
     world: &World,
     judge: Option<&Model>,
     providers: &Map<String, Value>,
     responses: &ResponseSource,
 ) -> Result<(), Failure> {
-    // What was kept can be read without a key.
+    // A stored answer needs no key.
     let Some(judge) = judge.filter(|_| responses.always_asks()) else { return Ok(()) };
     let needed = providers.get(&judge.provider).map(variables).unwrap_or_default();
     let Some(missing) = needed.into_iter().find(|it| world.var(it).is_none()) else {
@@ -67,12 +66,12 @@ pub fn require(
     };
     let message = format!("`{missing}` is not set, and the judge `{}` needs it", judge.id);
     Err(Failure::input(message).with_help(
-        "set it; a suite with `-c` may name another variable (`apiKeyEnv`), and `--responses replay` asks nobody",
+        "set it; a suite with `-c` may name another variable (`apiKeyEnv`), and `--responses replay` sends no request",
     ))
 }
 
-/// The keys that a plan needs and that are not there; of the models under test only where those are asked.
-pub fn missing_for(world: &World, suite: &Suite, plan: &Plan, asks_models: bool) -> Missing {
+/// The missing keys of a plan; keys of the models under test only with `asks_models`.
+pub(crate) fn missing_for(world: &World, suite: &Suite, plan: &Plan, asks_models: bool) -> Missing {
     let pairs = plan.units.iter().filter_map(|unit| {
         let model = unit.model.filter(|_| asks_models).and_then(|it| suite.models.get(it));
         Some((suite.cases.get(unit.case)?, model))
@@ -133,12 +132,12 @@ fn missing_of<'s>(
     missing
 }
 
-/// What a case's checks ask, and the models that are asked.
-pub fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question, &'s Model)> {
+/// The questions of a case's checks, with the models that answer them.
+pub(crate) fn questions<'s>(suite: &'s Suite, case: &TestCase) -> Vec<(Question, &'s Model)> {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
         Evidence { execution: &execution, answers: &answers, baseline: None, contest: None };
-    // A body that cannot be made asks nobody; the run says why.
+    // A body that cannot be made has no questions; the run reports the reason.
     let Ok(body) = case.body.body() else { return Vec::new() };
     let checks = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
     let questions = first_questions(checks, &evidence).into_iter().map(|(_, it)| it);

@@ -1,10 +1,15 @@
-//! What KindLM does with a suite, as a library: open it, run it, resume a run, evaluate records, calibrate a judge, judge
-//! traces.
+//! The commands of KindLM as a library.
 //!
-//! [`World`] holds what the library may use of the program around it: environment, clock, working folder, notices,
-//! interrupts. Nothing here reads them by itself, and nothing prints. [`Project::open`] reads a suite, [`Prepared::new`]
-//! plans a run of it, and [`Prepared::run`] executes the plan and hands over the report.
-//! `examples/run_a_suite.rs` shows all of it.
+//! | to | use |
+//! |---|---|
+//! | open a suite | [`Project::open`] |
+//! | run a suite, or resume a run | [`Prepared::new`], then [`Prepared::run`]; `examples/run_a_suite.rs` shows both |
+//! | judge the traces of an agent | [`judge_traces`] |
+//! | evaluate recorded outputs | [`evaluate::evaluate`] |
+//! | calibrate a judge | [`calibrate::Subject`] |
+//!
+//! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts: the library uses no
+//! others, and prints nothing. [`Session`] opens providers and stores, for all of the above.
 
 pub mod baseline;
 mod budget;
@@ -15,24 +20,24 @@ mod failure;
 pub mod gates;
 mod git;
 pub mod identity;
-pub mod interrupt;
+mod interrupt;
 mod judge_setup;
 pub mod keys;
-pub mod programs;
+mod programs;
 pub mod project;
 mod registries;
 pub mod reports;
-pub mod responses;
+mod responses;
 pub mod resume;
 mod run;
 pub mod saved;
-pub mod scripts;
+mod scripts;
 pub mod secrets;
-pub mod select;
+mod select;
 mod session;
 pub mod suite_files;
 pub mod suites;
-pub mod trace;
+mod trace;
 pub mod trust;
 mod workspaces;
 mod world;
@@ -48,6 +53,7 @@ pub use registries::Registries;
 pub use reports::{reporter, write_file};
 pub use responses::ResponseSource;
 pub use run::{Prepared, Progress, RunConfig, TakeReport};
+pub use scripts::WORKER as SCRIPT_WORKER;
 pub use select::{Selection, Tag};
 pub use session::Session;
 pub use trace::run::{TraceConfig, judge_traces};

@@ -14,19 +14,19 @@ use tokio::runtime::{Builder, Runtime};
 use crate::scripts::host;
 use crate::{Failure, World};
 
-/// What a suite is read for.
+/// The purpose for which a suite is read: it decides which programs may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It is going to be run: programs may do what the suite permits them.
+    /// A run: programs have the permissions of the suite.
     Run,
-    /// It is only looked at: programs are confined to the sandbox, without network.
+    /// A look without a run: programs are confined to the sandbox, without network.
     Look,
-    /// The same, and only its providers and models are wanted.
+    /// A look at providers and models only.
     Models,
 }
 
 impl Purpose {
-    /// Looks, unless programs are permitted.
+    /// [`Look`](Self::Look), or [`Run`](Self::Run) with `allow_programs`.
     pub fn look(allow_programs: bool) -> Self {
         if allow_programs { Self::Run } else { Self::Look }
     }
@@ -34,7 +34,7 @@ impl Purpose {
 
 /// What runs programs whose files are below `root`, and what compiles the scripts of checks. Nothing is started before a
 /// program is run or a script is compiled.
-pub fn runner(
+pub(crate) fn runner(
     world: &World,
     root: &Path,
     purpose: Purpose,

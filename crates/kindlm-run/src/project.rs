@@ -22,43 +22,43 @@ use crate::scripts::Runner;
 use crate::secrets::Secrets;
 use crate::{Failure, World};
 
-/// The name of the file that is looked for when none is named.
+/// The default name of the config file.
 pub const CONFIG: &str = "kindlm.yaml";
 
-/// Which suite, and what reading it may do.
+/// The suite to open, and the permissions of its files and programs.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// A file, or a folder that holds a `kindlm.yaml`; relative to the working folder.
     pub config: PathBuf,
     /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
-    /// True if programs that make prompts, tests and variables may leave the sandbox where the suite is only looked at.
+    /// True if programs that make prompts, tests and variables may leave the sandbox although the suite is not run.
     pub allow_programs: bool,
 }
 
 impl OpenOptions {
-    /// This suite, which stays in its folder and in the sandbox.
+    /// A suite without additional permissions.
     pub fn new(config: impl Into<PathBuf>) -> Self {
         Self { config: config.into(), allow_outside: false, allow_programs: false }
     }
 }
 
-/// Where a suite is.
+/// The place of a suite.
 #[derive(Debug)]
 pub struct Place {
     /// The config file.
     pub path: PathBuf,
     /// The config file, as the user named it.
     pub name: String,
-    /// The folder that it is in: what its paths are relative to.
+    /// The folder of the config file; paths in the suite are relative to it.
     pub folder: PathBuf,
 }
 
-/// A suite that can be run.
+/// An open suite.
 pub struct Project {
-    /// Where it is.
+    /// Its place.
     pub place: Place,
-    /// What it says.
+    /// Its content.
     pub suite: Suite,
     /// The files that it refers to.
     pub files: Folder,
@@ -67,7 +67,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Reads a suite that is to be used.
+    /// Opens a suite.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Project {
 }
 
 impl Place {
-    /// Where the suite is that the user named, whether it exists or not.
+    /// The place of a config file, or of a folder that holds a `kindlm.yaml`. It need not exist.
     pub fn new(world: &World, config: &Path) -> Self {
         let mut path = world.working_dir.join(config);
         let mut name = config.to_path_buf();
@@ -101,12 +101,16 @@ impl Place {
         Self { path, name: name.display().to_string(), folder }
     }
 
-    /// The folder in which runs and baselines are kept.
+    /// The folder that stores runs, baselines, calibrations and answers.
     pub fn state(&self) -> PathBuf {
         self.folder.join(".kindlm")
     }
 
-    /// The text of the config file, if it is a file of at most [`MAX_FILE_BYTES`].
+    /// Reads the config file.
+    ///
+    /// # Errors
+    ///
+    /// If it does not exist, is no regular file, or has more than [`MAX_FILE_BYTES`] bytes.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         let failed = |err: &std::io::Error| {
             Failure::input(format!("cannot read `{}`: {}", self.name, kindlm_store::words(err)))
@@ -120,7 +124,7 @@ impl Place {
             let mib = MAX_FILE_BYTES >> 20;
             Failure::input(format!("`{}` is larger than the {mib} MiB that are allowed", self.name))
         };
-        // To read a pipe may take for ever.
+        // A pipe may never end.
         if !metadata.is_file() {
             let message = format!("cannot read `{}`: it is not a regular file", self.name);
             return Err(
@@ -176,7 +180,11 @@ impl Place {
     }
 }
 
-/// Reads a suite, and whatever is wrong with it.
+/// Reads a suite, and returns its problems with their places.
+///
+/// # Errors
+///
+/// If the file cannot be read.
 pub fn load(
     world: &World,
     args: &OpenOptions,
@@ -197,7 +205,11 @@ pub fn load(
     Ok((place, files, loaded))
 }
 
-/// Reads another tool's config, and translates it.
+/// Reads a promptfoo config, and translates it.
+///
+/// # Errors
+///
+/// If the file cannot be read.
 pub fn import(world: &World, args: &OpenOptions) -> Result<(Place, Imported), Failure> {
     let place = Place::new(world, &args.config);
     if !place.path.exists() {
@@ -213,7 +225,7 @@ pub fn import(world: &World, args: &OpenOptions) -> Result<(Place, Imported), Fa
     Ok((place, imported))
 }
 
-/// What a config is read with.
+/// The files, the environment and the registries for reading a config.
 fn sources<'a>(
     world: &World,
     files: &'a Folder,
@@ -233,7 +245,11 @@ fn sources<'a>(
     })
 }
 
-/// The reports that the suite asks for, in files below its folder.
+/// The reports of the suite's `reports` block.
+///
+/// # Errors
+///
+/// If a file is outside the suite's folder, and `allow_outside` is not set.
 pub fn reports(
     world: &World,
     place: &Place,
@@ -260,8 +276,8 @@ pub fn reports(
     suite.reports.iter().map(spec).collect()
 }
 
-/// Whether a path stays inside the folder that it is relative to.
-pub fn is_inside(path: &Path) -> bool {
+/// True if a relative path stays inside its folder.
+pub(crate) fn is_inside(path: &Path) -> bool {
     let mut depth = 0_i32;
     path.components().all(|part| {
         match part {
@@ -274,8 +290,8 @@ pub fn is_inside(path: &Path) -> bool {
     })
 }
 
-/// Who runs the programs that are providers, with what the suite permits.
-pub fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
+/// The runner of `script` providers, with the permissions of the suite.
+pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
     Scripts {
         runner: Arc::<Runner>::clone(runner),
         runtime: settings.runtime,
@@ -283,9 +299,9 @@ pub fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
     }
 }
 
-/// What checks are compiled with that are not in a suite: they read `files`, and may name these models, if it is known which
-/// there are. Of a suite they take over what it says of scripts, judges and the checks that may be referred to.
-pub fn setup<'a>(
+/// The setup for checks that are not in a suite: they read `files`, and may name only `models`, if these are given. Scripts,
+/// judges and named checks are those of `suite`.
+pub(crate) fn setup<'a>(
     world: &World,
     files: &'a dyn Files,
     models: Option<&'a [String]>,
@@ -305,8 +321,8 @@ pub fn setup<'a>(
     setup
 }
 
-/// How the models of a suite may be asked.
-pub fn with_limits(options: ClientOptions, suite: &Suite) -> ClientOptions {
+/// Adds the limits of a suite's models.
+pub(crate) fn with_limits(options: ClientOptions, suite: &Suite) -> ClientOptions {
     let limits =
         |options: ClientOptions, it: &Model| options.with_limits(&it.provider, &it.name, it.limits);
     suite.models.iter().fold(options, limits)

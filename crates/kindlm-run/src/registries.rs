@@ -1,4 +1,4 @@
-//! What a suite may name: the entries of KindLM, and those that the caller adds.
+//! The registries of a suite: the entries of KindLM, and those of the caller.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use kindlm_engine::gates;
 use kindlm_providers::Providers;
 use kindlm_types::Registry;
 
-/// What a suite may name. The default is what KindLM brings; `Registry::with` adds to it.
+/// The assertions, gates, providers and reporters of suites. The default is KindLM's own; `Registry::with` adds others.
 #[derive(Clone, Debug)]
 pub struct Registries {
     /// The assertions of `expect`.

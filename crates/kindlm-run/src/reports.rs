@@ -10,10 +10,10 @@ use kindlm_types::AnyReport;
 
 use crate::Failure;
 
-/// A reporter and where its report goes.
+/// A reporter and the file of its report.
 #[derive(Clone, Debug)]
 pub struct ReporterSpec {
-    /// Who writes it.
+    /// The reporter.
     pub reporter: &'static Registration,
     /// The file, relative to the working directory; stdout if absent.
     pub path: Option<PathBuf>,
@@ -36,6 +36,10 @@ pub fn reporter(id: &str) -> Result<&'static Registration, Failure> {
 }
 
 /// Writes one report into a file. The file is replaced when the report is complete.
+///
+/// # Errors
+///
+/// If the file cannot be written, or the reporter cannot render the report.
 pub fn write_file(
     path: &Path,
     reporter: &'static Registration,
@@ -51,15 +55,19 @@ pub fn write_file(
     draft.finish().map_err(|err| failed(&err))
 }
 
-/// Why a report is not there, or not whole.
+/// The reason for a missing or incomplete report.
 pub enum NotRendered {
-    /// It could not be written.
+    /// Writing has failed.
     Written(io::Error),
-    /// There is no such report.
+    /// The reporter has failed.
     Report(RenderError),
 }
 
 /// Writes the report in the reporter's format, piece by piece.
+///
+/// # Errors
+///
+/// If writing or the reporter fails; then a part of the report may be written.
 pub fn render(
     reporter: &'static Registration,
     report: &AnyReport<'_>,
@@ -75,7 +83,7 @@ pub fn render(
     }
 }
 
-/// Text on its way to where bytes are written; remembers why it did not arrive.
+/// Writes text as bytes, and keeps the first failure.
 struct Text<'a> {
     out: &'a mut dyn io::Write,
     failure: Option<io::Error>,
@@ -90,7 +98,11 @@ impl fmt::Write for Text<'_> {
     }
 }
 
-/// Refuses what cannot be written, before it is paid for.
+/// Refuses a file that cannot be written, before the first request.
+///
+/// # Errors
+///
+/// If the target is a folder, is below a file, or cannot be written.
 pub fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| {
         Err(Failure::input(format!("cannot write a report to `{}`: {why}", named.display())))
@@ -108,7 +120,7 @@ pub fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The same for every way to name a file: what exists without links, the rest without `.` and `..`.
+/// One path for all names of a file: without links where the path exists, and without `.` and `..`.
 pub fn resolved(target: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for folder in target.ancestors() {

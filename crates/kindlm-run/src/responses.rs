@@ -1,4 +1,4 @@
-//! What becomes of the answers of models: asked for each time, kept, or taken from where they were kept.
+//! The source of the models' answers: requests, or the store of answers.
 
 use std::path::{Path, PathBuf};
 
@@ -15,33 +15,36 @@ use crate::{Failure, World};
 /// Where the answers of models come from.
 #[derive(Clone, Debug)]
 pub struct ResponseSource {
-    /// Whether they are asked for, stored, or read back.
+    /// Requests, stored requests, or stored answers only.
     pub mode: Mode,
     /// The folder of stored answers, relative to the working folder; `.kindlm/responses` beside the suite if absent.
     pub folder: Option<PathBuf>,
 }
 
 impl Default for ResponseSource {
-    /// Models are asked for each answer, and none is stored.
+    /// Each answer is requested, and none is stored.
     fn default() -> Self {
         Self { mode: Mode::Live, folder: None }
     }
 }
 
 impl ResponseSource {
-    /// Whether a model is asked for every answer.
+    /// True if every answer is requested.
     pub fn always_asks(&self) -> bool {
         matches!(self.mode, Mode::Live | Mode::Record)
     }
 
-    /// Whether a model may have to be asked.
+    /// True if an answer may be requested.
     pub fn may_ask(&self) -> bool {
         self.mode != Mode::Replay
     }
 
-    /// The answers kept in the folder that was named, else in `responses` of `state`. Fails if the folder cannot be
-    /// used, before anything is sent.
-    pub fn open(
+    /// Opens the store: the folder of the source, or `responses` in `state`.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be used.
+    pub(crate) fn open(
         &self,
         world: &World,
         state: &Path,
@@ -86,9 +89,9 @@ impl ResponseSource {
     }
 }
 
-/// What decides what a provider answers, for whoever keeps what came of its answers: its settings, and the content of its
-/// files. Which key opens it decides nothing; and that there are more prepared answers makes none of before another.
-pub fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
+/// The settings of a provider that change its answers, with digests of its files. Keys do not change an answer, and neither
+/// do additional prepared answers. `None` if no setting does.
+pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
     let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config) else {
         return None;
     };
@@ -97,8 +100,8 @@ pub fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option
     Some(json!([name, own, files.collect::<Map<_, _>>()]))
 }
 
-/// Says at the end of a run where its answers came from, and what went wrong in keeping them.
-pub fn tell(world: &World, responses: &Responses, quiet: bool) {
+/// Gives notice, at the end of a run, of the source of its answers, and of answers that could not be stored.
+pub(crate) fn tell(world: &World, responses: &Responses, quiet: bool) {
     if let Some(failure) = responses.failure() {
         world.tell(&format!("warning: answers could not be kept: {failure}"));
     }

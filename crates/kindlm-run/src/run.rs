@@ -50,16 +50,16 @@ impl Progress for () {
     fn say(&self, _text: &str) {}
 }
 
-/// Takes the report of a run, which is stored in `.kindlm/runs` already. A failure decides over the exit status, too.
+/// Takes the report of a run, which is stored in `.kindlm/runs` already. A failure changes the exit status.
 pub type TakeReport<'a> = dyn FnMut(&AnyReport<'_>) -> Result<(), Failure> + 'a;
 
-/// How a run differs from what its suite says. The default differs in nothing.
+/// Options that override the suite. By default there are none.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct RunConfig {
-    /// Repeats, concurrency, limits. The filter is made of `select`.
+    /// Repeats, concurrency, limits. Their filter is replaced by `select`.
     pub options: RunOptions,
-    /// Which test cases, on which models.
+    /// The test cases and models.
     pub select: Selection,
     /// Where the answers of models come from.
     pub responses: ResponseSource,
@@ -69,22 +69,22 @@ pub struct RunConfig {
     pub allow_unpriced: bool,
     /// The label of the baseline that drift is measured against; `default` if absent.
     pub baseline: Option<String>,
-    /// True if nothing is written to disk while the run lasts, so that it cannot be resumed.
+    /// True if executions are not stored during the run; then it cannot be resumed.
     pub no_journal: bool,
-    /// True if the folders of agents stay where they are.
+    /// True if the workspaces of agents are not removed.
     pub keep_workspaces: bool,
     /// True if only warnings are wanted as notices.
     pub quiet: bool,
-    /// Stored with the run: a run is only resumed with the same.
+    /// Stored with the run: it can only be resumed with the same arguments.
     pub arguments: Vec<String>,
 }
 
-/// A run that is planned: nothing was sent.
+/// A planned run: nothing was sent.
 pub struct Prepared {
     project: Project,
     config: RunConfig,
     plan: Plan,
-    /// The rest of the plan, if an earlier run has done a part.
+    /// The part of the plan that is not executed yet, if the run is resumed.
     open: Option<Plan>,
     baseline: Baseline,
     digest: Option<Digest>,
@@ -93,12 +93,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Plans a run, or the rest of the run `past`. `None` if earlier runs leave nothing to do, of which a notice is given.
+    /// Plans a run, or the rest of the run `past`. `None`, with a notice, if no execution is left.
     ///
     /// # Errors
     ///
-    /// If the run cannot begin: a selection that selects nothing, a judge that nobody calibrated, a baseline of another
-    /// suite, a run that is not the same any more.
+    /// If the run cannot begin: an empty selection, a baseline of another suite, a resumed run whose suite has changed.
     pub fn new(
         world: &World,
         project: Project,
@@ -143,7 +142,7 @@ impl Prepared {
         Ok(Some(Self { project, config, plan, open, baseline, digest, info, past }))
     }
 
-    /// The text of `--dry-run`: what would be sent, and what it may cost at most.
+    /// The text of `--dry-run`: the requests, and the highest cost.
     ///
     /// # Errors
     ///
@@ -158,11 +157,11 @@ impl Prepared {
         dry_run::describe(&self.project.suite, open, &self.config.options)
     }
 
-    /// Executes the plan, and hands the report to `take`. The status is that of the report.
+    /// Executes the plan, and passes the report to `take`. Returns the status of the report.
     ///
     /// # Errors
     ///
-    /// If nothing could be sent, the run could not be stored, or `take` has failed.
+    /// If a key, a price or a calibration is missing, the run could not be stored, or `take` has failed.
     pub fn run(
         self,
         world: &World,

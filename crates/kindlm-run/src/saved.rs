@@ -12,15 +12,19 @@ use crate::project::Place;
 use crate::suites::SuiteKey;
 use crate::{Failure, World, resume};
 
-/// A report, and what it is called in messages.
+/// A stored report, and its name in messages.
 pub struct Saved {
-    /// The report, of which a case is read when it is asked for.
+    /// The report; its cases are read one by one.
     pub report: Report<SavedCases>,
     /// Such as ``run `20261120-…` ``.
     pub name: String,
 }
 
-/// The report of a run: by its id, from a file, or that of the newest run. With `of`, it must be a run of that suite.
+/// Finds the report of a run: by its id, from a file, or of the newest run. With `of`, it must be a run of that suite.
+///
+/// # Errors
+///
+/// If there is none, it cannot be read, it is of another suite, or the newest run was stopped without a report.
 pub fn find(
     world: &World,
     place: &Place,
@@ -66,7 +70,7 @@ fn newest(
 }
 
 /// A run that was begun in the folder.
-pub enum PastRun {
+pub(crate) enum PastRun {
     /// It has a report.
     Finished(Box<Saved>),
     /// It is still going, was broken off, or its report could not be written.
@@ -77,7 +81,7 @@ pub enum PastRun {
 
 /// The runs of a folder, or of one suite in it, beginning with the newest. One that has not begun its journal is left out:
 /// nothing was sent.
-pub fn newest_first<'a>(
+pub(crate) fn newest_first<'a>(
     runs: &'a Runs,
     of: Option<&'a SuiteKey>,
 ) -> Result<impl Iterator<Item = Result<PastRun, Failure>> + 'a, Failure> {
@@ -115,7 +119,7 @@ fn past_run(
 
 /// Makes sure that a newer run without a report is still going, and says that it is passed over. If it was broken off, what
 /// is said of the last run would be of another one.
-pub fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
+pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
     let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
     let id = &journal.header().run;
@@ -125,7 +129,7 @@ pub fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure
 
 /// Removes what writers that were killed have left: in the state folder, and in the folders of the newest runs up to one
 /// that has a report.
-pub fn remove_abandoned(place: &Place) {
+pub(crate) fn remove_abandoned(place: &Place) {
     let state = place.state();
     let runs = Runs::new(&state);
     for folder in [&state, &state.join("runs"), &state.join("baselines")] {

@@ -18,17 +18,17 @@ use crate::{Failure, World};
 pub const WORKER: &str = "__script-worker";
 
 /// A backend whose scripts run in workers, which are this same program. None is started before a script is run.
-pub struct Scripted<'a> {
+pub(crate) struct Scripted<'a> {
     inner: &'a dyn Backend,
     runner: Arc<Runner>,
 }
 
 /// Runs scripts in workers.
-pub struct Runner(ScriptHost);
+pub(crate) struct Runner(ScriptHost);
 
 impl Runner {
     /// Files of scripts are below `root`.
-    pub fn new(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
+    pub(crate) fn new(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
         Ok(Arc::new(Self(host(world, root)?)))
     }
 }
@@ -43,7 +43,7 @@ impl ScriptRunner for Runner {
 }
 
 /// A host whose files are below `root`. It starts nothing before a script is run.
-pub fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
+pub(crate) fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
     let (program, args) = &world.script_worker;
     let transport = HttpTransport::new(TransportOptions::new(Arc::clone(&world.env)))
         .map_err(|err| Failure::internal(err.to_string()))?;
@@ -58,7 +58,7 @@ pub fn host(world: &World, root: &Path) -> Result<ScriptHost, Failure> {
 
 impl<'a> Scripted<'a> {
     /// A backend beside the same workers.
-    pub fn new(inner: &'a dyn Backend, runner: Arc<Runner>) -> Self {
+    pub(crate) fn new(inner: &'a dyn Backend, runner: Arc<Runner>) -> Self {
         Self { inner, runner }
     }
 }

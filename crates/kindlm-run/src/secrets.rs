@@ -13,15 +13,13 @@ use serde_json::{Map, Value};
 
 use crate::World;
 
-/// The values of the environment variables that providers name, and of those whose names tell that they are secret.
-/// Never shown.
+/// The values that are masked in every artifact. They are never shown.
 #[derive(Clone, Default)]
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
-    /// The secrets of a run with these providers: what their configuration refers to, whatever it is called, and
-    /// everything in the environment that is called a secret. Commands, agents that do not say which variables they
-    /// get, and whatever these start see all of it, so no list in a suite could tell what may come back.
+    /// The secrets of a run with these providers: the values of variables in their configuration, and of all variables that
+    /// have the name of a secret. Commands and agents get the whole environment, so any of these values may be in an output.
     pub fn of(world: &World, providers: &Map<String, Value>) -> Self {
         let mut named: BTreeSet<&str> = providers.values().flat_map(secret_variables).collect();
         let known = world.variables.iter().map(String::as_str);
@@ -34,13 +32,13 @@ impl Secrets {
         Self(secrets)
     }
 
-    /// The rules, for others that show or keep something.
-    pub fn rules(&self) -> &kindlm_redact::Secrets {
+    /// The rules, for code that does not depend on this crate.
+    pub(crate) fn rules(&self) -> &kindlm_redact::Secrets {
         &self.0
     }
 
     /// Masks secrets in the names and tags of a suite. Results are found by names, so this comes before anything is run.
-    pub fn redact_names(&self, suite: &mut Suite) {
+    pub(crate) fn redact_names(&self, suite: &mut Suite) {
         self.text(&mut suite.info.project);
         self.text(&mut suite.info.name);
         let mut masked = HashMap::new();
@@ -71,13 +69,13 @@ impl Secrets {
     /// Takes the secrets out of a report: out of all that models, commands and checks said.
     ///
     /// The names of cases and models stay, since results are found by them.
-    pub fn redact(&self, report: &mut Report) {
+    pub(crate) fn redact(&self, report: &mut Report) {
         report.cases.iter_mut().for_each(|it| self.case(it));
         self.redact_head(report);
     }
 
     /// Takes the secrets out of all of a report but its cases.
-    pub fn redact_head<Cases>(&self, report: &mut Report<Cases>) {
+    pub(crate) fn redact_head<Cases>(&self, report: &mut Report<Cases>) {
         report.gates.iter_mut().for_each(|it| self.text(&mut it.message));
         report.skipped.iter_mut().for_each(|it| self.text(&mut it.reason));
         report.warnings.iter_mut().for_each(|it| self.text(it));
@@ -89,7 +87,7 @@ impl Secrets {
     }
 
     /// Takes the secrets out of one execution with its results.
-    pub fn redact_execution(&self, result: &mut ExecutionResult) {
+    pub(crate) fn redact_execution(&self, result: &mut ExecutionResult) {
         self.evidence(&mut result.execution);
         self.redact_results(&mut result.results);
         match &mut result.error {
@@ -104,7 +102,7 @@ impl Secrets {
     }
 
     /// Takes the secrets out of what checks found.
-    pub fn redact_results(&self, results: &mut [AssertionResult]) {
+    pub(crate) fn redact_results(&self, results: &mut [AssertionResult]) {
         for result in results {
             self.text(&mut result.label);
             match &mut result.verdict {
@@ -252,7 +250,7 @@ impl Secrets {
         }
     }
 
-    /// Takes the secrets out of a value.
+    /// Masks secrets in all texts of a JSON value.
     pub fn redact_value(&self, value: &mut Value) {
         self.value(value);
     }
@@ -262,7 +260,7 @@ impl Secrets {
     }
 
     /// Takes the secrets out of the values of an object, and out of its keys.
-    pub fn map(&self, map: &mut Map<String, Value>) {
+    pub(crate) fn map(&self, map: &mut Map<String, Value>) {
         self.0.redact_map(map);
     }
 
@@ -278,14 +276,14 @@ impl Secrets {
 
 /// The environment variables that a provider's configuration names: `apiKeyEnv`, headers with `env:`, and templates
 /// with `{{env.NAME}}`.
-pub fn variables(config: &Value) -> BTreeSet<&str> {
+pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
     let mut found = secret_variables(config);
     found.extend(address(config));
     found
 }
 
 /// The variables without which no request can be sent: keys, and headers that are one.
-pub fn keys_of(config: &Value) -> BTreeSet<&str> {
+pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
     let key = config.get("apiKeyEnv").and_then(Value::as_str);
     let headers = config.get("headers").and_then(Value::as_object).into_iter().flatten();
     let headers = headers.filter_map(|(_, it)| it.as_str()?.strip_prefix("env:").map(str::trim));

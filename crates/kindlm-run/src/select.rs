@@ -1,4 +1,4 @@
-//! Which part of the suite is run: by name, by tag, and by what earlier runs say.
+//! Selects the part of the suite that runs: by name, by tag, and by the results of earlier runs.
 
 use std::collections::HashMap;
 
@@ -19,36 +19,36 @@ use crate::{Failure, World, saved};
 /// A tag to select by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Test cases that have it.
+    /// Test cases that have this tag.
     With(String),
-    /// Test cases that do not have it.
+    /// Test cases that do not have this tag.
     Without(String),
 }
 
-/// Which test cases run, on which models. Nothing is left out by default.
+/// The test cases and models of a run. By default all are selected.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Only test cases with one of these tags, and with none of those that are excluded.
+    /// Only test cases that have one of the [`With`](Tag::With) tags and none of the [`Without`](Tag::Without) tags.
     pub tags: Vec<Tag>,
     /// Only test cases whose name matches: a part of it, a glob, or `/a regular expression/`.
     pub tests: Vec<String>,
     /// Only these models, by id; `command` for tests of commands.
     pub models: Vec<String>,
-    /// Only what did not pass when it was last run.
+    /// Only executions that did not pass in the last run.
     pub failed: bool,
-    /// Only what has changed since it was last run, and what did not pass then.
+    /// Only executions that did not pass in the last run, or whose test has changed since.
     pub changed: bool,
     /// Only this part of the executions.
     pub shard: Option<Shard>,
-    /// The report by whose durations parts are made equally long.
+    /// The report whose durations are used for shards of the same length: an id, or a file.
     pub shard_durations: Option<String>,
 }
 
 /// How many of the cases that are gone are named.
 const NAMED: usize = 5;
 
-/// What the arguments select. What depends on earlier runs is as it was when the run began, if one goes on.
-pub fn filter(
+/// The filter of a selection. A resumed run keeps the selection that it began with.
+pub(crate) fn filter(
     world: &World,
     place: &Place,
     suite: &Suite,
@@ -89,7 +89,11 @@ fn tell_unused(world: &World, suite: &Suite, tag: &str) {
 }
 
 /// The plan; `None` if earlier runs leave nothing to do, which is then said.
-pub fn plan(world: &World, suite: &Suite, options: &RunOptions) -> Result<Option<Plan>, Failure> {
+pub(crate) fn plan(
+    world: &World,
+    suite: &Suite,
+    options: &RunOptions,
+) -> Result<Option<Plan>, Failure> {
     let by_history = options.filter.only.is_some();
     match planned(suite, options) {
         Ok(plan) => Ok(Some(plan)),
@@ -102,7 +106,7 @@ pub fn plan(world: &World, suite: &Suite, options: &RunOptions) -> Result<Option
 }
 
 /// The part of a plan that this machine runs, balanced by the durations in a report if one is named.
-pub fn part(
+pub(crate) fn part(
     world: &World,
     place: &Place,
     suite: &Suite,

@@ -10,14 +10,14 @@ use kindlm_store::Folder;
 use crate::project::Place;
 use crate::{Failure, World};
 
-/// The files that a suite is read from, and the folders that belong to it as a whole.
+/// The files that a suite is read from, and the folders that reports must not be written to.
 pub struct SuiteFiles {
     files: BTreeSet<PathBuf>,
     folders: Vec<(PathBuf, &'static str)>,
 }
 
 impl SuiteFiles {
-    /// Of a suite that was read with `files`.
+    /// The files of a suite that was read with `files`.
     pub fn new(place: &Place, files: &Folder, suite: Option<&Suite>) -> Self {
         if let Some(suite) = suite {
             look_at_programs(suite, files);
@@ -38,7 +38,7 @@ impl SuiteFiles {
         Self { files: own, folders }
     }
 
-    /// Of the suite at this place as far as it can be read. No program is run.
+    /// The files of the suite at this place, as far as it can be read. No program is run.
     pub fn beside(world: &World, place: &Place) -> Self {
         let env = |name: &str| (world.env)(name);
         let Ok(files) = Folder::open(&place.folder) else {
@@ -50,7 +50,12 @@ impl SuiteFiles {
         Self::new(place, &files, suite.as_ref())
     }
 
-    /// Refuses to write a report there: `target` without links, `named` as the user wrote it.
+    /// Refuses a report that would replace a file of the suite: `target` is the path without links, `named` the path in the
+    /// message.
+    ///
+    /// # Errors
+    ///
+    /// If the target is a file of the suite, or is in a folder that KindLM writes itself.
     pub fn check(&self, id: &str, target: &Path, named: &Path) -> Result<(), Failure> {
         let within = self.folders.iter().find(|(folder, _)| target.starts_with(folder));
         let why = match within {
@@ -63,8 +68,8 @@ impl SuiteFiles {
     }
 }
 
-/// Looks at the files of models, which are read only when these are asked; the folder remembers what was asked for. Those of
-/// commands are looked at with the suite.
+/// Reads the files of providers and agents, so that `folder` lists them as seen. Otherwise they are read with the first
+/// request. Files of commands are read with the suite.
 pub fn look_at_programs(suite: &Suite, folder: &Folder) {
     let programs = Programs::new(folder);
     let providers = suite.providers.values().cloned();

@@ -11,11 +11,11 @@ use crate::project::{self, Place};
 use crate::{Failure, World};
 
 /// The name in a journal's settings of the digest of the project.
-pub const PROJECT: &str = "project";
+pub(crate) const PROJECT: &str = "project";
 
-/// Which suite a run must be of.
+/// The suite that a run must be of.
 ///
-/// A suite is known by its project and its name. Two config files in one folder may have the same, as all promptfoo
+/// A suite is identified by its project and its name. Two config files in one folder may have the same, as all promptfoo
 /// configs without a description do; a run then belongs to the file that it was begun with, as long as that is there.
 #[derive(Clone, Debug)]
 pub struct SuiteKey {
@@ -29,7 +29,7 @@ pub struct SuiteKey {
 }
 
 impl SuiteKey {
-    /// Of the suite that was read at this place.
+    /// The key of the suite at this place.
     pub fn new(place: &Place, info: &SuiteInfo) -> Self {
         Self {
             project: info.project.clone(),
@@ -40,7 +40,12 @@ impl SuiteKey {
         }
     }
 
-    /// Of the suite that `-c` names, if it is given. Nothing but its names is read, so the file may have other problems.
+    /// The key of the suite in `config`; `None` without `config`. Only its names are read, so the file may have other
+    /// problems.
+    ///
+    /// # Errors
+    ///
+    /// If the file or its names cannot be read.
     pub fn named(world: &World, config: Option<&Path>) -> Result<Option<Self>, Failure> {
         let Some(config) = config else { return Ok(None) };
         let place = Place::new(world, config);
@@ -66,8 +71,8 @@ impl SuiteKey {
         &self.name
     }
 
-    /// The command that runs it.
-    pub fn test_command(&self) -> String {
+    /// The command that runs the suite.
+    pub(crate) fn test_command(&self) -> String {
         match self.named.as_str() {
             project::CONFIG => "`kindlm test`".to_owned(),
             named => format!("`kindlm test -c {named}`"),
@@ -75,29 +80,33 @@ impl SuiteKey {
     }
 
     /// True if a run with this journal is one of its runs.
-    pub fn has_journal(&self, journal: &Journal) -> bool {
+    pub(crate) fn has_journal(&self, journal: &Journal) -> bool {
         let header = journal.header();
         self.is_same(journal) && self.is_own(header.config.as_deref())
     }
 
     /// The same for a journal that the user named: its config file may have another name by now.
-    pub fn is_same(&self, journal: &Journal) -> bool {
+    pub(crate) fn is_same(&self, journal: &Journal) -> bool {
         let header = journal.header();
         let project = header.settings.get(PROJECT);
         header.suite == self.name && project.is_none_or(|it| *it == Digest::of(&self.project))
     }
 
     /// True if a run with this report is one of its runs.
-    pub fn has_report<Cases>(&self, report: &Report<Cases>) -> bool {
+    pub(crate) fn has_report<Cases>(&self, report: &Report<Cases>) -> bool {
         self.is_named(&report.suite) && self.is_own(config_name(&report.suite).as_deref())
     }
 
     /// The same for a report that the user named.
-    pub fn is_named(&self, suite: &SuiteInfo) -> bool {
+    pub(crate) fn is_named(&self, suite: &SuiteInfo) -> bool {
         suite.name == self.name && suite.project == self.project
     }
 
-    /// Refuses a report that the user named and that is of another suite.
+    /// Refuses a report of another suite; `name` is its name in the message.
+    ///
+    /// # Errors
+    ///
+    /// If it is of another suite.
     pub fn check<Cases>(&self, name: &str, report: &Report<Cases>) -> Result<(), Failure> {
         if self.is_named(&report.suite) {
             return Ok(());
@@ -118,7 +127,7 @@ impl SuiteKey {
 }
 
 /// The name of a suite's config file, without the folder.
-pub fn config_name(info: &SuiteInfo) -> Option<String> {
+pub(crate) fn config_name(info: &SuiteInfo) -> Option<String> {
     let path = Path::new(info.config_path.as_deref()?);
     Some(path.file_name()?.to_string_lossy().into_owned())
 }

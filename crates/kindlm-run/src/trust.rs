@@ -1,4 +1,4 @@
-//! Whether the judges of a run agree with people well enough to judge: the gate `judgeKappaMin`.
+//! The gate `judgeKappaMin`: the judges of a run must agree with people.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -19,10 +19,14 @@ use crate::judge_setup::{Panel, from_stored};
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
-/// How certain intervals are.
+/// The confidence of intervals.
 const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
 
-/// Gives the gate, if there is one, what is known about the judges: each an id, a provider and a model name.
+/// Gives the gate, if there is one, the stored calibrations in `state`. A model is an id, a provider and a model name.
+///
+/// # Errors
+///
+/// If the calibrations cannot be read.
 pub fn settle<'m>(
     now: Timestamp,
     state: &Path,
@@ -77,8 +81,8 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
-/// Takes over what the gate has said in reports, of which this one is made: nothing in them says which models their
-/// judges are. The worst counts.
+/// Copies the worst result of the gate from the reports that were merged: they do not record the models of their judges, so
+/// the gate cannot be measured again.
 pub fn carry_over<'r>(gates: &mut [GateResult], before: impl Iterator<Item = &'r GateResult>) {
     const ID: &str = "judgeKappaMin";
     let rank = |it: &GateResult| match it.outcome {
@@ -95,8 +99,8 @@ pub fn carry_over<'r>(gates: &mut [GateResult], before: impl Iterator<Item = &'r
     }
 }
 
-/// Refuses a run if somebody would judge in it who does not agree with people well enough, or of whom nobody knows.
-pub fn check(
+/// Refuses a run that has a judge without a calibration, or with less agreement than the gate demands.
+pub(crate) fn check(
     now: Timestamp,
     state: &Path,
     config: &str,

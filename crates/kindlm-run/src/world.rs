@@ -13,26 +13,26 @@ use crate::Registries;
 /// Reads an environment variable.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Waits for somebody who wants a run to end.
+/// Waits for interrupts, such as Ctrl-C.
 pub trait Interrupt: Send {
-    /// Ends at the next interrupt, and says in a word what it was: `interrupted`.
+    /// Ends at the next interrupt, with its kind in one word, such as `interrupted`.
     fn next(&mut self) -> BoxFuture<'_, &'static str>;
 }
 
-/// The program around the library. Nothing else of it is used.
+/// The environment, clock, working folder, notices and interrupts that the library uses.
 #[derive(Clone)]
 pub struct World {
     /// The environment.
     pub env: Env,
-    /// The names of all variables in it: the values of those that are called secrets are masked.
+    /// The names of all environment variables. The values of those that have the name of a secret are masked.
     pub variables: Vec<String>,
-    /// The folder that relative paths are relative to.
+    /// The folder of relative paths.
     pub working_dir: PathBuf,
     /// The clock.
     pub now: fn() -> Timestamp,
-    /// Takes notices for people: warnings, and where things were written.
+    /// Takes notices for people: warnings, and the paths of written files.
     pub notices: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Listens for interrupts from when it is called.
+    /// Starts to listen for interrupts.
     pub interrupts: fn() -> Box<dyn Interrupt>,
     /// What suites may name.
     pub registries: Registries,
@@ -41,8 +41,8 @@ pub struct World {
 }
 
 impl World {
-    /// A world with this environment and working folder, whose notices go nowhere, in which nothing interrupts, and whose
-    /// script worker is `kindlm` in the search path.
+    /// A world with this environment and working folder, without notices and interrupts. The script worker is `kindlm`
+    /// in the search path.
     pub fn new(working_dir: impl Into<PathBuf>, env: Env) -> Self {
         Self {
             env,
@@ -56,12 +56,12 @@ impl World {
         }
     }
 
-    /// A variable that is set to something.
+    /// The value of a variable; `None` if it is not set or empty.
     pub fn var(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.is_empty())
     }
 
-    /// Gives a notice. Characters that would act on a terminal are shown as text.
+    /// Gives a notice. Control characters are escaped.
     pub fn tell(&self, text: &str) {
         (self.notices)(&visible(text));
     }

@@ -3,8 +3,8 @@
 use crate::args::GateArgs;
 use crate::output::{Output, verbosity};
 use crate::{Failure, Io, opening};
+use kindlm_run::Purpose;
 use kindlm_run::gates::{rebuild, set_pass_rate};
-use kindlm_run::programs::Purpose;
 use kindlm_run::project::{CONFIG, Place};
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_run::suites::SuiteKey;

@@ -11,8 +11,8 @@ use super::schema::pretty;
 use crate::args::{Format, ValidateArgs};
 use crate::{Io, opening, print};
 use kindlm_run::Outcome;
+use kindlm_run::Purpose;
 use kindlm_run::keys;
-use kindlm_run::programs::Purpose;
 use kindlm_run::project::{self, Place};
 use kindlm_run::secrets::Secrets;
 

@@ -43,8 +43,8 @@ impl Agreement {
         as_table(&self.judge, &self.checks, labels, &self.corrections, width)
     }
 
-    /// Stores the calibration, unless `save` is false. A calibration with labelled outputs that were not judged is not stored:
-    /// agreement on the others would not hold for them.
+    /// Stores the calibration, unless `save` is false. A calibration with labelled outputs that were not judged is not
+    /// stored: agreement on the others would not hold for them.
     ///
     /// The status is 0 if all outputs were judged, 3 if a provider failed, else 1; a notice names how many were not judged.
     ///

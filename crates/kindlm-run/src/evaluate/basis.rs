@@ -76,8 +76,8 @@ pub(super) struct Basis<'a> {
 }
 
 impl<'a> Basis<'a> {
-    /// For records that are judged by these models; `judge` is the default. Addresses and keys of models are left out, as they
-    /// do not change an answer.
+    /// For records that are judged by these models; `judge` is the default. Addresses and keys of models are left out,
+    /// as they do not change an answer.
     pub(super) fn new(
         files: &'a Referred<'a>,
         models: &[kindlm_engine::Model],

@@ -83,8 +83,8 @@ pub enum Records {
     Stream(Box<dyn Read + Send>),
 }
 
-/// Evaluates records, and writes their results to `results`, or to the `output` of `config`. The models of `suite` may judge,
-/// and its scripts and named checks can be used.
+/// Evaluates records, and writes their results to `results`, or to the `output` of `config`. The models of `suite` may
+/// judge, and its scripts and named checks can be used.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ use crate::secrets::Secrets;
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// The executions of a run, in its journal.
-pub struct Kept {
+pub(crate) struct Kept {
     shared: Arc<Shared>,
     past: Option<(Journal, Index)>,
     secrets: Secrets,
@@ -66,12 +66,12 @@ impl Kept {
     }
 
     /// How many executions an earlier process has done.
-    pub fn done(&self) -> usize {
+    pub(crate) fn done(&self) -> usize {
         self.past.as_ref().map_or(0, |(_, index)| index.done())
     }
 
     /// Waits until everything is on the disk; gives back why it may not be. Then nothing more is to be kept.
-    pub fn finish(&mut self) -> Option<RecordError> {
+    pub(crate) fn finish(&mut self) -> Option<RecordError> {
         if let Some((stop, thread)) = self.syncing.take() {
             drop(stop);
             // The thread does nothing that panics, and its work is done below if it did.

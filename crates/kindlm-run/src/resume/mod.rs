@@ -1,4 +1,4 @@
-//! The journal of a run: begun before anything is sent, and gone on with by `kindlm test --resume`.
+//! The journal of a run: it is begun before the first request, and `kindlm test --resume` continues it.
 
 mod header;
 mod kept;
@@ -13,15 +13,19 @@ use crate::secrets::Secrets;
 use crate::suites::SuiteKey;
 use crate::{Failure, World};
 
-pub use kept::Kept;
+pub(crate) use kept::Kept;
 
-/// Stands in the place of the arguments of runs of `kindlm trace`, which cannot go on: their spans are gone.
-pub const TRACE: &str = "trace";
+/// The argument in journals of `kindlm trace`. These runs cannot be resumed: their spans are gone.
+pub(crate) const TRACE: &str = "trace";
 
-/// A run that is to go on.
+/// A run that is resumed.
 pub struct Past(Journal);
 
-/// Finds the run that is to go on: by its id, or the newest one of the suite.
+/// Finds the run to resume: by its id, or the newest one of the suite.
+///
+/// # Errors
+///
+/// If there is none, it is of another suite or of `kindlm trace`, or its journal cannot be read.
 pub fn find(
     world: &World,
     place: &Place,
@@ -56,7 +60,7 @@ pub fn find(
         let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
         let journal = match Journal::open(folder) {
             Ok(journal) => journal,
-            // Nothing is sent before the first line is there, so nothing is lost.
+            // The first line is written before the first request, so no answer is lost.
             Err(err @ JournalError::Unbegun { .. }) => {
                 world.tell(&format!("the run `{id}` is passed over: {err}"));
                 continue;
@@ -72,8 +76,8 @@ pub fn find(
         .with_help("start one with `kindlm test`"))
 }
 
-/// Whether a journal is of a run of `kindlm trace`.
-pub fn is_of_trace(journal: &Journal) -> bool {
+/// True if the journal is of a run of `kindlm trace`.
+pub(crate) fn is_of_trace(journal: &Journal) -> bool {
     journal.header().arguments.iter().any(|it| it == TRACE)
 }
 
@@ -106,15 +110,15 @@ impl Past {
         targets
     }
 
-    /// Why none of the run's tests can be planned any more.
-    pub fn nothing_left(&self) -> Failure {
+    /// The failure of a run whose tests are all gone from the suite.
+    pub(crate) fn nothing_left(&self) -> Failure {
         let run = &self.0.header().run;
         Failure::input(format!("the run `{run}` cannot go on: none of its tests is in the suite"))
             .with_help(START_ANEW)
     }
 
-    /// What is still to be done of the plan.
-    pub fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
+    /// The part of the plan that is not executed yet.
+    pub(crate) fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
         let index = self.0.index().map_err(|err| Failure::journal(&err))?;
         tell_damaged(world, &index, plan.units.len());
         let mut open = plan.clone();
@@ -126,7 +130,7 @@ impl Past {
     }
 }
 
-/// Says which lines of the journal are damaged.
+/// Gives notice of damaged lines in the journal.
 fn tell_damaged(world: &World, index: &Index, planned: usize) {
     let what = if index.done() < planned {
         "its execution is run again"
@@ -140,8 +144,8 @@ fn tell_damaged(world: &World, index: &Index, planned: usize) {
 
 const START_ANEW: &str = "undo that to go on with the run, or start a new one with `kindlm test`";
 
-/// What a run is and what must stay the same while it lasts.
-pub struct Identity<'a> {
+/// The identity of a run, and the data that must be the same when it is resumed.
+pub(crate) struct Identity<'a> {
     /// The run, of which [`settle`](Self::settle) may make an earlier one.
     pub info: &'a mut RunInfo,
     /// What is run.
@@ -158,7 +162,7 @@ pub struct Identity<'a> {
 
 impl<'a> Identity<'a> {
     /// The run of a plan; `baseline` is what it is compared with, `arguments` decide over the rest.
-    pub fn new(
+    pub(crate) fn new(
         info: &'a mut RunInfo,
         (suite, files, plan): (&'a Suite, &'a Folder, &'a Plan),
         baseline: Option<Digest>,
@@ -168,7 +172,7 @@ impl<'a> Identity<'a> {
     }
 
     /// Makes sure that the run is still the one that was begun; then it keeps its id and its beginning.
-    pub fn settle(&mut self, world: &World, past: &Past) -> Result<(), Failure> {
+    pub(crate) fn settle(&mut self, world: &World, past: &Past) -> Result<(), Failure> {
         let then = past.0.header();
         let differences = then.compare(&self.header()?);
         if !differences.is_empty() {
@@ -184,7 +188,12 @@ impl<'a> Identity<'a> {
     }
 
     /// Begins the run's journal, or goes on with it.
-    pub fn keep(&self, world: &World, place: &Place, past: Option<Past>) -> Result<Kept, Failure> {
+    pub(crate) fn keep(
+        &self,
+        world: &World,
+        place: &Place,
+        past: Option<Past>,
+    ) -> Result<Kept, Failure> {
         let secrets = Secrets::of(world, &self.suite.providers);
         let runs = Runs::new(place.state());
         if let Some(Past(journal)) = past {
@@ -221,13 +230,13 @@ impl<'a> Identity<'a> {
 }
 
 /// How long a run took that was complete before it was to go on.
-pub fn duration_before(place: &Place, id: &str) -> Option<f64> {
+pub(crate) fn duration_before(place: &Place, id: &str) -> Option<f64> {
     let report = Runs::new(place.state()).each_case(id, &mut |_| {});
     Some(report.ok()?.run.duration_ms)
 }
 
 /// The command that goes on with a run.
-pub fn command(place: &Place, id: &str) -> String {
+pub(crate) fn command(place: &Place, id: &str) -> String {
     match place.name.as_str() {
         CONFIG => format!("`kindlm test --resume {id}`"),
         name => format!("`kindlm test -c {name} --resume {id}`"),
@@ -235,7 +244,7 @@ pub fn command(place: &Place, id: &str) -> String {
 }
 
 /// What is left of a run that ended, and how to go on with it; `None` if nothing is.
-pub fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
+pub(crate) fn advice(place: &Place, id: &str, summary: &Summary) -> Option<String> {
     let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
     let what = match (not_run, errored) {
         (0, 0) => return None,

@@ -12,7 +12,7 @@ use crate::{Failure, World};
 const MAX_FILE: usize = 256 * 1024 * 1024;
 
 /// Reads all files, as if their spans had come one after the other.
-pub fn read_files(world: &World, files: &[PathBuf]) -> Result<Told, Failure> {
+pub(crate) fn read_files(world: &World, files: &[PathBuf]) -> Result<Told, Failure> {
     let mut received = Received::default();
     let (mut rejected, mut notes) = (Vec::new(), Vec::new());
     for file in files {

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const LATE: u32 = 5;
 
 /// What is waited for.
-pub struct Gathering<'a> {
+pub(crate) struct Gathering<'a> {
     /// Where to listen.
     pub host: IpAddr,
     /// The port; 0 is any.
@@ -42,7 +42,7 @@ pub struct Gathering<'a> {
 }
 
 /// Opens the port, runs the command if there is one, and waits.
-pub fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, Failure> {
+pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -5,18 +5,18 @@ mod file;
 mod gather;
 mod observed;
 mod receiver;
-pub mod run;
+pub(crate) mod run;
 
-pub use file::read_files;
-pub use gather::{Gathering, gather};
-pub use observed::{MODEL, Observations, Options, model};
+pub(crate) use file::read_files;
+pub(crate) use gather::{Gathering, gather};
+pub(crate) use observed::{MODEL, Observations, Options, model};
 
 use kindlm_otlp::OtlpSpan;
 use kindlm_types::{CommandOutput, ProviderError};
 
 /// What an agent has told, and what became of its command.
 #[derive(Debug, Default)]
-pub struct Told {
+pub(crate) struct Told {
     /// The spans of each trace, in the order in which they came.
     pub traces: Vec<Vec<OtlpSpan>>,
     /// What the command did, if one was run and came to its end.
@@ -33,7 +33,7 @@ pub struct Told {
 
 impl Told {
     /// How many spans came.
-    pub fn spans(&self) -> usize {
+    pub(crate) fn spans(&self) -> usize {
         self.traces.iter().map(Vec::len).sum()
     }
 }

@@ -14,10 +14,10 @@ use super::{Told, agent};
 use crate::Failure;
 
 /// The model's id under which traces are reported.
-pub const MODEL: &str = "trace";
+pub(crate) const MODEL: &str = "trace";
 
 /// How traces become executions.
-pub struct Options {
+pub(crate) struct Options {
     /// All traces are one execution.
     pub merge: bool,
     /// How many traces are expected.
@@ -25,7 +25,7 @@ pub struct Options {
 }
 
 /// What an agent has told, by test case.
-pub struct Observations {
+pub(crate) struct Observations {
     /// What each trace tells.
     readings: Vec<Reading>,
     /// For each test case that some trace names: those traces.
@@ -41,7 +41,7 @@ pub struct Observations {
 
 impl Observations {
     /// Reads the spans; what should be known about them is said in words.
-    pub fn new(
+    pub(crate) fn new(
         suite: &Suite,
         told: Told,
         options: &Options,
@@ -129,7 +129,7 @@ impl Observations {
     }
 
     /// How many executions a test case has: one for each trace that it judges, and one to say that there is none.
-    pub fn repeats(&self, case: &str) -> u32 {
+    pub(crate) fn repeats(&self, case: &str) -> u32 {
         let count = self.of_case(case).len().max(self.expected).max(1);
         u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -199,7 +199,7 @@ impl Observed for Observations {
 }
 
 /// The model that stands for the traces, so that reports have one to name.
-pub fn model() -> Model {
+pub(crate) fn model() -> Model {
     Model {
         id: MODEL.to_owned(),
         provider: MODEL.to_owned(),

@@ -17,10 +17,10 @@ use crate::{
     Failure, Outcome, ResponseSource, Selection, Session, World, identity, saved, select, trust,
 };
 
-/// How long no more spans must have come, unless the caller says.
+/// The default time without new spans after which traces are complete.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Where spans come from, and how they are judged.
+/// The source of spans, and how they are judged.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct TraceConfig {
@@ -34,21 +34,21 @@ pub struct TraceConfig {
     pub host: IpAddr,
     /// How long to wait for spans or the command; the suite's if absent.
     pub timeout: Option<Duration>,
-    /// How long no more spans must have come; a second if absent.
+    /// The time without new spans after which traces are complete; a second if absent.
     pub settle: Option<Duration>,
-    /// How many traces are expected.
+    /// The number of expected traces.
     pub traces: Option<usize>,
     /// True if all traces are one execution.
     pub merge: bool,
-    /// Which test cases; models are not used.
+    /// The test cases; models are not used.
     pub select: Selection,
-    /// Where the answers of judges come from.
+    /// The source of the judges' answers.
     pub responses: ResponseSource,
     /// The least pass rate, from 0 to 1, instead of `gates.passRateMin`.
     pub pass_rate_min: Option<f64>,
     /// True if it may begin although there is a budget and the price of a judge is not known.
     pub allow_unpriced: bool,
-    /// True if nothing is written to disk while the traces are judged.
+    /// True if executions are not stored while the traces are judged.
     pub no_journal: bool,
     /// True if soft checks count as gates.
     pub strict: bool,
@@ -82,7 +82,7 @@ impl Default for TraceConfig {
     }
 }
 
-/// Gathers spans, judges them by the suite, and hands the report to `take`.
+/// Gathers spans, judges them by the suite, and passes the report to `take`. Returns the status of the report.
 ///
 /// # Errors
 ///
@@ -129,10 +129,10 @@ pub fn judge_traces(
         options,
         baseline,
         quiet,
-        // The spans are gone when the run is: there is nothing to resume.
+        // A resumed run would need the spans again.
         can_resume: false,
         waits: session.waits.clone(),
-        // The agent has worked wherever it was.
+        // The agent has its own folder.
         workspaces: None,
         observed: Some(observed),
     };
@@ -171,7 +171,7 @@ fn observe(
     Ok(observed)
 }
 
-/// Lets traces stand where the models of the suite would: whatever a test case sends, it is not sent.
+/// Replaces the models of the suite by one that stands for the traces: prompts are not sent.
 fn stand_in(suite: &mut Suite) {
     suite.models.push(model());
     for case in &mut suite.cases {
@@ -190,7 +190,7 @@ fn gathering<'a>(
     Gathering {
         host: config.host,
         port: config.port.unwrap_or(suite.trace.port),
-        // Who is told the address need not be told the usual one.
+        // The command gets the address, so any free port will do.
         any_port: config.port.is_none() && config.command.is_some(),
         timeout: config.timeout.unwrap_or(suite.trace.timeout),
         settle: config.settle.unwrap_or(SETTLE),
