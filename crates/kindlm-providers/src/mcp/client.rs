@@ -53,7 +53,7 @@ impl McpClient {
         let (headers, secrets) =
             resolve(provider, &self.config.headers(), &*transport.options().env)?;
         let url = address(provider, &self.config.server_url)?;
-        let fault = Fault::new(provider, &url);
+        let fault = Fault::new(provider, &url).with_key("serverUrl");
         let client = transport.client(provider)?;
         let limit = usize::try_from(transport.options().max_body).unwrap_or(usize::MAX);
         let asking = async {

@@ -16,6 +16,8 @@ pub(crate) struct Fault<'a> {
     provider: &'a str,
     /// Where the request goes.
     url: &'a Url,
+    /// The key of the provider that holds the address.
+    key: &'static str,
 }
 
 /// Reads the address of a request.
@@ -37,7 +39,13 @@ pub(crate) fn address(provider: &str, written: &str) -> Result<Url, ProviderErro
 impl<'a> Fault<'a> {
     /// Of requests to this address.
     pub(crate) fn new(provider: &'a str, url: &'a Url) -> Self {
-        Self { provider, url }
+        Self { provider, url, key: "baseUrl" }
+    }
+
+    /// The same where another key of the provider holds the address.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn with_key(self, key: &'static str) -> Self {
+        Self { key, ..self }
     }
 
     /// The host and the port.
@@ -79,13 +87,13 @@ impl<'a> Fault<'a> {
 
     /// The request could not be sent, or no answer began.
     pub(crate) fn connection(&self, err: &reqwest::Error) -> ProviderError {
-        let host = self.host();
+        let (host, key) = (self.host(), self.key);
         let message = match Cause::of(err) {
             Cause::Refused => format!(
-                "connection to `{host}` refused: nothing listens there; check that the server runs and that `baseUrl` is right"
+                "connection to `{host}` refused: nothing listens there; check that the server runs and that `{key}` is right"
             ),
             Cause::Dns => format!(
-                "host `{}` not found; check `baseUrl` for a typing error, and the network",
+                "host `{}` not found; check `{key}` for a typing error, and the network",
                 self.url.host_str().unwrap_or_default(),
             ),
             Cause::Tls(reason) => {
@@ -94,11 +102,11 @@ impl<'a> Fault<'a> {
                 return self.error(ProviderErrorKind::Connection, message);
             }
             Cause::Other(_) if err.is_connect() && err.is_timeout() => format!(
-                "no connection to `{host}` in time: it does not answer; check `baseUrl`, the network and the proxy"
+                "no connection to `{host}` in time: it does not answer; check `{key}`, the network and the proxy"
             ),
             Cause::Other(reason) if err.is_connect() => {
                 format!(
-                    "cannot connect to `{host}`: {reason}; check `baseUrl`, the network and the proxy"
+                    "cannot connect to `{host}`: {reason}; check `{key}`, the network and the proxy"
                 )
             }
             Cause::Other(reason) => {

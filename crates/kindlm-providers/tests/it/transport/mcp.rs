@@ -183,6 +183,10 @@ async fn a_server_that_is_none_is_told_apart() {
     let err = ask(config(closed, "two")).await.unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Connection, 3));
     assert!(err.message.contains(&format!("`{closed}` refused")), "{err}");
+    assert!(
+        err.message.ends_with("check that the server runs and that `serverUrl` is right"),
+        "{err}"
+    );
 }
 
 #[tokio::test]
