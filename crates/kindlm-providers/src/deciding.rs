@@ -6,6 +6,8 @@ use crate::{built_in, configured};
 
 /// Other keys and other limits give the same answers.
 const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
+/// Judges the answers, and does not decide them.
+const EVIDENCE: &str = "evidence";
 /// Where the API of a vendor is reached: the same model answers there. The file of a script counts by its content.
 const PLACE: [&str; 3] = ["baseUrl", "organization", "file"];
 
@@ -34,6 +36,7 @@ impl Deciding {
     /// );
     /// let here = of("http", json!({"url": "https://here"}));
     /// assert_eq!(of("http", json!({"url": "https://here", "apiKeyEnv": "KEY", "rpm": 60})), here);
+    /// assert_eq!(of("http", json!({"url": "https://here", "evidence": {"complete": ["actions"]}})), here);
     /// assert_ne!(of("http", json!({"url": "https://there"})), here);
     /// ```
     pub fn of(name: &str, config: &Value) -> Self {
@@ -42,10 +45,16 @@ impl Deciding {
         };
         match registration.meta.id {
             "scripted" => Self::Prepared(without_free(config)),
-            "http" | "command" | "mcp" => Self::Setup(without_free(config)),
+            "http" | "command" | "mcp" => {
+                let mut own = without_free(config);
+                own.shift_remove(EVIDENCE);
+                Self::Setup(own)
+            }
             _ => {
                 let mut own = without_free(&own);
-                own.retain(|key, value| !PLACE.contains(&key.as_str()) && says(value));
+                own.retain(|key, value| {
+                    !PLACE.contains(&key.as_str()) && key != EVIDENCE && says(value)
+                });
                 Self::Settings(own)
             }
         }

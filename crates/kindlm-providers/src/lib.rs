@@ -161,6 +161,11 @@ pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Chann
     evidence.and_then(read).unwrap_or_default().complete
 }
 
+/// True if any agent may be behind a provider of the suite; see [`Meta::wraps_agent`].
+pub fn wraps_agent(known: &Providers, name: &str, config: &Value) -> bool {
+    configured(known, name, config).is_some_and(|(registration, _)| registration.meta.wraps_agent)
+}
+
 /// The variables that the requests of a provider of the suite name, each with what is wrong if no test has it.
 pub fn named_vars(
     known: &Providers,

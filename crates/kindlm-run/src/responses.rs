@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kindlm_assertions::ScriptSettings;
 use kindlm_config::Programs;
-use kindlm_providers::{Deciding, runs_scripts};
+use kindlm_providers::{Deciding, runs_scripts, wraps_agent};
 use kindlm_store::responses::{Mode, Responses, Tally};
 use kindlm_types::Files;
 use serde_json::{Map, Value, json};
@@ -68,6 +68,9 @@ impl ResponseSource {
                     Map::new()
                 }
             };
+            if wraps_agent(&world.registries.providers, name, config) {
+                responses = responses.with_wrapped_agent(name);
+            }
             if runs_scripts(name, config) {
                 settings.extend(scripts.deciding().map(|it| ("scripts".to_owned(), it)));
             }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Coverage, Event, ToolCall, Usage};
+use crate::{Channel, Coverage, Event, ToolCall, Usage};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -380,6 +380,17 @@ impl Reply {
             attempts: 1,
             cached: false,
         }
+    }
+
+    /// The same answer of a provider that wraps an agent. It is complete for the kinds that it names, and for tokens that
+    /// it reports; an answer that names none is complete for no other kind.
+    #[must_use]
+    pub fn of_wrapped_agent(mut self) -> Self {
+        if self.coverage == Coverage::Complete {
+            let is_counted = self.usage.is_whole();
+            self.coverage = is_counted.then_some(Channel::Usage).into_iter().collect();
+        }
+        self
     }
 }
 

@@ -211,8 +211,7 @@ impl Client {
         let ticket = lane.ticket(tokens).paid_by(purse);
         let asked = self.ask_in_form(name, provider, prompt, timeout, &ticket).await;
         provider.heed(&lane, &asked);
-        let mut reply = asked?;
-        reply.coverage = provider.coverage(&reply);
+        let mut reply = provider.vouched(asked?);
         keep_apart(&mut reply.tool_calls);
         Ok(reply)
     }

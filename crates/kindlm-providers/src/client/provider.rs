@@ -1,6 +1,6 @@
 //! The providers of a suite: how each is reached, and what its requests share.
 
-use kindlm_types::{Channel, Coverage, Files, Problem, ProviderError, Reply, suggest};
+use kindlm_types::{Files, Problem, ProviderError, Reply, suggest};
 use serde_json::Value;
 
 use super::ClientOptions;
@@ -53,15 +53,9 @@ impl Provider {
         }
     }
 
-    /// For which kinds of evidence an answer is complete: of a model's own API for all; of a program around an agent for
-    /// those that the program names, and for the tokens that it reports.
-    pub(super) fn coverage(&self, reply: &Reply) -> Coverage {
-        match &reply.coverage {
-            Coverage::Complete if self.wraps_agent => {
-                reply.usage.is_whole().then_some(Channel::Usage).into_iter().collect()
-            }
-            own => own.clone(),
-        }
+    /// An answer, complete only for the evidence that the provider can vouch for: of a model's own API all.
+    pub(super) fn vouched(&self, reply: Reply) -> Reply {
+        if self.wraps_agent { reply.of_wrapped_agent() } else { reply }
     }
 
     /// Which form answers are asked for.

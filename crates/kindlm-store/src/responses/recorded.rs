@@ -39,8 +39,8 @@ impl<B: Backend> Recorded<B> {
         }
         Box::pin(async move {
             let request = self.responses.completion(provider, prompt)?;
-            if let Some(reply) = self.responses.recall(provider, &request)? {
-                return Ok(reply);
+            if let Some(reply) = self.responses.recall::<Reply>(provider, &request)? {
+                return Ok(self.responses.vouched(provider, reply));
             }
             let reply = call().await?;
             self.responses.keep(&request, &reply);

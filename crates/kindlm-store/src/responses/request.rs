@@ -24,6 +24,8 @@ pub(super) struct Setup {
     pub(super) settings: Map<String, Value>,
     /// The digests of its files.
     pub(super) files: Map<String, Value>,
+    /// True if any agent may be behind the provider. It is no part of a request.
+    pub(super) wraps_agent: bool,
 }
 
 impl Request {

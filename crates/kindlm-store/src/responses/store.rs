@@ -164,6 +164,20 @@ impl Responses {
         self
     }
 
+    /// Takes stored answers of this provider for those of an agent; see [`Reply::of_wrapped_agent`]. Files of earlier versions
+    /// do not name the evidence that they are complete for.
+    #[must_use]
+    pub fn with_wrapped_agent(mut self, provider: impl Into<String>) -> Self {
+        self.setups.entry(provider.into()).or_default().wraps_agent = true;
+        self
+    }
+
+    /// An answer that was read back, complete only for the evidence that its provider can vouch for.
+    pub(super) fn vouched(&self, provider: &str, reply: Reply) -> Reply {
+        let wraps_agent = self.setups.get(provider).is_some_and(|it| it.wraps_agent);
+        if wraps_agent { reply.of_wrapped_agent() } else { reply }
+    }
+
     /// Writes a time into new files. Without it there is none, and files change only when answers do.
     #[must_use]
     pub fn with_recorded_at(mut self, time: impl Into<String>) -> Self {

@@ -386,6 +386,26 @@ fn secrets_are_in_no_file_and_no_name() {
     assert!(!format!("{first:?}", first = first.responses()).contains("hunter2"));
 }
 
+/// Files of earlier versions have no `completeFor` for answers of these providers.
+#[test]
+fn a_stored_answer_of_a_wrapped_agent_is_not_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = Fake::saying("x");
+    let store = |mode| Responses::new(folder.path(), mode);
+    ask(&Recorded::new(&fake, store(Mode::Record)), &prompt("a")).unwrap();
+    assert!(!fs::read_to_string(only(folder.path())).unwrap().contains("completeFor"));
+    for (responses, is_complete) in [
+        (store(Mode::Replay), true),
+        (store(Mode::Replay).with_wrapped_agent("other"), true),
+        (store(Mode::Replay).with_wrapped_agent("openai"), false),
+        (store(Mode::Cache).with_wrapped_agent("openai"), false),
+    ] {
+        let reply = ask(&Recorded::new(&fake, responses), &prompt("a")).unwrap();
+        assert!(reply.cached);
+        assert_eq!(reply.coverage.includes(Channel::Actions), is_complete);
+    }
+}
+
 #[test]
 fn another_setup_of_a_provider_is_another_request() {
     let folder = tempfile::tempdir().unwrap();
