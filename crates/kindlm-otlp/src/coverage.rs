@@ -74,7 +74,7 @@ impl Shown<'_, '_> {
         // What nobody understands may have told anything.
         let is_understood = |it: &Said| it.not_understood.is_empty();
         if !self.is_whole || !said.iter().flat_map(|(_, it)| it).all(is_understood) {
-            return all_of([]);
+            return Coverage::default().losing(Channel::ALL);
         }
         let left_out = |kind: Kind| self.left_out.iter().any(|it| step::kind(it, mapping) == kind);
         // An answer that is shown as a whole shows the calls that it asks for, too.

@@ -128,7 +128,7 @@ pub struct Execution {
     pub recorded_events: Vec<Event>,
     /// For which kinds of evidence the source tells everything.
     pub coverage: Coverage,
-    /// Which kinds of evidence the suite declares complete, whatever the source says.
+    /// Which kinds of evidence the suite declares complete. That does not count for what is known to be lost.
     pub declared: BTreeSet<Channel>,
     /// What an instrumented agent told of its steps.
     pub trace: Option<Box<Trace>>,
@@ -169,9 +169,16 @@ impl Execution {
         }
     }
 
-    /// True if everything of a kind was recorded: its source says so, or the suite, nothing is known to be missing, and
-    /// no answer is incomplete in which more of it may have been.
+    /// True if everything of a kind was recorded: its source says so, or the suite, and nothing of it is known to be
+    /// missing.
     pub fn tells_all(&self, channel: Channel) -> bool {
+        self.known_missing(channel).is_none()
+            && (self.coverage.includes(channel) || self.declared.contains(&channel))
+    }
+
+    /// Why evidence of a kind is known to be missing, in words; `None` if nothing speaks against it. A declaration of the
+    /// suite does not make up for it.
+    pub fn known_missing(&self, channel: Channel) -> Option<Cow<'_, str>> {
         let is_of_answers = matches!(
             channel,
             Channel::Messages
@@ -180,9 +187,12 @@ impl Execution {
                 | Channel::Skills
                 | Channel::InputRequests
         );
-        self.gaps.is_empty()
-            && (self.coverage.includes(channel) || self.declared.contains(&channel))
-            && !(is_of_answers && self.incomplete_answer().is_some())
+        let gap = self.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
+        let lost = || {
+            let is_lost = self.coverage.lost().contains(&channel);
+            is_lost.then_some(Cow::Borrowed("the source did not report all of it"))
+        };
+        gap.or_else(lost).or_else(|| self.incomplete_answer().filter(|_| is_of_answers))
     }
 
     /// Why the last answer is incomplete, in words: a part of it is unsupported, or it was cut at the token limit or by a
@@ -200,7 +210,9 @@ impl Execution {
 
     /// The kinds of evidence that are complete only because the suite declares it: declared, not observed.
     pub fn only_declared(&self) -> BTreeSet<Channel> {
-        self.declared.iter().copied().filter(|it| !self.coverage.includes(*it)).collect()
+        let is_known =
+            |it: &Channel| self.coverage.includes(*it) || self.coverage.lost().contains(it);
+        self.declared.iter().copied().filter(|it| !is_known(it)).collect()
     }
 
     /// Which evidence is complete only because the suite declares it, in words for people.
@@ -335,5 +347,42 @@ impl ExecutionResult {
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))
             || self.results.iter().any(AssertionResult::failed_by_provider)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_declaration_does_not_make_up_for_missing_evidence() {
+        let declared = || Execution {
+            coverage: Coverage::Only(BTreeSet::new()),
+            declared: Channel::ALL.into_iter().collect(),
+            ..Execution::default()
+        };
+        for channel in Channel::ALL {
+            let lossy = declared().coverage.losing([channel]);
+            let lost = Execution { coverage: lossy, ..declared() };
+            let gap = Execution { gaps: vec!["a call has no result".to_owned()], ..declared() };
+            assert!(declared().tells_all(channel), "{channel:?}");
+            assert!(!lost.tells_all(channel) && !gap.tells_all(channel), "{channel:?}");
+            assert!(!lost.only_declared().contains(&channel), "{channel:?}");
+            let others = Channel::ALL.into_iter().filter(|it| *it != channel);
+            assert!(others.clone().all(|it| lost.tells_all(it)), "{channel:?}");
+        }
+        let cut = Execution { finish_reason: Some(FinishReason::Length), ..declared() };
+        let incomplete: Vec<Channel> =
+            Channel::ALL.into_iter().filter(|it| !cut.tells_all(*it)).collect();
+        assert_eq!(
+            incomplete,
+            [
+                Channel::Messages,
+                Channel::Actions,
+                Channel::Subagents,
+                Channel::Skills,
+                Channel::InputRequests,
+            ]
+        );
     }
 }

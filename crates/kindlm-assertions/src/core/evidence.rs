@@ -8,6 +8,7 @@ use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, Trace, e
 use serde_json::{Map, Value};
 
 use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::untold::not_understood;
 
 /// The result of a check that cannot be made: what is not known, and what to do.
 pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<AssertionResult> {
@@ -74,13 +75,16 @@ pub(crate) fn whole_trace<'a>(
     }
 }
 
+/// Why evidence of a kind is known to be missing, in words. No declaration helps then.
+pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<String> {
+    let why = execution.known_missing(channel)?;
+    let unsupported = not_understood(execution).filter(|_| execution.gaps.is_empty());
+    Some(unsupported.unwrap_or_else(|| why.into_owned()))
+}
+
 /// Why not all of a kind is told, as the end of a sentence: what is known to be missing, or who must vouch for it.
 pub(crate) fn untold_of(execution: &Execution, channel: Channel) -> String {
-    if let Some(gap) = execution.gaps.first() {
-        return format!(": {gap}");
-    }
-    let vouched = execution.coverage.includes(channel) || execution.declared.contains(&channel);
-    if let Some(why) = execution.incomplete_answer().filter(|_| vouched) {
+    if let Some(why) = known_missing(execution, channel) {
         return format!(": {why}");
     }
     format!("; {}", Source::of(execution).declares(channel))

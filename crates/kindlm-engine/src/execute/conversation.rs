@@ -295,7 +295,7 @@ impl<'a> Conversation<'a> {
         execution.requests += 1;
         execution.usage = self.usage.total();
         let coverage = std::mem::take(&mut execution.coverage);
-        execution.coverage = coverage.and(std::mem::take(&mut reply.coverage));
+        execution.coverage = coverage.and(&reply.coverage);
         if self.usage.lacks_some() {
             // An answer that was not counted has no event of it.
             let coverage = std::mem::take(&mut execution.coverage);

@@ -279,7 +279,7 @@ impl Claude {
         if made.is_some_and(|made| made <= reported) {
             self.unreported.remove(call_id);
             if self.unreported.is_empty() {
-                told.incomplete.retain(|it| !OF_AGENTS.contains(it));
+                told.lost.retain(|it| !OF_AGENTS.contains(it));
             }
         }
     }
@@ -420,7 +420,7 @@ impl Claude {
             Some(Called::Subagent) if goes_on && !failed => {
                 self.background.insert(id.to_owned());
                 self.unreported.insert(id.to_owned());
-                told.incomplete.extend(OF_AGENTS);
+                told.lost.extend(OF_AGENTS);
             }
             Some(Called::Subagent) => {
                 told.push(Event::SubagentCompleted { call_id: id.to_owned(), output, status });

@@ -25,6 +25,16 @@ const CALLS: [&str; 5] =
 /// Items that say what they are about only when they are done.
 const TOLD_WHEN_DONE: [&str; 3] = ["agent_message", "reasoning", "web_search"];
 
+/// The evidence of a spawned agent. The lines have none of it.
+pub(super) const OF_SPAWNED: [Channel; 6] = [
+    Channel::Messages,
+    Channel::Actions,
+    Channel::Subagents,
+    Channel::Skills,
+    Channel::Thinking,
+    Channel::Usage,
+];
+
 /// The reader of Codex' lines.
 #[derive(Debug, Default)]
 pub(crate) struct Codex {
@@ -138,8 +148,7 @@ impl Dialect for Codex {
             told.complete.remove(&Channel::Actions);
             told.complete.remove(&Channel::Subagents);
             if self.has_spawned {
-                told.complete.remove(&Channel::Messages);
-                told.complete.remove(&Channel::Usage);
+                told.lost.extend(OF_SPAWNED);
             }
         }
         let what = "the evidence of calls is incomplete";
@@ -176,11 +185,11 @@ impl Codex {
             match text(&item, "type") {
                 "web_search" => self.search(&id, &item, told),
                 "agent_message" => {
-                    told.incomplete.insert(Channel::Messages);
+                    told.lost.insert(Channel::Messages);
                     told.leave_unread("a message was begun and never completed".to_owned());
                 }
                 _ => {
-                    told.incomplete.insert(Channel::Thinking);
+                    told.lost.insert(Channel::Thinking);
                 }
             }
         }

@@ -152,6 +152,30 @@ fn lines_of_codex_alone_are_complete_for_no_calls() {
     }
 }
 
+/// A declaration of the suite must not win over evidence that the agent is known to leave out.
+#[test]
+fn what_other_agents_did_unseen_is_lost() {
+    const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
+    for (kind, name, channels) in [
+        (AgentKind::Codex, "codex/tools/lines.jsonl", &[][..]),
+        (AgentKind::Codex, "codex/spawn/lines.jsonl", &super::codex::OF_SPAWNED),
+        (AgentKind::ClaudeCode, "claude-code/background-command.jsonl", &[]),
+        (AgentKind::ClaudeCode, "claude-code/background-agent.jsonl", &OF_AGENTS),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agent/recordings").join(name);
+        let (mut reader, mut told) =
+            (dialect(&AgentSpec { kind, ..AgentSpec::default() }), Told::default());
+        let lines = fs::read_to_string(path).unwrap();
+        // What the agent does is not reported until it has ended.
+        let started = lines.lines().take_while(|it| !it.contains("task_notification"));
+        for line in started {
+            reader.read(line, &mut told).unwrap();
+        }
+        reader.settle(Err("there is no file".to_owned()), &mut told);
+        assert_eq!(told.coverage().lost(), &channels.iter().copied().collect(), "{name}");
+    }
+}
+
 /// A file that contradicts what Codex reported is not the better source: the agent can write to it.
 #[test]
 fn a_changed_file_is_not_believed() {

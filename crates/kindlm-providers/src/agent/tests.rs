@@ -119,7 +119,7 @@ fn lines_that_nobody_knows_are_counted_and_make_the_evidence_incomplete() {
         );
         let (_, told) = turns(kind, &output);
         assert_eq!(told.metadata()["unknownLines"], json!({what: 2}), "{line}");
-        assert_eq!(told.coverage(), Coverage::Only([].into()), "{line}");
+        assert_eq!(told.coverage(), Coverage::default().losing(Channel::ALL), "{line}");
         // Who knows better says so.
         let mut reader = dialect(&AgentSpec { ignore_lines: vec![what.to_owned()], ..spec(kind) });
         let mut told = Told::default();
@@ -217,7 +217,7 @@ fn streamlined_lines_stand_for_calls_that_are_not_told() {
         let lines =
             format!("{{\"type\":\"system\",\"subtype\":\"init\"}}\n{{\"type\":\"{kind}\"}}");
         let (_, told) = turns(AgentKind::ClaudeCode, &lines);
-        assert_eq!(told.coverage(), Coverage::Only([].into()), "{kind}");
+        assert_eq!(told.coverage(), Coverage::default().losing(Channel::ALL), "{kind}");
     }
 }
 
@@ -246,7 +246,7 @@ fn what_of_the_last_message_is_not_understood_is_told() {
         let (turns, told) = turns(kind, &lines.join("\n"));
         assert_eq!(turns[0].text, "fine");
         assert_eq!(turns[0].unread.is_some(), unread, "{lines:?}");
-        assert_eq!(told.coverage(), Coverage::Only([].into()), "{lines:?}");
+        assert_eq!(told.coverage(), Coverage::default().losing(Channel::ALL), "{lines:?}");
     }
 }
 

@@ -28,8 +28,10 @@ pub(crate) struct Told {
     pub(crate) has_answered: bool,
     /// Why the model stopped last in the turn, where it tells that.
     pub(crate) finish_reason: Option<FinishReason>,
-    /// What it is not complete for, whatever else it told.
+    /// What it is not complete for by its own account. The suite may declare it complete.
     pub(crate) incomplete: BTreeSet<Channel>,
+    /// The kinds of evidence of which some is known to be lost.
+    pub(crate) lost: BTreeSet<Channel>,
     /// What it says of itself.
     pub(crate) metadata: Map<String, Value>,
     /// Lines that nobody understands, by their type.
@@ -104,16 +106,17 @@ impl Told {
         self.complete = complete.into_iter().collect();
     }
 
-    /// For which kinds of evidence everything is told. Where lines could not be understood nobody knows what they told.
+    /// For which kinds of evidence everything is recorded. An unknown line may have held evidence of any kind.
     pub(crate) fn coverage(&self) -> Coverage {
         if !self.unknown.is_empty() {
-            return Coverage::Only(BTreeSet::new());
+            return Coverage::default().losing(Channel::ALL);
         }
         // Who does not say tells all of what it tells some of; its own word goes before.
         let seen = self.seen.iter().filter(|_| !self.says_itself);
         let answer = self.has_answered.then_some(&Channel::Messages);
         let told = self.complete.iter().chain(seen).chain(answer).copied();
-        told.filter(|it| !self.incomplete.contains(it)).collect()
+        let told: Coverage = told.filter(|it| !self.incomplete.contains(it)).collect();
+        told.losing(self.lost.iter().copied())
     }
 
     /// What the agent says of itself, and what of it was not understood.

@@ -102,11 +102,11 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     }
     // What is on stdout is all that it said.
     complete.insert(Channel::Messages);
-    if is_doubtful {
-        // A line that was meant to tell something is not understood: nobody knows what it told.
-        complete.clear();
-    }
     output.coverage = Coverage::Only(complete);
+    if is_doubtful {
+        // A line that begins like the protocol and cannot be read may have held evidence of any kind.
+        output.coverage = output.coverage.losing(Channel::ALL);
+    }
     output
 }
 
@@ -289,7 +289,7 @@ mod tests {
             let output = parse(line);
             assert_eq!((output.text.as_str(), output.tool_calls.len()), (line, 0));
             let all = parse(&format!("{{\"kindlm\":\"evidence\",\"complete\":\"all\"}}\n{line}"));
-            assert_eq!(all.coverage, [].into_iter().collect(), "{line}");
+            assert_eq!(all.coverage, Coverage::default().losing(Channel::ALL), "{line}");
         }
     }
 

@@ -43,7 +43,8 @@ pub(super) fn add(
             let message = "`complete_for` is a list of kinds of evidence";
             Problem::new("/complete_for", message).with_help(format!("of {}", known.join(", ")))
         })?;
-        transcript.coverage = Coverage::Only(channels);
+        let lost = transcript.coverage.lost().clone();
+        transcript.coverage = Coverage::new(Some(channels), lost);
     }
     Ok(transcript)
 }

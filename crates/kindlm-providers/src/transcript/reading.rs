@@ -265,7 +265,7 @@ impl Reading {
         self.transcript.coverage = if self.not_understood.is_empty() {
             [Channel::Messages, Channel::Actions].into_iter().collect()
         } else {
-            Coverage::Only([].into())
+            Coverage::default().losing(Channel::ALL)
         };
         // The last of them is what the transcript ends with, if it ends with a call.
         if matches!(self.open, Some(Open::Called(_))) {

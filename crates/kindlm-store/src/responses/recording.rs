@@ -44,6 +44,9 @@ pub(super) struct RecordedReply {
     /// For which kinds of evidence the source records everything; absent where it does for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     complete_for: Option<BTreeSet<Channel>>,
+    /// Kinds of evidence of which some is known to be lost.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    lost_evidence: BTreeSet<Channel>,
     #[serde(default)]
     usage: Usage,
     #[serde(default = "stop")]
@@ -101,10 +104,8 @@ impl Answer for Reply {
             output_json: self.output_json.clone(),
             tool_calls: self.tool_calls.clone(),
             events: self.events.clone(),
-            complete_for: match &self.coverage {
-                Coverage::Complete => None,
-                Coverage::Only(channels) => Some(channels.clone()),
-            },
+            complete_for: self.coverage.complete_for().cloned(),
+            lost_evidence: self.coverage.lost().clone(),
             usage: self.usage,
             finish_reason: self.finish_reason.clone(),
             model: self.model.clone(),
@@ -129,7 +130,7 @@ impl From<RecordedReply> for Reply {
             output_json: recorded.output_json,
             tool_calls: recorded.tool_calls,
             events: recorded.events,
-            coverage: recorded.complete_for.map_or(Coverage::Complete, Coverage::Only),
+            coverage: Coverage::new(recorded.complete_for, recorded.lost_evidence),
             usage: recorded.usage,
             finish_reason: recorded.finish_reason,
             model: recorded.model,

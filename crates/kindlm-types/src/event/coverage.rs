@@ -63,24 +63,50 @@ impl Channel {
     }
 }
 
-/// For which kinds of evidence a source tells everything that happened.
+/// For which kinds of evidence a source records everything that happened.
 ///
 /// That something did *not* happen can only be said where the evidence is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// Everything that happened is told: KindLM held the conversation itself.
+    /// Everything that happened is recorded: KindLM held the conversation itself.
     #[default]
     Complete,
-    /// Only these kinds are told in full.
+    /// Only these kinds are recorded in full.
     Only(BTreeSet<Channel>),
+    /// Some evidence is known to be lost. A declaration of the suite does not make up for it.
+    Lossy {
+        /// The kinds that are recorded in full.
+        complete: BTreeSet<Channel>,
+        /// The kinds of which some evidence is lost; at least one, and none of them in `complete`.
+        lost: BTreeSet<Channel>,
+    },
 }
 
 impl Coverage {
-    /// Whether everything of this kind is told.
+    /// Joins what [`complete_for`](Self::complete_for) and [`lost`](Self::lost) return.
+    pub fn new(complete_for: Option<BTreeSet<Channel>>, lost: BTreeSet<Channel>) -> Self {
+        complete_for.map_or(Self::Complete, Self::Only).losing(lost)
+    }
+
+    /// True if everything of this kind is recorded.
     pub fn includes(&self, channel: Channel) -> bool {
+        self.complete_for().is_none_or(|it| it.contains(&channel))
+    }
+
+    /// The kinds that are recorded in full; `None` if all are.
+    pub fn complete_for(&self) -> Option<&BTreeSet<Channel>> {
         match self {
-            Self::Complete => true,
-            Self::Only(channels) => channels.contains(&channel),
+            Self::Complete => None,
+            Self::Only(complete) | Self::Lossy { complete, .. } => Some(complete),
+        }
+    }
+
+    /// The kinds of which some evidence is known to be lost.
+    pub fn lost(&self) -> &BTreeSet<Channel> {
+        static NONE: BTreeSet<Channel> = BTreeSet::new();
+        match self {
+            Self::Complete | Self::Only(_) => &NONE,
+            Self::Lossy { lost, .. } => lost,
         }
     }
 
@@ -91,31 +117,49 @@ impl Coverage {
         events.iter().map(Event::channel).collect()
     }
 
-    /// Everything of this kind is told, too.
+    /// Everything of this kind is recorded, too, unless some of it is lost.
     #[must_use]
     pub fn with(mut self, channel: Channel) -> Self {
-        if let Self::Only(channels) = &mut self {
-            channels.insert(channel);
+        match &mut self {
+            Self::Only(complete) => {
+                complete.insert(channel);
+            }
+            Self::Lossy { complete, lost } if !lost.contains(&channel) => {
+                complete.insert(channel);
+            }
+            Self::Complete | Self::Lossy { .. } => {}
         }
         self
     }
 
-    /// Not everything of this kind is told.
+    /// Not everything of this kind is recorded.
     #[must_use]
     pub fn without(self, channel: Channel) -> Self {
-        let told = Channel::ALL.into_iter().filter(|it| *it != channel && self.includes(*it));
-        told.collect()
+        let complete = Channel::ALL.into_iter().filter(|it| *it != channel && self.includes(*it));
+        Self::new(Some(complete.collect()), self.lost().clone())
     }
-}
 
-impl Coverage {
-    /// What both sources record in full.
+    /// Some evidence of these kinds is known to be lost.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Complete, it) | (it, Self::Complete) => it,
-            (Self::Only(a), Self::Only(b)) => a.intersection(&b).copied().collect(),
+    pub fn losing(self, channels: impl IntoIterator<Item = Channel>) -> Self {
+        let mut lost = self.lost().clone();
+        lost.extend(channels);
+        if lost.is_empty() {
+            return self;
         }
+        let complete = Channel::ALL.into_iter();
+        let complete = complete.filter(|it| self.includes(*it) && !lost.contains(it)).collect();
+        Self::Lossy { complete, lost }
+    }
+
+    /// What both sources record in full. What one of them has lost is lost.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        let complete = match (self.complete_for(), other.complete_for()) {
+            (None, it) | (it, None) => it.cloned(),
+            (Some(a), Some(b)) => Some(a & b),
+        };
+        Self::new(complete, self.lost() | other.lost())
     }
 }
 
@@ -134,5 +178,34 @@ pub struct DeclaredEvidence {
 impl FromIterator<Channel> for Coverage {
     fn from_iter<I: IntoIterator<Item = Channel>>(channels: I) -> Self {
         Self::Only(channels.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Channel::{Actions, Messages, Usage};
+
+    #[test]
+    fn lost_evidence_stays_lost() {
+        let lossy = || Coverage::Only([Actions, Messages].into()).losing([Actions]);
+        let whole = || Coverage::Complete;
+        assert_eq!(Coverage::new(None, BTreeSet::new()), whole());
+        assert_eq!(whole().losing([]), whole());
+        for (coverage, complete) in [
+            (lossy(), vec![Messages]),
+            (lossy().with(Actions), vec![Messages]),
+            (lossy().with(Usage), vec![Messages, Usage]),
+            (lossy().without(Messages), vec![]),
+            (lossy().and(&whole()), vec![Messages]),
+            (whole().and(&lossy()), vec![Messages]),
+            (Coverage::Only([Actions, Usage].into()).and(&lossy()), vec![]),
+            (Coverage::new(Some([Actions, Usage].into()), [Actions].into()), vec![Usage]),
+        ] {
+            assert_eq!(coverage.lost(), &[Actions].into(), "{coverage:?}");
+            assert_eq!(coverage.complete_for(), Some(&complete.into_iter().collect()));
+        }
+        assert!(!whole().losing([Actions]).includes(Actions));
+        assert!(whole().losing([Actions]).includes(Usage));
     }
 }

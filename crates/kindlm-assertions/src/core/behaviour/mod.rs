@@ -26,6 +26,7 @@ pub(crate) use wanted::Wanted;
 use crate::Own;
 use crate::core::codes::EVIDENCE_MISSING;
 pub(crate) use crate::core::evidence::Source;
+use crate::core::evidence::known_missing;
 use crate::core::grade::Grade;
 use crate::shared::pattern::SearchError;
 
@@ -41,8 +42,10 @@ pub(crate) struct Finding {
 }
 
 /// What is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
+    /// Evidence of this kind is known to be missing, for this reason.
+    Missing(Channel, String),
     /// How complete evidence of this kind is, and how its source declares it complete.
     Untold(Channel, Source),
     /// How so many calls ended, or what they gave.
@@ -88,12 +91,18 @@ impl Finding {
 impl Gap {
     /// That not everything of a kind is known to be recorded.
     pub(crate) fn untold(execution: &Execution, channel: Channel) -> Self {
-        Self::Untold(channel, Source::of(execution))
+        match known_missing(execution, channel) {
+            Some(why) => Self::Missing(channel, why),
+            None => Self::Untold(channel, Source::of(execution)),
+        }
     }
 
     /// What is not known, and what to do so that it is.
     pub(crate) fn words(self) -> String {
         match self {
+            Self::Missing(channel, why) => {
+                format!("it is known that not all {} were recorded: {why}", of(channel))
+            }
             Self::Untold(channel, source) => {
                 let what = of(channel);
                 let advice = source.declares(channel);

@@ -201,7 +201,7 @@ fn what_is_not_understood_leaves_nothing_complete() {
         {"type": "tool_search_call", "call_id": "c"},
         {"type": "message", "role": "assistant", "content": "y"},
     ]));
-    assert_eq!(it.coverage, Coverage::Only([].into()));
+    assert_eq!(it.coverage, Coverage::default().losing(Channel::ALL));
     assert_eq!(it.metadata["partsNotUnderstood"], json!({"tool_search_call": ["/1"]}));
     for message in [
         json!({"role": "assistant", "content": [{"type": "mystery_call", "name": "f"}, {"type": "text", "text": "y"}]}),
@@ -209,7 +209,7 @@ fn what_is_not_understood_leaves_nothing_complete() {
         json!({"role": "assistant", "content": [{"type": "thinking", "thinking": ""}, {"type": "mystery_call"}]}),
     ] {
         let it = text(&json!([message]));
-        assert_eq!(it.coverage, Coverage::Only([].into()), "{message}");
+        assert_eq!(it.coverage, Coverage::default().losing(Channel::ALL), "{message}");
         let places = it.metadata["partsNotUnderstood"]["mystery_call"].as_array().unwrap();
         assert_eq!(places.len(), 1);
         assert!(places[0].as_str().unwrap().starts_with("/0/content/"), "{places:?}");

@@ -214,12 +214,15 @@ impl<'a> Line<'a> {
     /// The evidence that the record is.
     pub(super) fn execution(&mut self) -> Execution {
         let Some(transcript) = self.transcript.take() else { return self.told() };
-        let complete = self.complete_for.take().map(Coverage::Only);
+        let complete = self.complete_for.take();
         let is_counted = self.usage.is_some();
         let said = self.told();
         let finish_reason = transcript.finished(said.finish_reason.clone());
         let told = transcript.into_execution(&[], Execution::default());
-        let coverage = complete.unwrap_or(told.coverage);
+        let coverage = match complete {
+            Some(_) => Coverage::new(complete, told.coverage.lost().clone()),
+            None => told.coverage,
+        };
         // What the record says of it counts more than what the log says.
         Execution {
             usage: if is_counted { said.usage } else { told.usage },

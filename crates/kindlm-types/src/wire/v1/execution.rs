@@ -123,6 +123,9 @@ pub struct Execution {
     /// For which kinds of evidence the source tells everything; absent where it does for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<BTreeSet<Channel>>,
+    /// Kinds of evidence of which some is known to be lost. A declaration does not make up for it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub lost_evidence: BTreeSet<Channel>,
     /// Kinds of evidence that the suite declares complete, where the source does not say so: declared, not observed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub declared_complete: BTreeSet<Channel>,
@@ -376,10 +379,8 @@ impl From<ExecutionResult> for Execution {
             metadata: execution.metadata,
             provider_response: execution.provider_response,
             events: execution.recorded_events,
-            complete_for: match execution.coverage {
-                Coverage::Complete => None,
-                Coverage::Only(channels) => Some(channels),
-            },
+            complete_for: execution.coverage.complete_for().cloned(),
+            lost_evidence: execution.coverage.lost().clone(),
             declared_complete,
             trace: execution.trace,
             workspace: execution.workspace,
@@ -422,7 +423,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 metadata: wire.metadata,
                 provider_response: wire.provider_response,
                 recorded_events: wire.events,
-                coverage: wire.complete_for.map_or(Coverage::Complete, Coverage::Only),
+                coverage: Coverage::new(wire.complete_for, wire.lost_evidence),
                 declared: wire.declared_complete,
                 trace: wire.trace,
                 workspace: wire.workspace,

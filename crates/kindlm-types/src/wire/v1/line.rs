@@ -10,9 +10,8 @@ use super::execution::{CallRange, ExecutionError};
 use super::result::Status;
 use super::same::{Json, Same};
 use crate::{
-    AssertionResult, Channel, Class, Coverage, Event, Execution, ExecutionResult, FailureCode,
-    FinishReason, Message, NamedScore, Outcome, Score, Severity, ToolCall, Trace, Usage, Verdict,
-    Workspace,
+    AssertionResult, Channel, Class, Event, Execution, ExecutionResult, FailureCode, FinishReason,
+    Message, NamedScore, Outcome, Score, Severity, ToolCall, Trace, Usage, Verdict, Workspace,
 };
 
 /// The JSON of an [`Execution`](super::Execution), made of what it would be made of: there is one for each line of a
@@ -164,10 +163,8 @@ impl<'a> Borrowed<'a> {
             metadata: Object(metadata),
             provider_response: provider_response.as_ref(),
             events: recorded_events,
-            complete_for: match coverage {
-                Coverage::Complete => None,
-                Coverage::Only(channels) => Some(channels),
-            },
+            complete_for: coverage.complete_for(),
+            lost_evidence: coverage.lost(),
             declared_complete: it.only_declared(),
             trace: trace.as_deref(),
             workspace: workspace.as_deref(),
@@ -235,6 +232,8 @@ struct Borrowed<'a> {
     events: &'a [Event],
     #[serde(skip_serializing_if = "Option::is_none")]
     complete_for: Option<&'a BTreeSet<Channel>>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    lost_evidence: &'a BTreeSet<Channel>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     declared_complete: BTreeSet<Channel>,
     #[serde(skip_serializing_if = "Option::is_none")]
