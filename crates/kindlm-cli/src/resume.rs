@@ -147,10 +147,12 @@ fn again(
     let (now, then) = (fixed(&given, base), fixed(&before, base));
     if !now.is_empty() && now != then {
         let then = if then.is_empty() { "no such arguments".to_owned() } else { shown(&then) };
-        let message =
-            format!("the run `{run}` was begun with {then} and cannot go on with {}", shown(&now));
+        let message = format!(
+            "the run `{run}` was begun with {then} and cannot be resumed with {}",
+            shown(&now)
+        );
         return Err(Failure::input(message).with_help(
-            "leave those arguments out: a run goes on with what it was begun with; or start a new run",
+            "leave those arguments out: a run is resumed with its own arguments; or start a new run",
         ));
     }
     let responses = match given.responses.responses {

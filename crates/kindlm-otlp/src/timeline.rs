@@ -197,7 +197,7 @@ impl Timeline<'_, '_> {
             .as_deref()
             .or(exception)
             .or_else(|| step.span.text("error.type"))
-            .unwrap_or("no reason is told");
+            .unwrap_or("no reason was reported");
         self.at_end(at, Event::Error { message: format!("{}: {message}", step.span.name) });
     }
 }

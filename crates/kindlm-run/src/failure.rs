@@ -99,5 +99,5 @@ impl Failure {
 
 /// The message about a duplicate key at this place.
 pub fn given_twice(place: &str) -> String {
-    format!("`{place}` is there twice, and nobody knows which of the two is meant: leave out one")
+    format!("`{place}` is a duplicate key: remove one of the two")
 }

@@ -123,7 +123,7 @@ pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), 
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
     let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
     let id = &journal.header().run;
-    world.tell(&format!("the run `{id}` is still going ({holder}) and passed over"));
+    world.tell(&format!("the run `{id}` is still running ({holder}) and ignored"));
     Ok(())
 }
 

@@ -137,7 +137,7 @@ fn failed(world: &World, place: &Place, suite: &Suite) -> Result<Targets, Failur
         (Some(report), Some(traced)) => {
             let id = &report.run.id;
             world.tell(&format!(
-                "the run `{traced}` is of `kindlm trace` and passed over: the last of `kindlm test` is `{id}`"
+                "the run `{traced}` is of `kindlm trace` and ignored: the last of `kindlm test` is `{id}`"
             ));
             report
         }

@@ -129,7 +129,7 @@ impl Loader<'_> {
         let says = |turn: &&Value| turn.get("user").is_some();
         let opens = turns.first().is_some_and(says);
         if value.get("prompt").is_none() && !opens {
-            let message = "nobody says anything to the agent";
+            let message = "the agent gets no message";
             let help = "name a `prompt`, or let the first turn of `conversation` have a `user`";
             self.push(piece.error(Code::MISSING_KEY, at, Place::Value, message).with_help(help));
         }
@@ -147,8 +147,7 @@ impl Loader<'_> {
             let help = "use a prompt with `system` and `user` only";
             self.push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
         } else if !roles.is_empty() && !opens && !roles.contains(&Role::User) {
-            let message =
-                "the user says nothing in this prompt, so nobody says anything to the agent";
+            let message = "this prompt has no user message, so the agent gets none";
             let help = "give the prompt a `user`, or let the first turn of `conversation` have one";
             self.push(piece.error(Code::INVALID_VALUE, &at, Place::Value, message).with_help(help));
         }

@@ -75,7 +75,7 @@ impl Translator<'_> {
         }
         if nodes.len() == count && self.diagnostics.is_empty() && !combinations.is_empty() {
             let help = "its `prompts` and `providers`, and the `prompts` of its providers, leave nothing to do";
-            self.error(span, "this test is sent to nobody", Some(help));
+            self.error(span, "this test has no model to send to", Some(help));
         }
     }
 

@@ -57,7 +57,7 @@ impl Translator<'_> {
                 } else {
                     let help = match name {
                         "maxEvalTimeMs" => {
-                            "bound the job that runs it; `--resume` goes on with what is missing"
+                            "bound the job that runs it; `--resume` runs what is missing"
                         }
                         "filterPattern" | "filterFirstN" | "filterSample" | "filterFailing"
                         | "filterProviders" | "filterTargets" | "filterMetadata" => {

@@ -226,7 +226,7 @@ impl Translator<'_> {
                     self.warn(
                         span,
                         fault.message,
-                        Some("correct it: the model is told nothing by it"),
+                        Some("correct it: it has no effect on the model"),
                     );
                 }
             }

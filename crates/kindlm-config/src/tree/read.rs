@@ -180,7 +180,7 @@ impl<'s> Reader<'s> {
 
     fn too_deep(&self, span: Span) -> Stop {
         self.stop(format!("nested deeper than {MAX_DEPTH} levels"), span)
-            .with_help("no configuration needs that: is a bracket left open?")
+            .with_help("no configuration needs that: is a bracket not closed?")
             .into()
     }
 

@@ -27,7 +27,7 @@ pub(super) fn describe(error: &ScanError) -> (String, Option<&'static str>) {
             ("the quoted text that starts here never ends", "close the quotes")
         }
         ErrorKind::InvalidQuotedScalarIndent => (
-            "a quoted text is left open, or this line of it is not indented enough",
+            "a quoted text is not closed, or this line of it is not indented enough",
             "close the quotes further up, or indent the text below its key",
         ),
         ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => (
@@ -41,7 +41,7 @@ pub(super) fn describe(error: &ScanError) -> (String, Option<&'static str>) {
         ErrorKind::RecursionLimitExceeded => {
             return (
                 format!("nested deeper than {MAX_DEPTH} levels"),
-                Some("no configuration needs that: is a bracket left open?"),
+                Some("no configuration needs that: is a bracket not closed?"),
             );
         }
         ErrorKind::InvalidIndentation
@@ -61,7 +61,7 @@ pub(super) fn describe(error: &ScanError) -> (String, Option<&'static str>) {
         | ErrorKind::UnexpectedEofImplicitFlowMapping
         | ErrorKind::ExpectedFlowMappingSeparator
         | ErrorKind::ExpectedFlowSequenceSeparator => {
-            ("a bracket is left open", "add the missing `,`, `]` or `}`")
+            ("a bracket is not closed", "add the missing `,`, `]` or `}`")
         }
         ErrorKind::UnexpectedCharacter { character } => {
             return (

@@ -26,8 +26,7 @@ impl Running<'_> {
     ) -> Result<Option<Box<dyn OpenWorkspace>>, ExecutionError> {
         let Some(spec) = &body.workspace else { return Ok(None) };
         let Some(workspaces) = self.run.workspaces else {
-            let message =
-                "the test has a `workspace`, and nobody makes any here: set `Run::workspaces`";
+            let message = "the test has a `workspace`, but no maker of workspaces is set: set `Run::workspaces`";
             return Err(ExecutionError::Internal { message: message.to_owned() });
         };
         let of = WorkFor {

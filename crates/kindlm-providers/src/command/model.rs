@@ -58,7 +58,7 @@ pub(crate) async fn ask(
         return Err(failed(lost));
     }
     if !read.coverage.includes(Channel::Messages) {
-        let message = "a line of stdout begins like the protocol and cannot be read, so nobody knows what it told";
+        let message = "a line of stdout begins like the protocol and cannot be read, so its content is unknown";
         return Err(failed(message.to_owned()));
     }
     let text = match &read.output_json {

@@ -65,7 +65,7 @@ fn earlier(value: &Value, transcript: &mut Transcript) {
     }
     let goes_on = ["previous_response_id", "conversation"];
     if let Some(key) = goes_on.into_iter().find(|it| told(value, it).is_some()) {
-        transcript.gaps.push(format!("it goes on with what was said before (`{key}`)"));
+        transcript.gaps.push(format!("it continues an earlier conversation (`{key}`)"));
     }
 }
 

@@ -76,7 +76,7 @@ pub fn read(value: &Value) -> Result<Transcript, Problem> {
     }
     let (transcript, calls_last) = reading.done();
     if transcript.requests == 0 {
-        let message = "nobody answers: there is no message of the assistant";
+        let message = "the transcript has no assistant message";
         let help = "a transcript is the whole conversation, with what the agent said";
         return Err(Problem::new(above, message).with_help(help));
     }

@@ -28,7 +28,7 @@ enum Open {
 impl Open {
     fn words(&self) -> String {
         match self {
-            Self::Asked => "a message of the user, which nobody answers".to_owned(),
+            Self::Asked => "a user message without an answer".to_owned(),
             Self::Called(tool) => format!("a call of `{tool}`, which has no result"),
             Self::Answered(tool) => {
                 format!("the result of `{tool}`, to which the agent says nothing")

@@ -83,8 +83,7 @@ fn totals(
     if totals.cost.unknown > 0 {
         let unknown = u64::from(totals.cost.unknown);
         let uncounted = summary.uncounted_executions.min(unknown);
-        let why =
-            [(unknown - uncounted, "no price for"), (uncounted, "usage not told in full for")];
+        let why = [(unknown - uncounted, "no price for"), (uncounted, "usage incomplete for")];
         let why = why.into_iter().filter(|(count, _)| *count > 0);
         let why = why.map(|(count, what)| format!("{what} {}", plural(count, "execution")));
         spent = format!("{spent} ({})", why.collect::<Vec<_>>().join(", "));

@@ -146,7 +146,7 @@ impl Plan {
         known: &mut HashMap<String, usize>,
     ) -> Result<(), String> {
         let asked = row.question.clone().or_else(|| common(question)).ok_or(
-            "nobody says what the judge is asked: add a column `criteria`, or give `--criteria`, `--assertions` or `--check`",
+            "no question for the judge: add a column `criteria`, or give `--criteria`, `--assertions` or `--check`",
         )?;
         let block = block(&asked, question.min_score);
         check_ids(&asked, &row.labels)?;
@@ -218,7 +218,7 @@ impl Plan {
                 self.judging.in_words()
             ));
         } else if self.prompts != told.digests() {
-            return Err("the judge is told something else than in the rows before (`rubricPrompt`): calibrate each by itself".to_owned());
+            return Err("the judge's instructions differ from those of earlier rows (`rubricPrompt`): calibrate each separately".to_owned());
         }
         let execution = execution(row);
         let answers = Answers::default();

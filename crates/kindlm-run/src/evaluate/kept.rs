@@ -89,16 +89,16 @@ impl Output {
         let holds = |it: &Path| fs::metadata(it).is_ok_and(|it| it.len() > 0);
         if !resume && (holds(&path) || holds(&before)) {
             let message = format!("`{}` holds results already", path.display());
-            return Err(Failure::input(message)
-                .with_help("`--resume` goes on with it; or name another file"));
+            return Err(
+                Failure::input(message).with_help("`--resume` continues it; or name another file")
+            );
         }
         if resume {
             for file in [&path, &before] {
                 if holds(file) && !has_results(file).map_err(|err| failed(&err))? {
                     let message = format!("`{}` does not hold results", file.display());
-                    return Err(Failure::input(message).with_help(
-                        "`--resume` goes on with what an earlier `--output` has written",
-                    ));
+                    return Err(Failure::input(message)
+                        .with_help("`--resume` continues the file of an earlier `--output`"));
                 }
             }
             put_aside(&path, &before).map_err(|err| failed(&err))?;

@@ -155,7 +155,7 @@ fn write_all(
         match written {
             Err(err) if err.kind() == io::ErrorKind::BrokenPipe => {
                 is_read = false;
-                control.stop("nobody reads the results any more");
+                control.stop("the reader of the results has closed its end");
                 Ok(())
             }
             written => written,

@@ -50,7 +50,7 @@ pub fn find(
         }
         if is_of_trace(&journal) {
             return Err(Failure::input(format!(
-                "the run `{id}` is of `kindlm trace` and cannot go on: what the agent did then is not done again"
+                "the run `{id}` is of `kindlm trace` and cannot be resumed: what the agent did then is not done again"
             ))
             .with_help("run `kindlm trace` again"));
         }
@@ -113,8 +113,10 @@ impl Past {
     /// The failure of a run whose tests are all gone from the suite.
     pub(crate) fn nothing_left(&self) -> Failure {
         let run = &self.0.header().run;
-        Failure::input(format!("the run `{run}` cannot go on: none of its tests is in the suite"))
-            .with_help(START_ANEW)
+        Failure::input(format!(
+            "the run `{run}` cannot be resumed: none of its tests is in the suite"
+        ))
+        .with_help(START_ANEW)
     }
 
     /// The part of the plan that is not executed yet.
@@ -142,7 +144,7 @@ fn tell_damaged(world: &World, index: &Index, planned: usize) {
     }
 }
 
-const START_ANEW: &str = "undo that to go on with the run, or start a new one with `kindlm test`";
+const START_ANEW: &str = "undo that to resume the run, or start a new one with `kindlm test`";
 
 /// The identity of a run, and the data that must be the same when it is resumed.
 pub(crate) struct Identity<'a> {
@@ -176,7 +178,7 @@ impl<'a> Identity<'a> {
         let then = past.0.header();
         let differences = then.compare(&self.header()?);
         if !differences.is_empty() {
-            let message = format!("the run `{}` cannot go on: {differences}", then.run);
+            let message = format!("the run `{}` cannot be resumed: {differences}", then.run);
             return Err(Failure::input(message).with_help(START_ANEW));
         }
         if let Some((before, now)) = &differences.version {

@@ -32,7 +32,7 @@ pub(crate) fn read_files(world: &World, files: &[PathBuf]) -> Result<Told, Failu
         let count = decoded.passed_over;
         if count > 0 {
             let s = if count == 1 { "" } else { "s" };
-            notes.push(format!("`{name}`: {count} export{s} of other signals passed over"));
+            notes.push(format!("`{name}`: {count} export{s} of other signals ignored"));
         }
         rejected.extend(received.add(decoded).into_iter().map(|why| format!("{name}: {why}")));
     }

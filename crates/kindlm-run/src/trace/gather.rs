@@ -54,7 +54,7 @@ pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<Told, F
             world.tell(&format!("receiving spans at http://{address}/v1/traces"));
         }
         if !address.ip().is_loopback() {
-            world.tell("warning: whoever can reach this address can send spans to it");
+            world.tell("warning: anyone who can reach this address can send spans to it");
         }
         let mut interrupts = (world.interrupts)();
         let working = async {

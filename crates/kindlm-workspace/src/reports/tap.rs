@@ -105,7 +105,7 @@ fn group(points: &mut Vec<Point>, mut point: Point) -> Result<(), String> {
 fn each_once(points: &[Point]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let twice = points.iter().filter_map(|it| it.number).find(|it| !seen.insert(*it));
-    twice.map_or(Ok(()), |number| Err(format!("test {number} is told twice")))
+    twice.map_or(Ok(()), |number| Err(format!("test {number} is reported twice")))
 }
 
 /// The tests of a point: itself, or those within it.

@@ -65,13 +65,13 @@ impl Assertion for Succeeded {
         // What did not come may have been the obstacle.
         if let (None, Some(gap)) = (&obstacle, execution.gaps.first()) {
             let message =
-                format!("No obstacle was told, but not all that happened is known: {gap}");
+                format!("No obstacle was reported, but the evidence is incomplete: {gap}");
             return missing(ID, &self.label, message);
         }
         let reason = execution.finish_reason.as_ref().filter(|it| it.is_unclear());
         if let (None, Some(reason)) = (&obstacle, reason) {
             let message = format!(
-                "No obstacle was told, but the model stopped for the reason `{}`, and it is not known whether that is a \
+                "No obstacle was reported, but the model stopped for the reason `{}`, and it is not known whether that is a \
                  good end",
                 reason.as_str()
             );
@@ -87,7 +87,7 @@ impl Assertion for Succeeded {
             return missing(ID, &self.label, &message);
         }
         let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
-        let reason = obstacle.unwrap_or_else(|| "No obstacle was told".to_owned());
+        let reason = obstacle.unwrap_or_else(|| "No obstacle was reported".to_owned());
         Finding { holds, reason, gap: Gap::untold(execution, Channel::Messages) }.result(
             ID,
             &self.label,

@@ -236,7 +236,7 @@ impl CallPattern {
         };
         if let (Some(wanted), Some(_)) = (&self.input, action.name) {
             if action.input.is_null() {
-                open = Some("input: nothing is told of it".to_owned());
+                open = Some("input: not reported".to_owned());
             } else if let Some(difference) = wanted.difference(action.input, evidence)? {
                 // What was called with a text that is cut may have been this.
                 if !is_unreadable(action, evidence.execution) {

@@ -396,7 +396,7 @@ impl Untold {
 
     fn why(self) -> &'static str {
         match self {
-            Self::Call => "only the result of a call was told: tell its `action.called`",
+            Self::Call => "only the result of a call was reported: report its `action.called` too",
             Self::Arguments => {
                 "the spans do not show the arguments of a call: let the instrumentation record them"
             }

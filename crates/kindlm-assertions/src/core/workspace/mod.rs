@@ -72,7 +72,7 @@ impl Paths {
             return Ok(());
         };
         let message = format!(
-            "Changes of `{self}` are not told, because `workspace.ignore` has `{glob}`: take it out of there, or use `file-matches`, which reads the file itself"
+            "Changes of `{self}` are not recorded, because `workspace.ignore` has `{glob}`: take it out of there, or use `file-matches`, which reads the file itself"
         );
         Err(missing(id, label, message))
     }

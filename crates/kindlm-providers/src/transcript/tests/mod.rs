@@ -324,7 +324,7 @@ fn what_is_wrong_is_told_at_its_place() {
             "/messages/0/content",
             "the content is a number, not a text or a list of parts",
         ),
-        (json!([user]), "", "nobody answers: there is no message of the assistant"),
+        (json!([user]), "", "the transcript has no assistant message"),
         (
             json!([said, {"role": "tool", "tool_call_id": "9", "content": ""}]),
             "/1/tool_call_id",
@@ -429,7 +429,7 @@ fn a_conversation_that_is_not_over_says_so() {
         (json!([user, call, result, answer]), vec![]),
         (
             json!([user, answer, user]),
-            vec!["the transcript ends with a message of the user, which nobody answers"],
+            vec!["the transcript ends with a user message without an answer"],
         ),
         (
             json!([user, call]),

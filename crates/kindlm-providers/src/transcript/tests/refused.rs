@@ -150,7 +150,7 @@ fn what_was_said_before_is_not_there() {
         [("previous_response_id", json!("resp_1")), ("conversation", json!({"id": "conv_1"}))]
     {
         let it = text(&json!({"input": [user(), said()], key: value}));
-        assert_eq!(it.gaps, [format!("it goes on with what was said before (`{key}`)")]);
+        assert_eq!(it.gaps, [format!("it continues an earlier conversation (`{key}`)")]);
     }
 }
 

@@ -271,7 +271,7 @@ impl<'a> Line<'a> {
         let finish_reason = self.finish_reason.take().map(FinishReason::from);
         let word = finish_reason.as_ref().map(FinishReason::as_str);
         let stopped_to_call = word.map(FinishReason::of_vendor) == Some(FinishReason::ToolCalls);
-        let gap = "it stopped to call tools (`finish_reason`), and no call is told";
+        let gap = "it stopped to call tools (`finish_reason`), but no call is recorded";
         let lacks_call = stopped_to_call && tool_calls.is_empty();
         // What nobody vouches for need not be doubted.
         let lacks_call = lacks_call && coverage.includes(Channel::Actions);

@@ -24,15 +24,15 @@ fn says_what_is_wrong_with_a_record() {
         (r#"{"id": 1, "id": 2}"#, "`id` is there twice (at column 14)"),
         (
             r#"{"tool_calls": [{"name": "a", "arguments": {"b": 1, "b": 2}}]}"#,
-            "`/tool_calls/0/arguments/b` is there twice, and nobody knows which of the two is meant: leave out one",
+            "`/tool_calls/0/arguments/b` is a duplicate key: remove one of the two",
         ),
         (
             r#"{"tool_calls": [{"name": "a", "name": "b"}]}"#,
-            "`/tool_calls/0/name` is there twice, and nobody knows which of the two is meant: leave out one",
+            "`/tool_calls/0/name` is a duplicate key: remove one of the two",
         ),
         (
             r#"{"expect": {"assert": [{"type": "contains", "value": "a", "value": "b"}]}}"#,
-            "`/expect/assert/0/value` is there twice, and nobody knows which of the two is meant: leave out one",
+            "`/expect/assert/0/value` is a duplicate key: remove one of the two",
         ),
         (
             r#"{"usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 3}}"#,
