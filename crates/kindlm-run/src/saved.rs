@@ -73,7 +73,7 @@ fn newest(
 pub(crate) enum PastRun {
     /// It has a report.
     Finished(Box<Saved>),
-    /// It is still going, was broken off, or its report could not be written.
+    /// It is still running, was broken off, or its report could not be written.
     Unfinished(Box<Journal>),
     /// It has a report that cannot be used; the run's id.
     Unreadable(String, ReportError),
@@ -117,7 +117,7 @@ fn past_run(
     })
 }
 
-/// Makes sure that a newer run without a report is still going, and says that it is passed over. If it was broken off, what
+/// Makes sure that a newer run without a report is still running, and says that it is passed over. If it was broken off, what
 /// is said of the last run would be of another one.
 pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
@@ -198,7 +198,7 @@ fn unfinished(journal: &Journal, called: &str) -> Failure {
     let (why, advice) = match (journal.holder(), &index) {
         (Err(err), _) => return Failure::journal(&err),
         (Ok(Some(holder)), _) => (
-            format!("is still going ({holder}) and has no report yet"),
+            format!("is still running ({holder}) and has no report yet"),
             "wait until it has ended".to_owned(),
         ),
         (Ok(None), Ok(index)) if index.done() as u64 >= planned => {

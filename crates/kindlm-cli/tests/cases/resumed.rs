@@ -260,7 +260,7 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
     for args in [&["report"][..], &["gate"], &["test", "--failed"]] {
         let (code, stderr) = said(args);
         assert_eq!(code, Some(0), "{args:?}: {stderr}");
-        let expected = format!("the run `{second_id}` is still going (process ");
+        let expected = format!("the run `{second_id}` is still running (process ");
         assert!(stderr.contains(&expected), "{args:?}: {stderr}");
     }
     let (code, stderr) = said(&["report", second_id]);

@@ -19,7 +19,7 @@ impl Lock {
     /// Takes the lock of a run's folder, and says there who has it.
     ///
     /// A file system without locks is no obstacle: run ids are unique, so two processes meet only when a person
-    /// resumes a run that is still going.
+    /// resumes a run that is still running.
     pub(super) fn take(folder: &Path) -> Result<Self, JournalError> {
         let path = folder.join(FILE);
         let failed = |err: &io::Error| JournalError::io("write", &path, err);

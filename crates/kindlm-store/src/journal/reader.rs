@@ -157,7 +157,7 @@ impl Journal {
         self.seal
     }
 
-    /// Who is writing it, while its run is still going.
+    /// Who is writing it, while its run is still running.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
         Holder::of(&self.folder)
     }
