@@ -29,6 +29,7 @@
 //!     summary: "The output says please.",
 //!     since: "0.1.0",
 //!     class: Class::Deterministic,
+//!     severity: kindlm_types::Severity::Gate,
 //!     codes: &[],
 //!     docs: "",
 //! };
