@@ -60,10 +60,10 @@ pub mod transcript;
 #[cfg(feature = "http")]
 pub mod transport;
 
+#[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
 pub use codec::{Codec, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
 pub use deciding::{Deciding, runs_scripts, without_free};
-#[cfg(feature = "http")]
 pub use form::{FormChoice, StructuredOutput};
 pub use limit::Limits;
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};

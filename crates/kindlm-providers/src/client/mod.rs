@@ -1,5 +1,6 @@
 //! The door to the world: every provider of a suite behind one [`Backend`].
 
+mod forms;
 mod provider;
 
 use std::collections::HashMap;

@@ -4,10 +4,11 @@ use kindlm_types::{Files, Problem, ProviderError, Reply, suggest};
 use serde_json::Value;
 
 use super::ClientOptions;
+use super::forms::Forms;
 #[cfg(feature = "process")]
 use crate::command::Config as Command;
 use crate::echo::Config as Echo;
-use crate::form::{FormChoice, Forms, StructuredOutput};
+use crate::form::{FormChoice, StructuredOutput};
 use crate::limit::{Lane, Lanes};
 #[cfg(feature = "mcp")]
 use crate::mcp::McpClient;

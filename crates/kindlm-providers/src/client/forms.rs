@@ -1,0 +1,90 @@
+//! Asks for an answer in the form that a model accepts, and remembers which one that is.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use kindlm_types::{FinishReason, Prompt, ProviderError, Reply, ToolCall, ToolChoice, ToolSpec};
+
+use crate::dialect::chat;
+use crate::form::{FormChoice, StructuredOutput};
+
+/// The forms that the models of a provider have refused so far.
+#[derive(Debug, Default)]
+pub(crate) struct Forms(Mutex<HashMap<String, StructuredOutput>>);
+
+impl Forms {
+    /// The form for this model.
+    pub(crate) fn of(&self, choice: FormChoice, model: &str) -> StructuredOutput {
+        match choice {
+            FormChoice::Fixed(form) => form,
+            FormChoice::Automatic => {
+                let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                known.get(model).copied().unwrap_or(StructuredOutput::Schema)
+            }
+        }
+    }
+
+    /// Remembers that a model needs this form, or one that more servers accept. True if that is news.
+    pub(crate) fn learn(&self, model: &str, form: StructuredOutput) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = known.get(model).is_none_or(|it| *it < form);
+        if is_news {
+            known.insert(model.to_owned(), form);
+        }
+        is_news
+    }
+}
+
+impl StructuredOutput {
+    /// The prompt that asks for the answer in this form.
+    pub(crate) fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt> {
+        let Some(format) = prompt.response_format.as_ref().filter(|_| self != Self::Schema) else {
+            return Cow::Borrowed(prompt);
+        };
+        let mut prompt = Prompt { response_format: None, ..prompt.clone() };
+        if self == Self::Tool {
+            prompt.tools.push(ToolSpec {
+                name: chat::schema_name(&format.name),
+                description: Some("Gives the answer.".to_owned()),
+                parameters: Some(format.schema.clone()),
+            });
+            prompt.tool_choice = Some(ToolChoice::Required);
+        }
+        Cow::Owned(prompt)
+    }
+
+    /// The reply as it is for a JSON Schema: the arguments of the tool are its text.
+    pub(crate) fn read(self, prompt: &Prompt, mut reply: Reply) -> Reply {
+        let Some(format) = prompt.response_format.as_ref().filter(|_| self == Self::Tool) else {
+            return reply;
+        };
+        let wanted = chat::schema_name(&format.name);
+        let (answers, others): (Vec<ToolCall>, Vec<ToolCall>) =
+            reply.tool_calls.into_iter().partition(|call| call.name == wanted);
+        reply.tool_calls = others;
+        if !answers.is_empty() {
+            reply.text = chat::answers(&answers);
+            if reply.tool_calls.is_empty() && reply.finish_reason == FinishReason::ToolCalls {
+                reply.finish_reason = FinishReason::Stop;
+            }
+        }
+        reply
+    }
+
+    /// The form to try next, if the error says that the server does not know this one.
+    pub(crate) fn after(self, err: &ProviderError) -> Option<Self> {
+        if !matches!(err.status, Some(400 | 404 | 422)) {
+            return None;
+        }
+        let message = err.message.to_lowercase();
+        let names = |words: &[&str]| words.iter().any(|it| message.contains(it));
+        match self {
+            Self::Schema => {
+                names(&["response_format", "response format", "json_schema"]).then_some(Self::Tool)
+            }
+            Self::Tool => names(&["tool", "function call"]).then_some(Self::None),
+            Self::None => None,
+        }
+    }
+}
