@@ -115,9 +115,16 @@ pub struct HttpRequest {
     pub is_text: bool,
     /// What stands for the values of environment variables in the URL, in literal headers and in the body.
     pub marks: Vec<EnvMark>,
+    /// The key of the provider's settings that holds the address, for messages. `None` means `baseUrl`.
+    pub address_key: Option<&'static str>,
 }
 
 impl HttpRequest {
+    /// The key of the provider's settings that holds the address, for messages.
+    pub fn address_key(&self) -> &'static str {
+        self.address_key.unwrap_or("baseUrl")
+    }
+
     /// What the body says, however it is sent: the JSON of a text that is some, or the body as it is.
     pub fn json(&self) -> Cow<'_, Value> {
         let written = self.body.as_str().filter(|_| self.is_text);

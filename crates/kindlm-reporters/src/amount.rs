@@ -1,6 +1,6 @@
 //! Numbers as people read them: money, time, counts, shares.
 
-use kindlm_types::{Cost, RateCount, ecma};
+use kindlm_types::{Cost, RateCount, SuiteTotals, ecma};
 
 /// `850 ms`, `1.2 s`, `1 min 23 s`, `2 h 5 min`.
 #[expect(
@@ -48,6 +48,14 @@ pub(crate) fn cost(cost: Cost) -> String {
         Some(amount) => usd(amount),
         None if cost.known_usd == 0.0 => "unknown".to_owned(),
         None => format!("{} + unknown", usd(cost.known_usd)),
+    }
+}
+
+/// The tokens of all executions. Every answer of a model takes some, so none means that no source reported them.
+pub(crate) fn tokens(totals: &SuiteTotals) -> String {
+    match totals.tokens {
+        0 => "not reported".to_owned(),
+        tokens => count(tokens),
     }
 }
 

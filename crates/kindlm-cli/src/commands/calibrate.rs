@@ -16,7 +16,8 @@ pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Outcome {
     };
     let agreement = match &args.labels {
         Some(path) => {
-            let planned = subject.plan(io, &question, LabelFile::load(io, path)?)?;
+            let planned =
+                subject.plan(io, &question, LabelFile::load(io, path, args.label_threshold)?)?;
             let progress = Progress::of(io, "outputs", planned.output_count());
             planned.run(io, &config(args), run.as_ref(), Box::new(progress))?
         }

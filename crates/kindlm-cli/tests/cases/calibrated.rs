@@ -270,7 +270,7 @@ fn a_judge_whose_provider_has_other_settings_now_is_another() {
     fs::write(folder.path().join("labels.csv"), format!("{csv}{rows}")).unwrap();
     let output = kindlm(folder.path(), &CALIBRATE);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("84 rows repeat an earlier row"), "{}", said(&output));
+    assert!(said(&output).contains("84 rows ask the same as an earlier row"), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("84"), "{output:?}");
     let output = kindlm(folder.path(), &["test", "-q"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));

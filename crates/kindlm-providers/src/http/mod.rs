@@ -283,7 +283,15 @@ impl Http {
             Some(Body::Jinja(Value::String(text))) => (filler.text(text)?.trim().into(), true),
             Some(Body::Jinja(value)) => (filler.json(value)?, false),
         };
-        Ok(HttpRequest { method: self.method, url, headers, body, is_text, marks: filler.marks })
+        Ok(HttpRequest {
+            method: self.method,
+            url,
+            headers,
+            body,
+            is_text,
+            marks: filler.marks,
+            address_key: Some("url"),
+        })
     }
 
     /// Whether its headers say that a body is JSON.

@@ -52,8 +52,8 @@ impl McpClient {
     ) -> Result<Reply, ProviderError> {
         let (headers, secrets) =
             resolve(provider, &self.config.headers(), &*transport.options().env)?;
-        let url = address(provider, &self.config.server_url)?;
-        let fault = Fault::new(provider, &url).with_key("serverUrl");
+        let url = address(provider, "serverUrl", &self.config.server_url)?;
+        let fault = Fault::new(provider, "serverUrl", &url);
         let client = transport.client(provider)?;
         let limit = usize::try_from(transport.options().max_body).unwrap_or(usize::MAX);
         let asking = async {

@@ -6,9 +6,16 @@ use rustls::{CertificateError, Error as TlsError};
 use crate::HttpResponse;
 
 /// The message of an error that a codec has read from an answer of `host`.
-pub(super) fn explain(host: &str, err: &ProviderError, response: &HttpResponse) -> String {
+///
+/// `key` is the key of the provider's settings that holds the address.
+pub(super) fn explain(
+    host: &str,
+    key: &str,
+    err: &ProviderError,
+    response: &HttpResponse,
+) -> String {
     let said = said(host, err, response.status);
-    match advice(err, response) {
+    match advice(key, err, response) {
         Some(advice) => format!("{}; {advice}", said.trim_end_matches(['.', ' '])),
         None => said,
     }
@@ -28,9 +35,9 @@ fn said(host: &str, err: &ProviderError, status: u16) -> String {
 }
 
 /// What to do, where the provider's own message tends not to say it.
-fn advice(err: &ProviderError, response: &HttpResponse) -> Option<&'static str> {
+fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<String> {
     let kind = err.kind;
-    Some(match kind {
+    let advice = match kind {
         Kind::Auth if response.status == 403 => "check that the account may use this model",
         Kind::Auth => "check that the key is valid, and meant for this provider",
         Kind::QuotaExhausted => "add credit, or raise the limits of the account",
@@ -45,7 +52,9 @@ fn advice(err: &ProviderError, response: &HttpResponse) -> Option<&'static str> 
             "the trouble is the provider's: try again later"
         }
         Kind::MalformedResponse if is_page(response) => {
-            "it is a page for people: check `baseUrl`, and whether a proxy wants you to sign in"
+            return Some(format!(
+                "it is a page for people: check `{key}`, and whether a proxy wants you to sign in"
+            ));
         }
         Kind::MalformedResponse if str::from_utf8(&response.body).is_err() => {
             "it is not UTF-8: the server, or a proxy on the way, has damaged it"
@@ -56,9 +65,12 @@ fn advice(err: &ProviderError, response: &HttpResponse) -> Option<&'static str> 
         Kind::MalformedResponse if is_of_a_model(&err.message) => {
             "the server wrote a faulty answer: update it, or report it to its makers"
         }
-        Kind::MalformedResponse => "check that `baseUrl` leads to the API of a model",
+        Kind::MalformedResponse => {
+            return Some(format!("check that `{key}` leads to the API of a model"));
+        }
         _ => return None,
-    })
+    };
+    Some(advice.to_owned())
 }
 
 /// True if an answer that cannot be read is one of a model all the same.
@@ -80,11 +92,15 @@ fn breaks_off(response: &HttpResponse) -> bool {
 }
 
 /// Why a connection cannot be made secure, and what to do about it.
-pub(super) fn on_tls(err: &TlsError) -> String {
+pub(super) fn on_tls(err: &TlsError, key: &str) -> String {
+    let address;
     let (reason, advice) = match err {
         TlsError::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => ("its certificate is for another host", "check the host in `baseUrl`"),
+        ) => {
+            address = format!("check the host in `{key}`");
+            ("its certificate is for another host", address.as_str())
+        }
         TlsError::InvalidCertificate(
             CertificateError::Expired
             | CertificateError::ExpiredContext { .. }
@@ -108,11 +124,14 @@ pub(super) fn on_tls(err: &TlsError) -> String {
             "its certificate is not trusted",
             "if your network has a certificate authority of its own, set `SSL_CERT_FILE` to its PEM file",
         ),
-        TlsError::InvalidMessage(_) => (
-            "it does not seem to speak TLS",
-            "if that is right, `baseUrl` must begin with `http://`",
-        ),
-        _ => ("TLS failed", "check `baseUrl`, and whether a proxy stands in between"),
+        TlsError::InvalidMessage(_) => {
+            address = format!("if that is right, `{key}` must begin with `http://`");
+            ("it does not seem to speak TLS", address.as_str())
+        }
+        _ => {
+            address = format!("check `{key}`, and whether a proxy stands in between");
+            ("TLS failed", address.as_str())
+        }
     };
     format!("{reason} ({err}); {advice}")
 }

@@ -20,8 +20,8 @@ pub(crate) struct Fault<'a> {
     key: &'static str,
 }
 
-/// Reads the address of a request.
-pub(crate) fn address(provider: &str, written: &str) -> Result<Url, ProviderError> {
+/// Reads the address of a request; `key` is the key of the provider's settings that holds it.
+pub(crate) fn address(provider: &str, key: &str, written: &str) -> Result<Url, ProviderError> {
     let problem = match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Ok(url),
         Ok(_) => "it is not an `http://` or `https://` address".to_owned(),
@@ -30,22 +30,16 @@ pub(crate) fn address(provider: &str, written: &str) -> Result<Url, ProviderErro
     let mut err = ProviderError::new(
         ProviderErrorKind::InvalidRequest,
         provider,
-        format!("the address to send to is not valid: {problem}; check `baseUrl` or `url`"),
+        format!("the address to send to is not valid: {problem}; check `{key}`"),
     );
     err.attempts = 0;
     Err(err)
 }
 
 impl<'a> Fault<'a> {
-    /// Of requests to this address.
-    pub(crate) fn new(provider: &'a str, url: &'a Url) -> Self {
-        Self { provider, url, key: "baseUrl" }
-    }
-
-    /// The same where another key of the provider holds the address.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn with_key(self, key: &'static str) -> Self {
-        Self { key, ..self }
+    /// Errors of requests to `url`; `key` is the key of the provider's settings that holds it.
+    pub(crate) fn new(provider: &'a str, key: &'static str, url: &'a Url) -> Self {
+        Self { provider, url, key }
     }
 
     /// The host and the port.
@@ -81,14 +75,14 @@ impl<'a> Fault<'a> {
 
     /// The provider answered, and its answer is an error.
     pub(super) fn answered(&self, err: ProviderError, response: &HttpResponse) -> ProviderError {
-        let message = advice::explain(&self.host(), &err, response);
+        let message = advice::explain(&self.host(), self.key, &err, response);
         ProviderError { message, ..err }
     }
 
     /// The request could not be sent, or no answer began.
     pub(crate) fn connection(&self, err: &reqwest::Error) -> ProviderError {
         let (host, key) = (self.host(), self.key);
-        let message = match Cause::of(err) {
+        let message = match Cause::of(err, key) {
             Cause::Refused => format!(
                 "connection to `{host}` refused: nothing listens there; check that the server runs and that `{key}` is right"
             ),
@@ -116,7 +110,7 @@ impl<'a> Fault<'a> {
             }
         };
         let error = self.error(ProviderErrorKind::Connection, message);
-        match Cause::of(err) {
+        match Cause::of(err, key) {
             _ if err.is_builder() => error,
             // It was sent, or at least begun.
             Cause::Other(_) if !err.is_connect() => error.retryable().lost(),
@@ -158,7 +152,7 @@ impl<'a> Fault<'a> {
 
     /// A redirect that is not followed.
     pub(super) fn redirect(&self, status: StatusCode, message: &str) -> ProviderError {
-        let message = format!("`{}` {message}; set `baseUrl` to the new address", self.host());
+        let message = format!("`{}` {message}; set `{}` to the new address", self.host(), self.key);
         self.error(ProviderErrorKind::InvalidRequest, message).with_status(status.as_u16())
     }
 }
@@ -173,7 +167,7 @@ enum Cause {
 }
 
 impl Cause {
-    fn of(err: &reqwest::Error) -> Self {
+    fn of(err: &reqwest::Error, key: &str) -> Self {
         if err.is_dns() {
             return Self::Dns;
         }
@@ -183,7 +177,7 @@ impl Cause {
                 return Self::Refused;
             }
             if let Some(tls) = tls_error(io) {
-                return Self::Tls(advice::on_tls(tls));
+                return Self::Tls(advice::on_tls(tls, key));
             }
         }
         Self::Other(root(err))

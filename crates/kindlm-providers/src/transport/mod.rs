@@ -145,7 +145,7 @@ impl HttpTransport {
         let (request, secrets) = filled(provider, request, &*self.options.env)?;
         let request = &*request;
         let prepared = self.preparations.of(provider, request, &self.options.env)?;
-        let fault = Fault::new(provider, &prepared.url);
+        let fault = Fault::new(provider, request.address_key(), &prepared.url);
         let client = self.client(provider)?;
         let attempt = || async {
             let started = Instant::now();

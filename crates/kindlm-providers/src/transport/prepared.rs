@@ -30,7 +30,7 @@ impl Prepared {
     /// Fails, before anything is sent, if a variable is not set or the address is none.
     fn new(provider: &str, request: &HttpRequest, env: &Env) -> Result<Self, ProviderError> {
         let (mut headers, secrets) = resolve(provider, &request.headers, &**env)?;
-        let url = address(provider, &request.url)?;
+        let url = address(provider, request.address_key(), &request.url)?;
         headers.entry(ACCEPT).or_insert(JSON);
         let (written, named) = (request.url.clone(), request.headers.clone());
         Ok(Self { written, named, url, headers, secrets })

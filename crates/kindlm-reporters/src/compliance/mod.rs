@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use kindlm_types::{AnyReport, ExitStatus, ModelTotals, Summary, ecma};
 use sha2::{Digest as _, Sha256};
 
-use crate::amount::{cost, count, duration};
+use crate::amount::{cost, count, duration, tokens};
 use crate::{Meta, Registration, RenderError, Style, verdict as common};
 use content::Content;
 pub(crate) use markdown::Markdown;
@@ -130,7 +130,7 @@ fn measured(of: &ModelTotals) -> Measured<'_> {
         model: &of.model,
         executions: count(totals.executions),
         latency: of.latency_avg_ms.map_or_else(|| "not measured".to_owned(), duration),
-        tokens: count(totals.tokens),
+        tokens: tokens(totals),
         cost: cost(totals.cost),
     }
 }

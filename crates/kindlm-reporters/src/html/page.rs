@@ -7,7 +7,7 @@ use kindlm_types::{
 };
 
 use super::Look;
-use crate::amount::{cost, count, duration, plural, share};
+use crate::amount::{cost, count, duration, plural, share, tokens};
 use crate::plain::{head, one_line, visible};
 use crate::{score, verdict};
 
@@ -284,7 +284,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
         name: known.map(name).map(|it| one_line(&it)).unwrap_or_default(),
         held: held(it.totals.held()),
         latency: it.latency_avg_ms.map_or_else(|| "not measured".to_owned(), duration),
-        tokens: count(it.totals.tokens),
+        tokens: tokens(&it.totals),
         cost: cost(it.totals.cost),
     }
 }

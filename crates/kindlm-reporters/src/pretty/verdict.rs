@@ -6,7 +6,7 @@ use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summar
 
 use super::page::{Ink, Page};
 use super::{assertions, metrics};
-use crate::amount::{cost, count, duration, plural, share};
+use crate::amount::{cost, count, duration, plural, share, tokens};
 use crate::plain::one_line;
 use crate::{Verbosity, verdict};
 
@@ -92,7 +92,7 @@ fn totals(
         spent = format!("{spent}; judges {}", cost(totals.judge_cost));
     }
     line(page, "Cost", &spent)?;
-    line(page, "Tokens", &count(totals.tokens))?;
+    line(page, "Tokens", &tokens(&totals))?;
     let cached = summary.cached_executions;
     let mut time = format!(
         "{} for {}",

@@ -1,6 +1,6 @@
 //! Reads what people said about outputs: a table, or an object on each line.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -27,23 +27,22 @@ pub struct LabelFile {
 
 impl LabelFile {
     /// Reads a file of labels: `.csv`, `.tsv` or `.jsonl`, relative to the working folder. A notice names unused columns and
-    /// repeated rows.
+    /// repeated questions. A label of at least `label_threshold` is a pass.
     ///
     /// # Errors
     ///
     /// If the file cannot be read or is too large, or rows are malformed or contradict each other.
-    pub fn load(world: &World, path: &Path) -> Result<Self, Failure> {
+    pub fn load(world: &World, path: &Path, label_threshold: f64) -> Result<Self, Failure> {
         let (name, bytes) = (path.display().to_string(), load(world, path)?);
-        let labels = read(&name, &bytes)?;
+        let labels = read(&name, &bytes, label_threshold)?;
         for column in &labels.unused {
             world.tell(&format!("warning: the column `{column}` of {name} is not used"));
         }
-        if labels.again > 0 {
-            let (rows, are) =
-                if labels.again == 1 { ("row repeats", "is") } else { ("rows repeat", "are") };
+        if labels.joined > 0 {
+            let rows = if labels.joined == 1 { "row asks" } else { "rows ask" };
             world.tell(&format!(
-                "warning: {} {rows} an earlier row of {name} and {are} not counted: the judge gets each question once",
-                labels.again
+                "warning: {} {rows} the same as an earlier row of {name}: the judge gets each question once, and its label is the mean of all rows",
+                labels.joined
             ));
         }
         Ok(Self { name, digest: Digest::of(&bytes).to_string(), labels })
@@ -124,40 +123,75 @@ pub(super) struct Labels {
     pub(super) rows: Vec<Row>,
     /// Columns that mean nothing here, in order of first appearance.
     pub(super) unused: Vec<String>,
-    /// How many rows were left out, as they say what another says. What a judge is asked once is one answer.
-    pub(super) again: usize,
+    /// The number of rows that were joined with an earlier one.
+    pub(super) joined: usize,
 }
 
 impl Labels {
-    fn leave_out_repetitions(&mut self) {
+    /// Joins rows that ask the same about the same output: the judge is asked once, and the label is the mean of theirs.
+    ///
+    /// Labels of which one is a pass (at least `label_threshold`) and another is not contradict each other.
+    fn join_rows(&mut self, label_threshold: f64, problems: &mut Problems) {
         let all = self.rows.len();
-        let mut seen = HashSet::new();
-        self.rows.retain(|it| seen.insert(format!("{:?}", Row { line: 0, ..it.clone() })));
-        self.again = all - self.rows.len();
-    }
-
-    /// Finds rows that ask the same about the same output and have different labels: one of them is wrong.
-    fn contradictions(&self, problems: &mut Problems) {
-        let mut seen: HashMap<String, (u64, f64)> = HashMap::new();
-        for row in &self.rows {
-            let about = format!("{:?}", Row { line: 0, labels: Vec::new(), ..row.clone() });
-            for Label { of, human } in &row.labels {
-                let Some(human) = *human else { continue };
-                let (line, first) =
-                    *seen.entry(format!("{of:?} {about}")).or_insert((row.line, human));
-                if (first - human).abs() > f64::EPSILON {
-                    let name =
-                        of.as_ref().map_or_else(|| "label".to_owned(), |id| format!("labels.{id}"));
-                    problems.add(
-                        row.line,
-                        format!(
-                            "`{name}` is {human}, and line {line} has {first} for the same question: \
-                             decide which one is right, and leave out the other"
-                        ),
-                    );
+        let mut rows: Vec<(Row, Vec<Ratings>)> = Vec::new();
+        let mut index_of: HashMap<String, usize> = HashMap::new();
+        for row in self.rows.drain(..) {
+            let question = format!("{:?}", Row { line: 0, labels: Vec::new(), ..row.clone() });
+            let index = *index_of.entry(question).or_insert_with(|| {
+                rows.push((Row { labels: Vec::new(), ..row.clone() }, Vec::new()));
+                rows.len() - 1
+            });
+            let Some((_, ratings)) = rows.get_mut(index) else { continue };
+            for Label { of, human } in row.labels {
+                let position = ratings.iter().position(|it| it.of == of).unwrap_or_else(|| {
+                    ratings.push(Ratings { of, given: Vec::new() });
+                    ratings.len() - 1
+                });
+                let (Some(ratings), Some(human)) = (ratings.get_mut(position), human) else {
+                    continue;
+                };
+                if let Some(problem) = ratings.contradiction(human, label_threshold) {
+                    problems.add(row.line, problem);
                 }
+                ratings.given.push((row.line, human));
             }
         }
+        let join = |(row, ratings): (Row, Vec<Ratings>)| Row {
+            labels: ratings.into_iter().map(Ratings::into_label).collect(),
+            ..row
+        };
+        self.rows = rows.into_iter().map(join).collect();
+        self.joined = all - self.rows.len();
+    }
+}
+
+/// The labels that several rows give to the same question.
+struct Ratings {
+    /// The id of the rule.
+    of: Option<String>,
+    /// Each with its line.
+    given: Vec<(u64, f64)>,
+}
+
+impl Ratings {
+    /// The error of a label that is a pass where an earlier one is not, or the reverse.
+    fn contradiction(&self, human: f64, label_threshold: f64) -> Option<String> {
+        let (line, first) = self.given.first()?;
+        if (*first >= label_threshold) == (human >= label_threshold) {
+            return None;
+        }
+        let name = self.of.as_ref().map_or_else(|| "label".to_owned(), |id| format!("labels.{id}"));
+        Some(format!(
+            "`{name}` is {human}, and line {line} has {first} for the same question: decide which one is right, and \
+             leave out the other"
+        ))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a file has far fewer rows than 2^53")]
+    fn into_label(self) -> Label {
+        let sum: f64 = self.given.iter().map(|(_, human)| human).sum();
+        let human = (!self.given.is_empty()).then(|| sum / self.given.len() as f64);
+        Label { of: self.of, human }
     }
 }
 
@@ -185,8 +219,9 @@ impl Problems {
     }
 }
 
-/// Reads a file of labels; `name` is what it is called in messages, and its ending says what it is.
-pub(super) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
+/// Reads a file of labels; `name` is its name in messages, and the ending of the name is the format. A label of at least
+/// `label_threshold` is a pass.
+pub(super) fn read(name: &str, bytes: &[u8], label_threshold: f64) -> Result<Labels, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|err| {
         let line = bytes.iter().take(err.valid_up_to()).filter(|it| **it == b'\n').count() + 1;
         Failure::input(format!("{name}:{line}: not UTF-8 text"))
@@ -209,8 +244,7 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> Result<Labels, Failure> {
     if !problems.0.is_empty() {
         return Err(problems.into_failure(name));
     }
-    labels.leave_out_repetitions();
-    labels.contradictions(&mut problems);
+    labels.join_rows(label_threshold, &mut problems);
     if !problems.0.is_empty() {
         return Err(problems.into_failure(name));
     }
@@ -496,11 +530,11 @@ mod tests {
     use super::*;
 
     fn good(name: &str, text: &str) -> Vec<Row> {
-        read(name, text.as_bytes()).map_or_else(|err| panic!("{err:?}"), |it| it.rows)
+        read(name, text.as_bytes(), 0.5).map_or_else(|err| panic!("{err:?}"), |it| it.rows)
     }
 
     fn bad(name: &str, text: &str) -> String {
-        read(name, text.as_bytes()).unwrap_err().message.unwrap()
+        read(name, text.as_bytes(), 0.5).unwrap_err().message.unwrap()
     }
 
     #[test]
@@ -510,6 +544,15 @@ mod tests {
             bad("a.csv", csv),
             "a.csv:5: `label` is 0, and line 2 has 1 for the same question: decide which one is right, and leave out the other"
         );
+    }
+
+    #[test]
+    fn raters_who_agree_on_the_verdict_give_their_mean() {
+        let csv = "input,output,label\nHi,Hello,0.75\nHi,Bye,0\nHi,Hello,1\nHi,Hello,\n";
+        let rows = good("a.csv", csv);
+        let labels: Vec<_> = rows.iter().map(|it| (it.line, it.labels[0].human)).collect();
+        assert_eq!(labels, [(2, Some(0.875)), (3, Some(0.0))]);
+        assert!(read("a.csv", csv.as_bytes(), 0.8).is_err(), "0.75 is a fail there");
     }
 
     #[test]
@@ -614,7 +657,7 @@ mod tests {
         let many = format!("output,label\n{}", "Hi,maybe\n".repeat(30));
         assert!(bad("a.csv", &many).ends_with("and 10 more"));
         assert!(
-            read("a.csv", b"output,label\nH\xe9,1\n")
+            read("a.csv", b"output,label\nH\xe9,1\n", 0.5)
                 .unwrap_err()
                 .message
                 .unwrap()

@@ -1,7 +1,5 @@
 //! Asks models the questions of records.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use kindlm_assertions::{Check, Evidence};
 use kindlm_engine::{Judged, Judges, Model, judge};
 use kindlm_types::{Answers, Backend, Execution, Question};
@@ -9,18 +7,28 @@ use tokio::runtime::Runtime;
 
 use crate::Failure;
 
+/// A record has a question for a model, and there is no model: the evaluation ends there.
+#[derive(Debug)]
+pub(super) struct NoJudge;
+
+impl From<NoJudge> for Failure {
+    fn from(NoJudge: NoJudge) -> Self {
+        Self::input("some checks ask a model, and none is configured that could answer").with_help(
+            "name one with `--judge provider:model` (and `--base-url`, `--api-key-env`), or a file with `providers` and `models` with `-c`",
+        )
+    }
+}
+
 /// Models to ask, or none; scripts are run in any case.
 pub(super) struct Asking<'a> {
     judges: Judges<'a>,
     runtime: Runtime,
     /// True if there is a model to ask.
     has_judge: bool,
-    /// True if a check asked a model although there is none.
-    lacked_judge: AtomicBool,
 }
 
 impl<'a> Asking<'a> {
-    /// Asks one of these models; `default` where a check names none. Without `models`, checks that want one are errored.
+    /// Asks one of these models; `default` where a check names none. Without `models`, only scripts are run.
     pub(super) fn new(
         backend: &'a dyn Backend,
         models: Option<&'a [Model]>,
@@ -31,13 +39,7 @@ impl<'a> Asking<'a> {
         let judges = Judges::new(backend, models.unwrap_or_default(), default)
             .with_concurrency(concurrency)
             .with_budget(budget_usd);
-        let (has_judge, lacked_judge) = (models.is_some(), AtomicBool::new(false));
-        Ok(Self { judges, runtime: runtime()?, has_judge, lacked_judge })
-    }
-
-    /// True if a check asked a model although there is none.
-    pub(super) fn lacked_judge(&self) -> bool {
-        self.lacked_judge.load(Ordering::Relaxed)
+        Ok(Self { judges, runtime: runtime()?, has_judge: models.is_some() })
     }
 
     /// Why models are not asked any more, if the budget is spent.
@@ -50,18 +52,21 @@ impl<'a> Asking<'a> {
     }
 
     /// Asks, waits, and evaluates.
+    ///
+    /// # Errors
+    ///
+    /// If a check asks a model and there is none.
     pub(super) fn judge(
         &self,
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> Judged {
-        let judged = judge(checks, execution, baseline, &self.judges);
-        let judged = self.runtime.handle().block_on(judged);
+    ) -> Result<Judged, NoJudge> {
         if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
-            self.lacked_judge.store(true, Ordering::Relaxed);
+            return Err(NoJudge);
         }
-        judged
+        let judged = judge(checks, execution, baseline, &self.judges);
+        Ok(self.runtime.handle().block_on(judged))
     }
 }
 

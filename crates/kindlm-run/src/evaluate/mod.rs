@@ -28,7 +28,7 @@ use crate::Failure;
 use crate::secrets::Secrets;
 use basis::Basis;
 use cache::{Cache, Compiled, Made};
-use judge::Asking;
+use judge::{Asking, NoJudge};
 use kept::Kept;
 use line::{Line, Malformed};
 use notes::Notes;
@@ -96,11 +96,6 @@ impl<'a> Evaluator<'a> {
         self.asking.has_judge()
     }
 
-    /// True if a check asked a model although there is none.
-    pub(super) fn lacked_judge(&self) -> bool {
-        self.asking.lacked_judge()
-    }
-
     /// True if at least one record was read.
     pub(super) fn has_looked(&self) -> bool {
         !self.totals.is_empty()
@@ -115,13 +110,23 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Evaluates one record and writes one line, also for a malformed record. `number` is the record's line, from 1.
-    pub(super) fn record(&self, json: &[u8], number: u64, out: &mut Vec<u8>) -> ExitStatus {
+    ///
+    /// # Errors
+    ///
+    /// If a check asks a model and there is none. Nothing is written then.
+    pub(super) fn record(
+        &self,
+        json: &[u8],
+        number: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<ExitStatus, NoJudge> {
         match self.evaluate(json, number) {
-            Ok((evaluation, status)) => {
+            Ok(evaluated) => {
+                let (evaluation, status) = evaluated?;
                 write(out, &evaluation);
-                status
+                Ok(status)
             }
-            Err(malformed) => self.refuse(malformed, number, out),
+            Err(malformed) => Ok(self.refuse(malformed, number, out)),
         }
     }
 
@@ -197,7 +202,11 @@ impl<'a> Evaluator<'a> {
         self.totals.write(path, agent, suite.map(|it| it.name.clone()), stopped)
     }
 
-    fn evaluate(&self, json: &[u8], number: u64) -> Result<(Evaluation, ExitStatus), Malformed> {
+    fn evaluate(
+        &self,
+        json: &[u8],
+        number: u64,
+    ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
         let meant = |key: &str| self.notes.meant(key);
@@ -222,8 +231,11 @@ impl<'a> Evaluator<'a> {
             Err(error) => return Err(Malformed { id: line.id, error: error.clone() }),
         };
         let execution = line.execution();
-        let (mut results, fails_required) =
-            self.results(checks, &execution, line.baseline.as_deref());
+        let baseline = line.baseline.as_deref();
+        let (mut results, fails_required) = match self.results(checks, &execution, baseline) {
+            Ok(results) => results,
+            Err(no_judge) => return Ok(Err(no_judge)),
+        };
         self.secrets.redact_results(&mut results);
         let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
         if !results.iter().any(applies) {
@@ -240,7 +252,7 @@ impl<'a> Evaluator<'a> {
         }
         self.totals.observe(number, &evaluation, &results);
         let status = status(evaluation.outcome, &results);
-        Ok((evaluation, status))
+        Ok(Ok((evaluation, status)))
     }
 
     fn checks_of(&self, line: &Line<'_>) -> Compiled {
@@ -270,15 +282,15 @@ impl<'a> Evaluator<'a> {
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> (Vec<AssertionResult>, bool) {
+    ) -> Result<(Vec<AssertionResult>, bool), NoJudge> {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, contest: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
         if checks.iter().any(goes_far) {
-            let judged = self.asking.judge(checks, execution, baseline);
-            return (judged.results, judged.halt.is_some_and(|it| it.failed));
+            let judged = self.asking.judge(checks, execution, baseline)?;
+            return Ok((judged.results, judged.halt.is_some_and(|it| it.failed)));
         }
-        (checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false)
+        Ok((checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false))
     }
 
     /// Makes the checks of a record: the prompt assertions first, as they are judged in one call.

@@ -174,6 +174,11 @@ impl Evaluation<'_> {
         };
         let outcome = match &config.output {
             Some(path) if config.jsonl => self.write_file(input, path),
+            // Without a judge, the stream ends at the first record that needs one, also while no more records come.
+            _ if config.jsonl && !evaluator.may_wait() => {
+                let mut input = Stoppable::new(input, self.control.clone())?;
+                stream::run(evaluator, &mut input, results, None, self.workers())
+            }
             _ if config.jsonl => stream::run(evaluator, &mut input, results, None, self.workers()),
             _ => one(evaluator, &mut input, results),
         };
@@ -186,16 +191,7 @@ impl Evaluation<'_> {
         for warning in evaluator.warnings() {
             world.tell(&format!("warning: {}", one_line(&warning)));
         }
-        match outcome {
-            Ok(status) if evaluator.lacked_judge() => Err(Failure {
-                status: status.or(ExitStatus::InvalidInput),
-                ..Failure::input("some checks ask a model, and none is configured that could answer")
-                    .with_help(
-                        "name one with `--judge provider:model` (and `--base-url`, `--api-key-env`), or a file with `providers` and `models` with `-c`",
-                    )
-            }),
-            outcome => outcome,
-        }
+        outcome
     }
 
     /// The number of threads: one for each record that waits for a model, or one for each core.
@@ -308,10 +304,7 @@ fn one(
     }
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&json);
     let mut text = Vec::new();
-    let status = evaluator.record(json, 1, &mut text);
-    // Without a judge the result would be incomplete.
-    if !evaluator.lacked_judge() {
-        Failure::of_stdout(results.write_all(&text))?;
-    }
+    let status = evaluator.record(json, 1, &mut text)?;
+    Failure::of_stdout(results.write_all(&text))?;
     Ok(status)
 }

@@ -12,6 +12,7 @@ use std::thread;
 use kindlm_engine::Control;
 use kindlm_types::ExitStatus;
 
+use super::judge::NoJudge;
 use super::{Evaluator, Kept, Malformed};
 use crate::Failure;
 use crate::failure::Outcome;
@@ -43,6 +44,8 @@ enum Work {
 struct Done {
     text: Vec<u8>,
     status: ExitStatus,
+    /// The record after `text` needs a judge, and there is none.
+    no_judge: Option<NoJudge>,
 }
 
 /// Evaluates every line of `input` and writes the results to `output`, in order.
@@ -71,7 +74,7 @@ pub(super) fn run(
         drop(feed);
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer stopped")));
         let status = match written {
-            Ok(status) => status,
+            Ok(status) => status?,
             Err(err) => {
                 Failure::of_stdout(Err(err))?;
                 None
@@ -98,7 +101,18 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
             (job, evaluator.control.reason().is_some())
         };
         let Ok(job) = job else { return };
-        let mut done = Done { text: Vec::new(), status: ExitStatus::Success };
+        let mut done = Done { text: Vec::new(), status: ExitStatus::Success, no_judge: None };
+        let record = |line: &[u8], number: u64, done: &mut Done| match evaluator.record(
+            line,
+            number,
+            &mut done.text,
+        ) {
+            Ok(status) => done.status = done.status.or(status),
+            Err(no_judge) => {
+                evaluator.control.stop("there is no judge");
+                done.no_judge = Some(no_judge);
+            }
+        };
         match job.work {
             // Nothing is begun any more; what was known before stays known, each in its place.
             Work::Known(_, kept) if is_stopped => {
@@ -112,15 +126,18 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
                     let mark = if number == 1 { &b"\xef\xbb\xbf"[..] } else { b"" };
                     let line = line.strip_prefix(mark).unwrap_or(line);
                     if !line.iter().all(u8::is_ascii_whitespace) {
-                        let status = evaluator.record(line, number, &mut done.text);
-                        done.status = done.status.or(status);
+                        record(line, number, &mut done);
+                    }
+                    if done.no_judge.is_some() {
+                        break;
                     }
                 }
             }
             Work::Known(line, kept) => {
-                let known = evaluator.keep(&line, &kept, job.first, &mut done.text);
-                done.status =
-                    known.unwrap_or_else(|| evaluator.record(&line, job.first, &mut done.text));
+                match evaluator.keep(&line, &kept, job.first, &mut done.text) {
+                    Some(status) => done.status = status,
+                    None => record(&line, job.first, &mut done),
+                }
             }
             Work::TooLong { .. } => {
                 let error = format!("the line is longer than {} MiB", LONGEST >> 20);
@@ -141,7 +158,7 @@ fn write_all(
     output: &mut (dyn Write + Send),
     results: &Receiver<Receiver<Done>>,
     control: &Control,
-) -> io::Result<Option<ExitStatus>> {
+) -> io::Result<Result<Option<ExitStatus>, NoJudge>> {
     let mut status = None;
     let mut is_read = true;
     let mut to = |text: Option<&[u8]>| -> io::Result<()> {
@@ -181,14 +198,17 @@ fn write_all(
             done => done.ok(),
         };
         let done = done.ok_or_else(|| io::Error::other("a worker stopped"))?;
-        if done.text.is_empty() {
-            continue;
+        if !done.text.is_empty() {
+            status = Some(status.map_or(done.status, |it: ExitStatus| it.or(done.status)));
+            to(Some(&done.text))?;
         }
-        status = Some(status.map_or(done.status, |it: ExitStatus| it.or(done.status)));
-        to(Some(&done.text))?;
+        if let Some(no_judge) = done.no_judge {
+            to(None)?;
+            return Ok(Err(no_judge));
+        }
     }
     to(None)?;
-    Ok(status)
+    Ok(Ok(status))
 }
 
 /// Cuts the input into jobs.
