@@ -59,6 +59,20 @@ pub(crate) fn tokens(totals: &SuiteTotals) -> String {
     }
 }
 
+/// The cost of judges and the tokens that came from a prompt cache; `None` if judges cost nothing.
+pub(crate) fn judge_cost(totals: &SuiteTotals) -> Option<String> {
+    let is_free = totals.judge_cost.usd() == Some(0.0);
+    match totals.judge_cached_tokens {
+        0 if is_free => None,
+        0 => Some(cost(totals.judge_cost)),
+        cached => Some(format!(
+            "{}, {} tokens from a prompt cache",
+            cost(totals.judge_cost),
+            count(cached)
+        )),
+    }
+}
+
 /// `1,234,567`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();

@@ -24,6 +24,7 @@ mod responses;
 mod resumed;
 mod secrets;
 mod traced;
+mod vouching;
 mod waits;
 mod watched;
 

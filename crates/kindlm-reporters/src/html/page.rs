@@ -7,7 +7,7 @@ use kindlm_types::{
 };
 
 use super::Look;
-use crate::amount::{cost, count, duration, plural, share, tokens};
+use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
 use crate::plain::{head, one_line, visible};
 use crate::{score, verdict};
 
@@ -179,7 +179,7 @@ fn facts(report: &AnyReport<'_>, summary: &Summary) -> Vec<(&'static str, String
         ("Checks", if checks > 0 { count(checks) } else { String::new() }),
         ("Average score", totals.average_score.map(score::two).unwrap_or_default()),
         ("Cost", if totals.executions > 0 { cost(totals.cost) } else { String::new() }),
-        ("Judges", judges(totals)),
+        ("Judges", judge_cost(totals).unwrap_or_default()),
         ("Run", run.id.clone()),
         (
             "Shard",
@@ -196,12 +196,6 @@ fn facts(report: &AnyReport<'_>, summary: &Summary) -> Vec<(&'static str, String
         .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| (name, one_line(&value)))
         .collect()
-}
-
-/// What judges cost, where there were any.
-fn judges(totals: &SuiteTotals) -> String {
-    let nothing = totals.judge_cost.usd() == Some(0.0);
-    if nothing { String::new() } else { cost(totals.judge_cost) }
 }
 
 /// The outcomes that some case has, in the order in which people read them.

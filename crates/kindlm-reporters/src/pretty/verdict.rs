@@ -6,7 +6,7 @@ use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summar
 
 use super::page::{Ink, Page};
 use super::{assertions, metrics};
-use crate::amount::{cost, count, duration, plural, share, tokens};
+use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
 use crate::plain::one_line;
 use crate::{Verbosity, verdict};
 
@@ -88,8 +88,8 @@ fn totals(
         let why = why.map(|(count, what)| format!("{what} {}", plural(count, "execution")));
         spent = format!("{spent} ({})", why.collect::<Vec<_>>().join(", "));
     }
-    if totals.judge_cost.known_usd > 0.0 || totals.judge_cost.unknown > 0 {
-        spent = format!("{spent}; judges {}", cost(totals.judge_cost));
+    if let Some(judges) = judge_cost(&totals) {
+        spent = format!("{spent}; judges {judges}");
     }
     line(page, "Cost", &spent)?;
     line(page, "Tokens", &tokens(&totals))?;

@@ -37,6 +37,8 @@ pub struct SuiteTotals {
     pub cost: Cost,
     /// Money spent on judges.
     pub judge_cost: Cost,
+    /// Input tokens of judges that their providers read from a prompt cache.
+    pub judge_cached_tokens: u64,
     /// The mean over the cases of the share of checks that passed (see [`CaseResult::passed_share`]), from 0 to 1;
     /// `None` where nothing was checked.
     ///

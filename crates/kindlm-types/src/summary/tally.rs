@@ -238,6 +238,8 @@ impl Totals {
             self.score.add(share);
         }
         for execution in &case.executions {
+            let cached = execution.judge_usage.cached_input_tokens.unwrap_or(0);
+            counts.judge_cached_tokens = counts.judge_cached_tokens.saturating_add(cached);
             match execution.judge_cost_usd {
                 Some(usd) => self.judge_cost.add(usd),
                 None => counts.judge_cost.unknown += 1,
